@@ -1,0 +1,250 @@
+//! What a number is about: which device, which part of it, which quantity, and how it came to be known.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ergometer_units::Seconds;
+use serde::{Deserialize, Serialize};
+
+/// The kind of thing a sensor measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// A GPU, by its index in the driver's order.
+    Gpu,
+    /// A CPU package (socket).
+    Cpu,
+    /// The machine as a whole.
+    Host,
+}
+
+/// One device, written `gpu:0`, `cpu:1` or `host:0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Which of them, from 0.
+    pub index: u32,
+}
+
+/// The error of a device name that is not `gpu:N`, `cpu:N` or `host:N`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown device `{0}`: devices are written gpu:N, cpu:N or host:N, for example gpu:0")]
+pub struct ParseDeviceError(pub String);
+
+impl DeviceId {
+    /// The GPU of this index.
+    #[must_use]
+    pub const fn gpu(index: u32) -> Self {
+        Self { kind: DeviceKind::Gpu, index }
+    }
+
+    /// The CPU package of this index.
+    #[must_use]
+    pub const fn cpu(index: u32) -> Self {
+        Self { kind: DeviceKind::Cpu, index }
+    }
+
+    /// This machine.
+    #[must_use]
+    pub const fn host() -> Self {
+        Self { kind: DeviceKind::Host, index: 0 }
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            DeviceKind::Gpu => "gpu",
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Host => "host",
+        };
+        f.pad(&format!("{kind}:{}", self.index))
+    }
+}
+
+impl FromStr for DeviceId {
+    type Err = ParseDeviceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || ParseDeviceError(text.to_owned());
+        let (kind, index) = text.split_once(':').ok_or_else(unknown)?;
+        let kind = match kind {
+            "gpu" => DeviceKind::Gpu,
+            "cpu" => DeviceKind::Cpu,
+            "host" => DeviceKind::Host,
+            _ => return Err(unknown()),
+        };
+        Ok(Self { kind, index: index.parse().map_err(|_| unknown())? })
+    }
+}
+
+impl Serialize for DeviceId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The part of a device a number covers. Sums run over disjoint scopes only: `Device` contains `Memory`,
+/// `Psys` contains `Package`, and `Package` contains `Core` and `Uncore`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All of it: a GPU board, the machine.
+    Device,
+    /// A GPU's memory.
+    Memory,
+    /// A CPU package.
+    Package,
+    /// The cores of a CPU package.
+    Core,
+    /// What of a CPU package is not cores.
+    Uncore,
+    /// The memory attached to a CPU package; not contained in it.
+    Dram,
+    /// The platform as its supply sees it; contains the packages.
+    Psys,
+}
+
+/// The quantity a channel carries. Energy is in joules, power in watts, memory in bytes, temperature in degrees
+/// Celsius, clocks in megahertz, and utilization and activity in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// A cumulative energy counter.
+    Energy,
+    /// Power, of samples taken by the driver at its own times (NVML's power ring).
+    PowerRing,
+    /// Power now, as the driver last saw it.
+    PowerInstant,
+    /// Power averaged over a window of the sensor's own.
+    PowerAverage,
+    /// Power by a model of utilization.
+    PowerModelled,
+    /// Memory in use.
+    MemoryUsed,
+    /// Memory there is.
+    MemoryTotal,
+    /// Temperature.
+    Temperature,
+    /// The clock of the cores (SM clock on a GPU).
+    ClockCore,
+    /// The clock of the memory.
+    ClockMemory,
+    /// The share of time in which something ran.
+    Utilization,
+    /// The share of time in which memory was read or written.
+    MemoryUtilization,
+    /// The share of streaming multiprocessors that were busy.
+    SmActivity,
+    /// The share of tensor-core cycles that were used.
+    TensorActivity,
+    /// The share of memory bandwidth that was used.
+    DramActivity,
+}
+
+/// How a number came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// A hardware counter of energy.
+    Counter,
+    /// Samples of power.
+    SampledPower,
+    /// Power averaged by the sensor over a window long against a query.
+    AveragedPower,
+    /// Computed from something else by a model; never added to what was measured.
+    Modelled,
+    /// Read as it is: memory, temperature, clocks, utilization.
+    Gauge,
+}
+
+/// One stream of numbers from one sensor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Channel {
+    /// The device it is about.
+    pub device: DeviceId,
+    /// The part of the device.
+    pub scope: Scope,
+    /// The quantity.
+    pub signal: Signal,
+    /// How it is known.
+    pub provenance: Provenance,
+    /// How often the source itself updates, where that is known; sampling faster shows the same value again.
+    #[serde(default, with = "optional_seconds")]
+    pub update_period: Option<Seconds>,
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.device, name_of(&self.scope), name_of(&self.signal))
+    }
+}
+
+macro_rules! display_by_name {
+    ($($name:ty),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&name_of(self))
+            }
+        }
+    )*};
+}
+display_by_name!(Scope, Signal, Provenance);
+
+/// The name serde gives a unit variant, so that tables and files spell it alike.
+fn name_of<T: Serialize>(variant: &T) -> String {
+    match serde_json::to_value(variant) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::from("?"),
+    }
+}
+
+mod optional_seconds {
+    use ergometer_units::Seconds;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde's `with` passes a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(period: &Option<Seconds>, serializer: S) -> Result<S::Ok, S::Error> {
+        period.map(Seconds::get).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Seconds>, D::Error> {
+        Ok(Option::<f64>::deserialize(deserializer)?.map(Seconds::new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_written_and_read_alike() {
+        for device in [DeviceId::gpu(7), DeviceId::cpu(0), DeviceId::host()] {
+            assert_eq!(device.to_string().parse(), Ok(device));
+        }
+        for wrong in ["", "gpu", "gpu:", "gpu:x", "tpu:0", "gpu:-1", "gpu:0:1"] {
+            assert!(wrong.parse::<DeviceId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_channel_survives_json() {
+        let channel = Channel {
+            device: DeviceId::gpu(0),
+            scope: Scope::Memory,
+            signal: Signal::PowerAverage,
+            provenance: Provenance::AveragedPower,
+            update_period: Some(Seconds::new(0.1)),
+        };
+        let text = serde_json::to_string(&channel).unwrap();
+        assert_eq!(serde_json::from_str::<Channel>(&text).unwrap(), channel);
+        assert_eq!(channel.to_string(), "gpu:0 memory power_average");
+    }
+}

@@ -1,0 +1,15 @@
+//! Sensors → readings → timeline → the energy of any window, with its uncertainty.
+//!
+//! A [`Sensor`] is sampled on a thread of its own and emits [`Reading`]s of its [`Channel`]s. A reading keeps its
+//! truth: the sensor's own time, its device, scope and provenance. What could not be read is absent, never zero.
+
+mod channel;
+mod clock;
+mod reading;
+mod sensor;
+pub mod sensors;
+
+pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
+pub use clock::Clock;
+pub use reading::{Batch, Event, EventKind, Reading};
+pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};

@@ -1,0 +1,1 @@
+//! The sensors there are, one module each.

@@ -1,0 +1,260 @@
+//! Continuous quantities: joules, watts, seconds and degrees Celsius, each an `f64` in its own type.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
+use std::time::Duration;
+
+macro_rules! linear_quantity {
+    ($(#[$doc:meta])* $name:ident, $unit:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+        pub struct $name(f64);
+
+        impl $name {
+            /// Nothing of it.
+            pub const ZERO: Self = Self(0.0);
+
+            #[doc = concat!("From a number of ", $unit, ".")]
+            #[must_use]
+            pub const fn new(value: f64) -> Self {
+                Self(value)
+            }
+
+            #[doc = concat!("The number of ", $unit, ".")]
+            #[must_use]
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+
+            /// The smaller of two.
+            #[must_use]
+            pub fn min(self, other: Self) -> Self {
+                Self(self.0.min(other.0))
+            }
+
+            /// The larger of two.
+            #[must_use]
+            pub fn max(self, other: Self) -> Self {
+                Self(self.0.max(other.0))
+            }
+
+            /// The magnitude.
+            #[must_use]
+            pub fn abs(self) -> Self {
+                Self(self.0.abs())
+            }
+        }
+
+        impl Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl SubAssign for $name {
+            fn sub_assign(&mut self, other: Self) {
+                self.0 -= other.0;
+            }
+        }
+
+        impl Neg for $name {
+            type Output = Self;
+            fn neg(self) -> Self {
+                Self(-self.0)
+            }
+        }
+
+        impl Mul<f64> for $name {
+            type Output = Self;
+            fn mul(self, factor: f64) -> Self {
+                Self(self.0 * factor)
+            }
+        }
+
+        impl Div<f64> for $name {
+            type Output = Self;
+            fn div(self, divisor: f64) -> Self {
+                Self(self.0 / divisor)
+            }
+        }
+
+        /// The ratio of two, a plain number.
+        impl Div for $name {
+            type Output = f64;
+            fn div(self, other: Self) -> f64 {
+                self.0 / other.0
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+                Self(iter.map(|value| value.0).sum())
+            }
+        }
+    };
+}
+
+linear_quantity!(
+    /// An amount of energy.
+    Joules,
+    "joules"
+);
+linear_quantity!(
+    /// Power: energy per time.
+    Watts,
+    "watts"
+);
+linear_quantity!(
+    /// A length of time. Points in time are [`Timestamp`](crate::Timestamp)s.
+    Seconds,
+    "seconds"
+);
+
+impl Joules {
+    /// From millijoules, as NVML counts.
+    #[must_use]
+    pub fn from_millis(energy_mj: f64) -> Self {
+        Self(energy_mj / 1e3)
+    }
+
+    /// From microjoules, as powercap counts.
+    #[must_use]
+    pub fn from_micros(energy_uj: f64) -> Self {
+        Self(energy_uj / 1e6)
+    }
+}
+
+impl Watts {
+    /// From milliwatts, as NVML reports.
+    #[must_use]
+    pub fn from_millis(power_mw: f64) -> Self {
+        Self(power_mw / 1e3)
+    }
+}
+
+impl Seconds {
+    /// From milliseconds.
+    #[must_use]
+    pub fn from_millis(time_ms: f64) -> Self {
+        Self(time_ms / 1e3)
+    }
+
+    /// From nanoseconds; exact below 2^53 ns (104 days).
+    #[must_use]
+    pub fn from_nanos(time_ns: i64) -> Self {
+        Self(time_ns as f64 / 1e9)
+    }
+
+    /// The number of milliseconds.
+    #[must_use]
+    pub fn as_millis(self) -> f64 {
+        self.0 * 1e3
+    }
+
+    /// The nearest number of nanoseconds; saturates at the range of `i64`.
+    #[must_use]
+    pub fn as_nanos(self) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate, which is what is documented")]
+        let nanos = (self.0 * 1e9).round() as i64;
+        nanos
+    }
+}
+
+impl From<Duration> for Seconds {
+    fn from(duration: Duration) -> Self {
+        Self(duration.as_secs_f64())
+    }
+}
+
+impl Mul<Seconds> for Watts {
+    type Output = Joules;
+    fn mul(self, time: Seconds) -> Joules {
+        Joules(self.0 * time.0)
+    }
+}
+
+impl Mul<Watts> for Seconds {
+    type Output = Joules;
+    fn mul(self, power: Watts) -> Joules {
+        power * self
+    }
+}
+
+impl Div<Seconds> for Joules {
+    type Output = Watts;
+    fn div(self, time: Seconds) -> Watts {
+        Watts(self.0 / time.0)
+    }
+}
+
+impl Div<Watts> for Joules {
+    type Output = Seconds;
+    fn div(self, power: Watts) -> Seconds {
+        Seconds(self.0 / power.0)
+    }
+}
+
+/// A temperature. Two temperatures have no sum, and their difference is a plain number of kelvins.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Celsius(f64);
+
+impl Celsius {
+    /// From degrees Celsius.
+    #[must_use]
+    pub const fn new(degrees: f64) -> Self {
+        Self(degrees)
+    }
+
+    /// The number of degrees Celsius.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Sub for Celsius {
+    type Output = f64;
+    fn sub(self, other: Self) -> f64 {
+        self.0 - other.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_times_time_is_energy_both_ways() {
+        assert_eq!(Watts::new(700.0) * Seconds::new(2.0), Joules::new(1400.0));
+        assert_eq!(Seconds::new(2.0) * Watts::new(700.0), Joules::new(1400.0));
+        assert_eq!(Joules::new(1400.0) / Watts::new(700.0), Seconds::new(2.0));
+    }
+
+    #[test]
+    fn constructors_scale() {
+        assert_eq!(Joules::from_millis(1500.0), Joules::new(1.5));
+        assert_eq!(Joules::from_micros(1_500_000.0), Joules::new(1.5));
+        assert_eq!(Watts::from_millis(79_000.0), Watts::new(79.0));
+        assert_eq!(Seconds::from_nanos(1_500_000).as_millis(), 1.5);
+        assert_eq!(Seconds::new(1e300).as_nanos(), i64::MAX);
+    }
+
+    #[test]
+    fn temperatures_differ_by_a_number() {
+        assert_eq!(Celsius::new(43.0) - Celsius::new(38.0), 5.0);
+    }
+}

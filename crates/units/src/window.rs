@@ -1,0 +1,79 @@
+//! A stretch of wall time: the request, step or phase whose energy is asked for.
+
+use std::fmt;
+
+use crate::{Seconds, Timestamp};
+
+/// A half-open stretch of time, `start..end`, never reversed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Window {
+    start: Timestamp,
+    end: Timestamp,
+}
+
+/// The error of a window whose end lies before its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReversedWindow {
+    /// Where it was said to start.
+    pub start: Timestamp,
+    /// Where it was said to end, earlier than `start`.
+    pub end: Timestamp,
+}
+
+impl Window {
+    /// From its two ends; a window of no length is one.
+    pub fn new(start: Timestamp, end: Timestamp) -> Result<Self, ReversedWindow> {
+        if end < start { Err(ReversedWindow { start, end }) } else { Ok(Self { start, end }) }
+    }
+
+    /// Where it starts.
+    #[must_use]
+    pub const fn start(self) -> Timestamp {
+        self.start
+    }
+
+    /// Where it ends.
+    #[must_use]
+    pub const fn end(self) -> Timestamp {
+        self.end
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub fn length(self) -> Seconds {
+        self.end - self.start
+    }
+
+    /// Whether `at` lies in it; the end does not.
+    #[must_use]
+    pub fn contains(self, at: Timestamp) -> bool {
+        self.start <= at && at < self.end
+    }
+}
+
+impl fmt::Display for ReversedWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the window ends before it starts: {} us is before {} us",
+            self.end.micros_since_epoch(),
+            self.start.micros_since_epoch()
+        )
+    }
+}
+
+impl std::error::Error for ReversedWindow {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reversed_window_is_an_error() {
+        let (a, b) = (Timestamp::from_nanos_since_epoch(1000), Timestamp::from_nanos_since_epoch(2000));
+        assert_eq!(Window::new(a, b).map(|window| window.length().as_nanos()), Ok(1000));
+        assert_eq!(Window::new(b, a), Err(ReversedWindow { start: b, end: a }));
+        let window = Window::new(a, b).unwrap();
+        assert!(window.contains(a) && !window.contains(b));
+    }
+}
