@@ -5,6 +5,7 @@
 
 mod channel;
 mod clock;
+pub mod energy;
 mod reading;
 mod sensor;
 pub mod sensors;

@@ -1,0 +1,137 @@
+//! The cells in which power is taken as constant: cut at every known edge of activity, and finer where it is long.
+
+/// A partition of a stretch of time, in seconds from a base.
+#[derive(Debug, Clone)]
+pub(super) struct Cells {
+    /// The boundaries, one more than there are cells.
+    bounds: Vec<f64>,
+    /// For each boundary between two cells, whether it is an edge of activity, where power may jump.
+    edges: Vec<bool>,
+}
+
+/// How finely time is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grading {
+    /// No cell is longer, in seconds…
+    pub(super) longest: f64,
+    /// …and edges closer than this are one.
+    pub(super) shortest: f64,
+    /// Cells far from every edge may be this many times longer.
+    pub(super) coarse: f64,
+}
+
+/// What counts as near an edge, in seconds: far beyond any sensor's memory.
+const NEAR: f64 = 2.0;
+
+impl Cells {
+    /// Cuts `start..end` at `edges` (sorted), and what lies between them evenly into cells of at most `longest`
+    /// seconds. Edges closer than `shortest` are one: no sensor tells them apart.
+    pub(super) fn new(start: f64, end: f64, edges: &[f64], longest: f64, shortest: f64) -> Self {
+        Self::graded(start, end, edges, Grading { longest, shortest, coarse: 1.0 })
+    }
+
+    /// As [`new`](Self::new), with cells `coarse` times longer where every edge is far.
+    pub(super) fn graded(start: f64, end: f64, edges: &[f64], grading: Grading) -> Self {
+        let Grading { longest, shortest, coarse } = grading;
+        let mut cuts = vec![start];
+        let mut cluster: Vec<f64> = Vec::new();
+        for &edge in edges.iter().filter(|&&edge| edge > start + shortest && edge < end - shortest) {
+            if cluster.first().is_some_and(|&first| edge - first >= shortest) {
+                cuts.push(mean(&cluster));
+                cluster.clear();
+            }
+            cluster.push(edge);
+        }
+        if !cluster.is_empty() {
+            cuts.push(mean(&cluster));
+        }
+        cuts.push(end);
+        let mut bounds = vec![start];
+        let mut is_edge = Vec::new();
+        let mut divide = |from: f64, to: f64, longest: f64, ends_at_edge: bool| {
+            let count = ((to - from) / longest).ceil().max(1.0);
+            let mut index = 1.0;
+            while index < count {
+                bounds.push(from + (to - from) * index / count);
+                is_edge.push(false);
+                index += 1.0;
+            }
+            bounds.push(to);
+            is_edge.push(ends_at_edge);
+        };
+        for pair in cuts.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            if coarse > 1.0 && to - from > 4.0 * NEAR {
+                divide(from, from + NEAR, longest, false);
+                divide(from + NEAR, to - NEAR, coarse * longest, false);
+                divide(to - NEAR, to, longest, true);
+            } else {
+                divide(from, to, longest, true);
+            }
+        }
+        is_edge.pop();
+        Self { bounds, edges: is_edge }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    pub(super) fn start(&self, cell: usize) -> f64 {
+        self.bounds[cell]
+    }
+
+    pub(super) fn end(&self, cell: usize) -> f64 {
+        self.bounds[cell + 1]
+    }
+
+    pub(super) fn middle(&self, cell: usize) -> f64 {
+        f64::midpoint(self.start(cell), self.end(cell))
+    }
+
+    /// Whether power may jump between `cell` and the next.
+    pub(super) fn jumps_after(&self, cell: usize) -> bool {
+        self.edges[cell]
+    }
+
+    /// The cell in which `at` lies; the first or last for a time outside.
+    pub(super) fn containing(&self, at: f64) -> usize {
+        self.bounds.partition_point(|&bound| bound <= at).saturating_sub(1).min(self.len() - 1)
+    }
+
+    /// The first cell that `from..to` touches and the seconds it has in each from there on.
+    pub(super) fn overlaps(&self, from: f64, to: f64) -> (usize, Vec<f64>) {
+        let (first, last) = (self.containing(from), self.containing(to));
+        let seconds = (first..=last).map(|cell| (self.end(cell).min(to) - self.start(cell).max(from)).max(0.0));
+        (first, seconds.collect())
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_cut_at_edges_and_never_longer_than_asked() {
+        let cells = Cells::new(0.0, 1.0, &[0.3, 0.3001, 0.7], 0.1, 0.001);
+        assert!((0..cells.len()).all(|cell| cells.end(cell) - cells.start(cell) <= 0.1 + 1e-12));
+        let jumps: Vec<f64> =
+            (0..cells.len() - 1).filter(|&cell| cells.jumps_after(cell)).map(|cell| cells.end(cell)).collect();
+        assert_eq!(jumps.len(), 2);
+        assert!((jumps[0] - 0.30005).abs() < 1e-9 && (jumps[1] - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn overlaps_cover_the_window_once() {
+        let cells = Cells::new(0.0, 1.0, &[0.25], 0.02, 0.001);
+        let (first, seconds) = cells.overlaps(0.111, 0.777);
+        assert_eq!(first, cells.containing(0.111));
+        assert!((seconds.iter().sum::<f64>() - 0.666).abs() < 1e-12);
+        assert_eq!(cells.containing(-5.0), 0);
+        assert_eq!(cells.containing(5.0), cells.len() - 1);
+    }
+}

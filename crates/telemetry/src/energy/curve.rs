@@ -1,0 +1,125 @@
+//! The power of one device over a whole run, as one curve that every window is read off: so adjacent windows add up.
+
+use ergometer_units::{Joules, Seconds, Timestamp, Window};
+
+use super::cells::{Cells, Grading};
+use super::fit::{CellSize, fit};
+use super::model::{Levels, Model, Parameters, Shape};
+use super::observations::Observations;
+
+/// What the estimate of a constant power is off by even over a long time, as a standard deviation: an H200's counter
+/// and power ring differ by up to 0.5 % over 13 s, and one kernel at one clock draws 1 % more when the chip is hot.
+const CALIBRATION: f64 = 0.0065;
+
+/// Cells far from every edge may be this many times longer: only their sum is asked for.
+const COARSE: f64 = 5.0;
+
+/// How a sensor was found to behave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SensorModel {
+    /// The time constant of its low-pass or the width of its window; zero where it shows the present.
+    pub memory: Seconds,
+    /// How late the power samples are.
+    pub power_lag: Seconds,
+    /// How late the counter is.
+    pub counter_lag: Seconds,
+    /// The noise of one power sample, in watts.
+    pub noise_watts: f64,
+}
+
+/// The power of one device and scope over time, with its uncertainty.
+#[derive(Debug)]
+pub(super) struct Curve {
+    base: Timestamp,
+    cells: Cells,
+    levels: Levels,
+    parameters: Parameters,
+    size: CellSize,
+    span: (f64, f64),
+}
+
+/// Energy with the two parts of its uncertainty.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    pub(super) joules: Joules,
+    /// The half-width of the 95 % interval.
+    pub(super) margin: Joules,
+}
+
+impl Curve {
+    /// Fits the sensors and solves for the power. `edges` are the known edges of activity, in seconds from `base`,
+    /// in order. `None` where there is too little to go by.
+    pub(super) fn new(base: Timestamp, observations: Observations, edges: &[f64]) -> Option<Self> {
+        let span = observations.span()?;
+        let size = CellSize::of(&observations);
+        let parameters = fit(&observations, edges, size)?;
+        let reach = 0.2_f64.max(2.0 * size.longest);
+        // Where no edge is known every cell is as good as another.
+        let coarse = if edges.is_empty() { 1.0 } else { COARSE };
+        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
+        let cells = Cells::graded(span.0 - reach, span.1, edges, grading);
+        let mut model = Model::new(observations, cells);
+        for _ in 0..4 {
+            let levels = model.levels(&parameters)?;
+            model.reweight(&parameters, &levels);
+        }
+        let levels = model.bounded_levels(&parameters)?;
+        Some(Self { base, cells: model.cells, levels, parameters, size, span })
+    }
+
+    /// The energy of a window.
+    pub(super) fn energy(&self, window: Window) -> Read {
+        let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
+        let (first, overlap) = self.cells.overlaps(from, to);
+        let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
+        let joules = joules.max(0.0);
+        let fitted = self.levels.variance(first, &overlap);
+        // An edge that is off by δ moves δ·P of this side out, or of the other side in; δ is what an edge can be
+        // placed to. Between two busy windows both are large: back-to-back windows are harder to tell apart.
+        let edges: f64 = [from, to]
+            .into_iter()
+            .map(|edge| {
+                let near = self.size.longest;
+                let around = self.mean(edge - near, edge) + self.mean(edge, edge + near);
+                (self.size.shortest.min(to - from) * around).powi(2)
+            })
+            .sum();
+        let calibration = (CALIBRATION * joules).powi(2);
+        Read { joules: Joules::new(joules), margin: Joules::new(1.96 * (fitted + edges + calibration).sqrt()) }
+    }
+
+    /// The first and the last time anything was shown.
+    pub(super) fn span(&self) -> (f64, f64) {
+        self.span
+    }
+
+    /// The shortest window that the sensors can tell from nothing: half of their period.
+    pub(super) fn resolution(&self) -> Seconds {
+        Seconds::new(self.size.longest / 2.0)
+    }
+
+    pub(super) fn sensor_model(&self) -> SensorModel {
+        let memory = if self.parameters.shape == Shape::Instant { 0.0 } else { self.parameters.memory };
+        SensorModel {
+            memory: Seconds::new(memory),
+            power_lag: Seconds::new(self.parameters.power_lag),
+            counter_lag: Seconds::new(self.parameters.counter_lag),
+            noise_watts: self.parameters.power_noise,
+        }
+    }
+
+    pub(super) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+    fn mean(&self, from: f64, to: f64) -> f64 {
+        let (first, overlap) = self.cells.overlaps(from, to);
+        let length: f64 = overlap.iter().sum();
+        let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
+        if length > 0.0 { (joules / length).max(0.0) } else { 0.0 }
+    }
+}
+
+/// Seconds from `base`, exact to a nanosecond for months.
+pub(super) fn seconds(base: Timestamp, at: Timestamp) -> f64 {
+    (at - base).get()
+}

@@ -1,0 +1,193 @@
+//! The sensors' constants, fitted to what they showed: by a compass search for the largest evidence, with outliers
+//! weighed down between the rounds.
+
+use super::cells::Cells;
+use super::model::{Model, Parameters, Shape};
+use super::observations::{Observations, median};
+
+/// The most samples the constants are fitted on; more would only cost time. Two minutes of an H200's ring.
+const MOST_SAMPLES: usize = 6000;
+
+/// Rounds of the search; on the recordings the constants stand still after about ten.
+const ROUNDS: usize = 12;
+
+/// The length of cells: at most `longest`, and edges closer than `shortest` are one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CellSize {
+    pub(super) longest: f64,
+    pub(super) shortest: f64,
+}
+
+impl CellSize {
+    /// One sample of the finest sensor; a twentieth of it is as well as an edge can be placed.
+    pub(super) fn of(observations: &Observations) -> Self {
+        let power = observations.power.as_ref().map(|power| power.period);
+        let counter = observations.counter.as_ref().map(|counter| counter.period);
+        let longest = power.or(counter).unwrap_or(0.1).clamp(1e-3, 1.0);
+        Self { longest, shortest: longest / 20.0 }
+    }
+}
+
+/// Fits the constants on the liveliest stretch of the observations.
+pub(super) fn fit(observations: &Observations, edges: &[f64], size: CellSize) -> Option<Parameters> {
+    let (from, to) = liveliest(observations)?;
+    let part = observations.within(from, to);
+    let shapes: &[Shape] = match (&part.power, &part.counter) {
+        (Some(_), Some(_)) => &[Shape::LowPassBoth, Shape::LowPassPower, Shape::BoxcarPower],
+        (Some(_), None) => &[Shape::LowPassPower, Shape::BoxcarPower],
+        (None, Some(_)) => &[Shape::Instant],
+        (None, None) => return None,
+    };
+    let mut best: Option<(f64, Parameters)> = None;
+    for &shape in shapes {
+        let cells = Cells::new(from - 0.2, to, edges, size.longest, size.shortest);
+        let mut search = Search { model: Model::new(part.clone(), cells), parameters: start(&part, shape) };
+        let Some(evidence) = search.run() else { continue };
+        if best.as_ref().is_none_or(|&(most, _)| evidence > most) {
+            best = Some((evidence, search.parameters));
+        }
+    }
+    best.map(|(_, parameters)| parameters)
+}
+
+/// The whole where it is short, else the stretch of [`MOST_SAMPLES`] in which power moved most.
+fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
+    let span = observations.span()?;
+    let times_and_watts: Vec<(f64, f64)> = match (&observations.power, &observations.counter) {
+        (Some(power), _) => power.stamps.iter().copied().zip(power.watts.iter().copied()).collect(),
+        (None, Some(counter)) => counter.powers().collect(),
+        (None, None) => return None,
+    };
+    if times_and_watts.len() <= MOST_SAMPLES {
+        return Some(span);
+    }
+    let movement = |start: usize| -> f64 {
+        times_and_watts[start..(start + MOST_SAMPLES).min(times_and_watts.len())]
+            .windows(2)
+            .map(|pair| (pair[1].1 - pair[0].1).abs())
+            .sum()
+    };
+    let start = (0..times_and_watts.len() - MOST_SAMPLES / 2)
+        .step_by(MOST_SAMPLES / 2)
+        .max_by(|&a, &b| movement(a).total_cmp(&movement(b)))?;
+    let end = (start + MOST_SAMPLES).min(times_and_watts.len()) - 1;
+    Some((times_and_watts[start].0, times_and_watts[end].0))
+}
+
+fn start(observations: &Observations, shape: Shape) -> Parameters {
+    let period = CellSize::of(observations).longest;
+    let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period);
+    let watts = observations.watts();
+    let step = median(watts.windows(2).map(|pair| (pair[1] - pair[0]).abs())).unwrap_or(1.0);
+    let typical = median(watts).unwrap_or(1.0).abs();
+    let noise = step.max(1e-3 * typical).max(1e-3);
+    Parameters {
+        shape,
+        memory: if shape == Shape::BoxcarPower { period } else { 0.5 * period },
+        power_lag: 0.0,
+        counter_lag: 0.0,
+        wander: noise * noise / period,
+        power_noise: noise,
+        power_jitter: period / 40.0,
+        counter_jitter: counter_period / 200.0,
+        gain: 1.0,
+    }
+}
+
+/// A compass search: each constant is tried a step up and a step down, and steps halve when nothing helps.
+struct Search {
+    model: Model,
+    parameters: Parameters,
+}
+
+/// One constant: how to move it by a number of its steps, within its bounds.
+type Move = fn(&Parameters, f64, Scale) -> Parameters;
+
+/// The periods the bounds and steps are measured in.
+#[derive(Clone, Copy)]
+struct Scale {
+    power: f64,
+    counter: f64,
+}
+
+const POWER_MOVES: [Move; 4] = [
+    |p, by, scale| Parameters {
+        memory: (p.memory * (0.25 * by).exp()).clamp(0.02 * scale.power, 60.0 * scale.power),
+        ..*p
+    },
+    |p, by, scale| Parameters {
+        power_lag: (p.power_lag + 0.15 * by * scale.power).clamp(-scale.power, 10.0 * scale.power),
+        ..*p
+    },
+    // A longer memory and a shorter lag look alike: a step along the valley.
+    |p, by, scale| Parameters {
+        memory: (p.memory + 0.1 * by * scale.power).clamp(0.02 * scale.power, 60.0 * scale.power),
+        power_lag: (p.power_lag - 0.1 * by * scale.power).clamp(-scale.power, 10.0 * scale.power),
+        ..*p
+    },
+    |p, by, _| Parameters { power_noise: (p.power_noise * (0.5 * by).exp()).max(1e-3), ..*p },
+];
+const COUNTER_MOVES: [Move; 2] = [
+    |p, by, scale| Parameters {
+        counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.3 * scale.counter, 0.5 * scale.counter),
+        ..*p
+    },
+    |p, by, scale| Parameters {
+        counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.1 * scale.counter),
+        ..*p
+    },
+];
+const WANDER: Move = |p, by, _| Parameters { wander: (p.wander * by.exp()).max(1e-9), ..*p };
+const GAIN: Move = |p, by, _| Parameters { gain: (p.gain + 0.002 * by).clamp(0.9, 1.1), ..*p };
+
+/// The prior on the gain: two sensors of one board agree within a percent.
+const GAIN_SPREAD: f64 = 0.01;
+
+impl Search {
+    fn run(&mut self) -> Option<f64> {
+        let observations = self.model.observations();
+        let (has_power, has_counter) = (observations.power.is_some(), observations.counter.is_some());
+        let scale = Scale {
+            power: CellSize::of(observations).longest,
+            counter: observations.counter.as_ref().map_or(0.1, |counter| counter.period),
+        };
+        let mut moves: Vec<Move> = vec![WANDER];
+        if has_power {
+            moves.extend(POWER_MOVES);
+        }
+        if has_counter {
+            moves.extend(COUNTER_MOVES);
+        }
+        if has_power && has_counter {
+            moves.push(GAIN);
+        }
+        let mut steps: Vec<f64> = vec![1.0; moves.len()];
+        let mut evidence = f64::NEG_INFINITY;
+        for _ in 0..ROUNDS {
+            for _ in 0..2 {
+                let levels = self.model.levels(&self.parameters)?;
+                self.model.reweight(&self.parameters, &levels);
+            }
+            evidence = self.evidence(&self.parameters)?;
+            for (index, change) in moves.iter().enumerate() {
+                let improved = [steps[index], -steps[index]].into_iter().find_map(|by| {
+                    let parameters = change(&self.parameters, by, scale);
+                    let found = self.evidence(&parameters)?;
+                    (found > evidence + 0.01).then_some((found, parameters, by))
+                });
+                if let Some((found, parameters, by)) = improved {
+                    (evidence, self.parameters) = (found, parameters);
+                    steps[index] = 1.3 * by;
+                } else {
+                    steps[index] *= 0.5;
+                }
+            }
+        }
+        Some(evidence)
+    }
+
+    fn evidence(&self, parameters: &Parameters) -> Option<f64> {
+        let prior = ((parameters.gain - 1.0) / GAIN_SPREAD).powi(2) / 2.0;
+        Some(self.model.levels(parameters)?.log_evidence() - prior)
+    }
+}
