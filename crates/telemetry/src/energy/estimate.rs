@@ -1,0 +1,170 @@
+//! Energy as it is told: a number, its interval, how it was found, and what to know about it.
+
+use std::fmt;
+
+use ergometer_units::{Joules, Seconds, Timestamp, Window};
+use serde::Serialize;
+
+use crate::{DeviceId, Provenance, Scope};
+
+/// How an energy was found, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Counter and power samples together, with the window's edges known as edges of activity.
+    ActivityAware,
+    /// Counter and power samples together, the window's edges unknown to the curve.
+    CounterAndPower,
+    /// The energy counter alone.
+    Counter,
+    /// Power samples alone.
+    Power,
+    /// A model of the device's power; nothing was measured.
+    Modelled,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ActivityAware => "activity_aware",
+            Self::CounterAndPower => "counter_and_power",
+            Self::Counter => "counter",
+            Self::Power => "power",
+            Self::Modelled => "modelled",
+        })
+    }
+}
+
+/// Something to know about an estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Note {
+    /// The window is shorter than what its sensor can resolve: the interval is what there is to say.
+    TooShort {
+        /// The shortest window the sensor can tell from nothing.
+        resolution: Seconds,
+    },
+    /// The counter was reset in the window; what it counted just before is not known.
+    CounterReset,
+    /// A counter's step in the window was refused as impossible.
+    ImpossibleStep,
+    /// The sensor was silent for this long in the window.
+    Gap(Seconds),
+    /// A device has no estimate of its own, so the sum lacks it.
+    Incomplete(DeviceId),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort { resolution } => {
+                write!(f, "shorter than the sensor resolves ({:.1} ms)", resolution.as_millis())
+            }
+            Self::CounterReset => f.write_str("the energy counter was reset inside the window"),
+            Self::ImpossibleStep => f.write_str("an impossible step of the energy counter was refused"),
+            Self::Gap(silent) => write!(f, "the sensor was silent for {:.2} s", silent.get()),
+            Self::Incomplete(device) => write!(f, "without {device}, which has no data there"),
+        }
+    }
+}
+
+/// The energy of a window: `low..high` is a 95 % interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// The energy.
+    pub joules: Joules,
+    /// The lower end of the interval.
+    pub low: Joules,
+    /// The upper end of the interval.
+    pub high: Joules,
+    /// How it was found.
+    pub method: Method,
+    /// What to know about it.
+    pub notes: Vec<Note>,
+}
+
+impl Estimate {
+    /// From the energy and half the width of its interval.
+    pub(super) fn new(joules: Joules, margin: Joules, method: Method) -> Self {
+        let low = (joules - margin).max(Joules::ZERO);
+        Self { joules, low, high: joules + margin, method, notes: Vec::new() }
+    }
+
+    /// Half the width of the interval over the energy; infinite for no energy.
+    #[must_use]
+    pub fn relative_margin(&self) -> f64 {
+        (self.high - self.low) / 2.0 / self.joules
+    }
+
+    /// The sum of several, `None` of none. Intervals add end to end: sensors of one make err alike, so nothing is
+    /// gained by their number. The method is the worst of them.
+    #[must_use]
+    pub fn sum<'a>(estimates: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut estimates = estimates.into_iter();
+        let first = estimates.next()?.clone();
+        Some(estimates.fold(first, |mut sum, next| {
+            sum.joules += next.joules;
+            sum.low += next.low;
+            sum.high += next.high;
+            sum.method = sum.method.max(next.method);
+            for note in &next.notes {
+                if !sum.notes.contains(note) {
+                    sum.notes.push(*note);
+                }
+            }
+            sum
+        }))
+    }
+}
+
+/// The energy of one device and scope in a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceEnergy {
+    /// The device.
+    pub device: DeviceId,
+    /// The part of it.
+    pub scope: Scope,
+    /// How it is known: measured, or modelled.
+    pub provenance: Provenance,
+    /// Whether it is part of the sum; a scope contained in another is not.
+    pub summed: bool,
+    /// The energy, or why there is none.
+    pub estimate: Result<Estimate, EnergyError>,
+}
+
+/// The energy of a window on all devices. Measured and modelled energy are never added together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowEnergy {
+    /// The window.
+    pub window: Window,
+    /// The sum over the disjoint scopes of the measured devices.
+    pub measured: Result<Estimate, EnergyError>,
+    /// The sum over the modelled devices, where there are any.
+    pub modelled: Option<Estimate>,
+    /// Each device and scope.
+    pub devices: Vec<DeviceEnergy>,
+}
+
+/// Why there is no energy for a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnergyError {
+    /// The window reaches outside of what was recorded.
+    #[error(
+        "the window {}..{} us lies outside the data, which covers {}..{} us",
+        .window.start().micros_since_epoch(), .window.end().micros_since_epoch(),
+        .first.micros_since_epoch(), .last.micros_since_epoch()
+    )]
+    Outside {
+        /// The window asked for.
+        window: Window,
+        /// Where the data begins.
+        first: Timestamp,
+        /// Where the data ends.
+        last: Timestamp,
+    },
+    /// Nothing measured energy or power.
+    #[error("no sensor measured energy or power")]
+    NoSensor,
+    /// There are too few readings to say anything.
+    #[error("too few readings of energy or power")]
+    TooFewReadings,
+}
