@@ -5,11 +5,13 @@
 
 mod channel;
 mod clock;
+mod counter;
 mod reading;
 mod sensor;
 pub mod sensors;
 
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
+pub use counter::{Counter, CounterLimits, Step};
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};
