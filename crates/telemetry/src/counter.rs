@@ -243,9 +243,9 @@ mod tests {
             let mut counter = Counter::new(limits(Some(RANGE)));
             counter.update(at_millis(0), start);
             let mut truth = start;
-            for (index, step) in steps.into_iter().enumerate() {
+            for (time_ms, step) in (50..).step_by(50).zip(steps) {
                 truth += step;
-                let outcome = counter.update(at_millis(50 * (index as i64 + 1)), truth % RANGE);
+                let outcome = counter.update(at_millis(time_ms), truth % RANGE);
                 prop_assert!(matches!(outcome, Step::Advance(_) | Step::Wrapped(_)), "{:?}", outcome);
                 prop_assert_eq!(counter.total(), Joules::from_micros(1.0) * truth as f64);
             }

@@ -1,1 +1,4 @@
 //! The sensors there are, one module each.
+
+pub mod host;
+mod processor_time;
