@@ -2,3 +2,4 @@
 
 pub mod host;
 mod processor_time;
+pub mod rapl;
