@@ -1,7 +1,7 @@
 //! The machine itself: how busy its processors are, how fast they run, how much memory is in use; and what it is.
 //!
 //! Out come gauges on `host:0`. The first utilization is meaningless and is not emitted; what the system does not
-//! tell has no channel. Only what is needed is refreshed (67 us here, where everything takes 3.3 ms).
+//! tell has no channel. Only what is needed is refreshed: 0.2 ms on two processors, where everything takes 3.3 ms.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -18,7 +18,7 @@ use crate::{
     SensorError, SensorInfo, Signal, Step,
 };
 
-/// Often against a wrap (65 kJ at 500 W is two minutes), seldom against the cost (2 us a zone).
+/// Often against a wrap (65 kJ at 500 W is two minutes), seldom against the cost of a read.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Intel's manual (Software Developer's Manual, volume 3B, 16.10): updated every 1 ms or so.
 pub(super) const UPDATE_PERIOD: Seconds = Seconds::new(0.001);
