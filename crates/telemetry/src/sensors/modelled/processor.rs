@@ -1,9 +1,10 @@
 //! What a processor draws at rest and at work, by its name.
 //!
 //! In goes the brand string; out come idle power and TDP of the threads that this machine sees. TDPs and thread
-//! counts are the vendors' own for the named reference model (ark.intel.com, amd.com, amperecomputing.com), base power
-//! where Intel gives two; Apple, AWS and NVIDIA's Grace have none, so reviewers' package power stands there. No vendor
-//! publishes idle power: its share of the TDP is a round assumption by class, good to a factor of two.
+//! counts are the published ones of the named reference model, base power where Intel gives two and the upper end where
+//! AMD gives a range (they agree with codecarbon 3.3 where it lists the model). Apple and AWS publish none:
+//! theirs are marked as estimates. No vendor publishes idle power: its share of the TDP is a round assumption by class,
+//! good to a factor of two.
 
 use std::fmt;
 
@@ -115,7 +116,7 @@ const FAMILIES: &[Family] = &[
     family("ryzen ai max*", "Ryzen AI Max+ 395", 55.0, 32, Mobile),
     family("ryzen ai", "Ryzen AI 9 HX 370", 28.0, 24, Mobile),
     family("ryzen ? *hx*", "Ryzen 9 7945HX", 55.0, 32, Mobile),
-    family("ryzen ? *hs", "Ryzen 9 7940HS", 35.0, 16, Mobile),
+    family("ryzen ? *hs", "Ryzen 9 7940HS", 54.0, 16, Mobile),
     family("ryzen ? *h", "Ryzen 7 7735H", 45.0, 16, Mobile),
     family("ryzen 7 *u", "Ryzen 7 7840U", 28.0, 16, Mobile),
     family("ryzen ? *u", "Ryzen 5 7530U", 15.0, 12, Mobile),
@@ -129,10 +130,10 @@ const FAMILIES: &[Family] = &[
     family("ryzen 5 7???x", "Ryzen 5 7600X", 105.0, 12, Desktop),
     family("ryzen 5", "Ryzen 5 5600X", 65.0, 12, Desktop),
     family("ryzen 3", "Ryzen 3 3100", 65.0, 8, Desktop),
-    family("apple m? ultra", "Apple M1 Ultra (measured by reviewers)", 60.0, 20, Mobile),
-    family("apple m? max", "Apple M1 Max (measured by reviewers)", 34.0, 10, Mobile),
-    family("apple m? pro", "Apple M1 Pro (measured by reviewers)", 34.0, 10, Mobile),
-    family("apple m?", "Apple M1 (measured by reviewers)", 20.0, 8, Mobile),
+    family("apple m? ultra", "Apple M1 Ultra (estimate)", 60.0, 20, Mobile),
+    family("apple m? max", "Apple M1 Max (estimate)", 34.0, 10, Mobile),
+    family("apple m? pro", "Apple M1 Pro (estimate)", 34.0, 10, Mobile),
+    family("apple m?", "Apple M1 (estimate)", 20.0, 8, Mobile),
     family("ampereone*", "AmpereOne A192", 350.0, 192, Server),
     family("ampere altra max", "Ampere Altra Max M128-30", 250.0, 128, Server),
     family("ampere altra", "Ampere Altra Q80-30", 210.0, 80, Server),
@@ -266,8 +267,8 @@ mod tests {
             ("AMD Ryzen AI 9 HX 370 w/ Radeon 890M", "Ryzen AI 9 HX 370"),
             ("AMD Ryzen Threadripper PRO 5975WX 32-Cores", "Threadripper PRO 5995WX"),
             ("AMD Ryzen Threadripper 3990X 64-Core Processor", "Threadripper 3970X"),
-            ("Apple M3 Max", "Apple M1 Max (measured by reviewers)"),
-            ("Apple M2", "Apple M1 (measured by reviewers)"),
+            ("Apple M3 Max", "Apple M1 Max (estimate)"),
+            ("Apple M2", "Apple M1 (estimate)"),
             ("Neoverse-V1", "AWS Graviton3 (estimate)"),
             ("Ampere(R) Altra(R) Max Processor", "Ampere Altra Max M128-30"),
             ("Fishtank 3000", "an unknown desktop processor, by default"),
