@@ -5,12 +5,15 @@
 
 mod channel;
 mod clock;
-pub mod energy;
+mod counter;
+mod energy;
 mod reading;
 mod sensor;
 pub mod sensors;
 
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
+pub use counter::{Counter, CounterLimits, Step};
+pub use energy::{DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, WindowEnergy};
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};

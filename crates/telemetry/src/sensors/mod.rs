@@ -1,1 +1,6 @@
 //! The sensors there are, one module each.
+
+pub mod host;
+pub mod modelled;
+mod processor_time;
+pub mod rapl;
