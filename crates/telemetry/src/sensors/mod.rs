@@ -4,3 +4,4 @@ pub mod host;
 pub mod modelled;
 mod processor_time;
 pub mod rapl;
+pub mod nvidia;

@@ -1,0 +1,283 @@
+//! When the energy counter steps next.
+//!
+//! In: for each step, the span of time it must lie in (from the start of the last read that saw the old value to the
+//! end of the first that saw the new one). Out: how long to wait before the next read.
+//!
+//! An H200 steps its counter every 99.9998 ms with constant phase (measured), and a read of it blocks for 3-5 ms. So the
+//! grid is learned, and reads are made only around the next expected step. All arithmetic is on spans: the period and
+//! the last step are known to lie between two bounds, each new step narrows them, and a step that contradicts them means
+//! that the grid has moved; then reads are spread evenly again and it is learned anew.
+
+use std::time::{Duration, Instant};
+
+use ergometer_units::Seconds;
+
+/// How long to wait between reads while the grid is not known.
+const EVEN_WAIT: Duration = Duration::from_millis(5);
+/// Reads around an expected step begin this often, unless a read takes longer.
+const NEAR_PERIOD: Duration = Duration::from_millis(5);
+/// The least wait, so that a slow read does not turn into a busy loop.
+const LEAST_WAIT: Duration = Duration::from_micros(500);
+/// How long before the earliest expected step the reads begin: one whole read must still see the old value, or the step
+/// is only known to a whole period. Simulated with read times recorded on an H200, the lead of 8 ms leaves more than one
+/// step in ten like that and makes 2.5 reads a step; 16 ms leaves fewer than one in twenty and makes 3.5; evenly, 12.6.
+const LEAD: Seconds = Seconds::new(0.016);
+/// How far a step may become visible off the grid.
+const JITTER: Seconds = Seconds::new(0.001);
+/// A read that begins this long after the latest expected step and sees the old value has refuted the grid.
+const OVERDUE: Seconds = Seconds::new(0.010);
+/// A step less well known than this is of no use for learning: another may hide in it. Slow reads take up to 35 ms.
+const WIDEST_LEARNED: Seconds = Seconds::new(0.045);
+/// How many steps in a row make a grid, and how well its period must be known then.
+const STEPS_TO_LEARN: u32 = 4;
+const PERIOD_KNOWN_TO: Seconds = Seconds::new(0.015);
+/// Below this period there is nothing to gain over reading evenly.
+const LEAST_PERIOD: Seconds = Seconds::new(0.040);
+/// The period is refined over this many steps (a minute, to about 30 us); beyond it the clocks' own drift would count.
+const STEPS_TO_REFINE: u32 = 600;
+
+/// Two bounds of a time or a length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Span {
+    low: Seconds,
+    high: Seconds,
+}
+
+impl Span {
+    fn width(self) -> Seconds {
+        self.high - self.low
+    }
+
+    fn intersect(self, other: Self) -> Option<Self> {
+        let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
+        (both.low <= both.high).then_some(both)
+    }
+
+    fn after(self, steps: u32, period: Self) -> Self {
+        let steps = f64::from(steps);
+        Self { low: self.low + period.low * steps, high: self.high + period.high * steps }
+    }
+
+    /// The period, where this step came `steps` after the step in `first`.
+    fn period_since(self, first: Self, steps: u32) -> Self {
+        let steps = f64::from(steps);
+        Self { low: (self.low - first.high) / steps, high: (self.high - first.low) / steps }
+    }
+}
+
+/// What is known from a run of consecutive steps.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: Span,
+    last: Span,
+    steps: u32,
+    period: Option<Span>,
+}
+
+impl Run {
+    const fn from(step: Span) -> Self {
+        Self { first: step, last: step, steps: 0, period: None }
+    }
+
+    /// The run with the very next step, or `None` where it does not fit.
+    fn with_next(self, step: Span) -> Option<Self> {
+        let steps = self.steps + 1;
+        let seen = step.period_since(self.first, steps);
+        let period = self.period.map_or(Some(seen), |period| period.intersect(seen))?;
+        Some(Self { first: self.first, last: step, steps, period: Some(period) })
+    }
+
+    fn is_grid(&self) -> Option<Span> {
+        let period = self.period?;
+        let known = self.steps >= STEPS_TO_LEARN && period.width() <= PERIOD_KNOWN_TO && period.low >= LEAST_PERIOD;
+        known.then_some(period)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Knowledge {
+    Nothing,
+    Learning(Run),
+    Grid { run: Run, period: Span },
+}
+
+/// The grid a counter steps on, as far as it is known.
+#[derive(Debug)]
+pub(super) struct EdgeGrid {
+    base: Instant,
+    knowledge: Knowledge,
+}
+
+impl EdgeGrid {
+    /// Knows nothing; times are kept as seconds from `base`.
+    pub(super) const fn new(base: Instant) -> Self {
+        Self { base, knowledge: Knowledge::Nothing }
+    }
+
+    /// Forgets what was learned.
+    pub(super) const fn forget(&mut self) {
+        self.knowledge = Knowledge::Nothing;
+    }
+
+    /// Takes note of a step that happened between two instants.
+    pub(super) fn stepped(&mut self, after: Instant, at: Instant) {
+        let step = Span { low: self.seconds(after) - JITTER, high: self.seconds(at) + JITTER };
+        let fitting = match self.knowledge {
+            Knowledge::Nothing => None,
+            Knowledge::Learning(run) => learn(run, step),
+            Knowledge::Grid { run, period } => track(run, period, step),
+        };
+        self.knowledge = fitting.unwrap_or_else(|| {
+            if step.width() > WIDEST_LEARNED { Knowledge::Nothing } else { Knowledge::Learning(Run::from(step)) }
+        });
+    }
+
+    /// Takes note of a read that began at `start` and saw nothing new.
+    pub(super) fn stood_still(&mut self, start: Instant) {
+        if let Knowledge::Grid { run, period } = self.knowledge
+            && self.seconds(start) > run.last.after(1, period).high + OVERDUE
+        {
+            self.forget();
+        }
+    }
+
+    /// How long to wait after a read that began at `start` and ended at `end`.
+    pub(super) fn wait(&self, start: Instant, end: Instant) -> Duration {
+        let Knowledge::Grid { run, period } = self.knowledge else { return EVEN_WAIT };
+        let until_near = run.last.after(1, period).low - LEAD - self.seconds(end);
+        Duration::try_from_secs_f64(until_near.get())
+            .ok()
+            .filter(|wait| *wait > LEAST_WAIT)
+            .unwrap_or_else(|| NEAR_PERIOD.saturating_sub(end.saturating_duration_since(start)).max(LEAST_WAIT))
+    }
+
+    fn seconds(&self, instant: Instant) -> Seconds {
+        Seconds::from(instant.saturating_duration_since(self.base))
+    }
+}
+
+fn learn(run: Run, step: Span) -> Option<Knowledge> {
+    if step.width() > WIDEST_LEARNED {
+        return None;
+    }
+    let run = run.with_next(step)?;
+    Some(run.is_grid().map_or(Knowledge::Learning(run), |period| Knowledge::Grid { run, period }))
+}
+
+fn track(mut run: Run, mut period: Span, step: Span) -> Option<Knowledge> {
+    // The step that was seen is the latest one a read could have seen; others may lie before it in the same span.
+    let since = ((step.high - run.last.low) / period.low).floor();
+    if !(1.0..f64::from(STEPS_TO_REFINE)).contains(&since) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 600, checked above")]
+    let since = since as u32;
+    run.last = run.last.after(since, period).intersect(step)?;
+    run.steps = run.steps.saturating_add(since);
+    if run.steps <= STEPS_TO_REFINE {
+        period = period.intersect(run.last.period_since(run.first, run.steps))?;
+    }
+    Some(Knowledge::Grid { run, period })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Duration = Duration::from_micros(99_999);
+
+    /// Reads a counter that steps every `STEP`; each read takes as long as `read` says. Returns the number of reads and
+    /// the width of each step's bracket.
+    fn follow(
+        grid: &mut EdgeGrid,
+        from: Instant,
+        length: Duration,
+        mut read: impl FnMut(u32) -> Duration,
+    ) -> (u32, Vec<Duration>) {
+        let value_at = |instant: Instant| instant.duration_since(grid_origin(from)).as_nanos() / STEP.as_nanos();
+        let (mut now, mut reads, mut widths) = (from, 0, Vec::new());
+        let mut seen = value_at(now);
+        let mut seen_at = now;
+        while now < from + length {
+            let start = now;
+            now += read(reads);
+            reads += 1;
+            let value = value_at(now);
+            if value == seen {
+                grid.stood_still(start);
+            } else {
+                grid.stepped(seen_at, now);
+                widths.push(now - seen_at);
+            }
+            (seen, seen_at) = (value, start);
+            now += grid.wait(start, now);
+        }
+        (reads, widths)
+    }
+
+    /// Not on a whole step, so that the phase is not zero.
+    fn grid_origin(from: Instant) -> Instant {
+        from.checked_sub(Duration::from_millis(37)).unwrap_or(from)
+    }
+
+    fn start() -> Instant {
+        Instant::now() + Duration::from_secs(1000)
+    }
+
+    #[test]
+    fn a_known_grid_is_read_only_around_its_steps() {
+        let from = start();
+        let mut grid = EdgeGrid::new(from);
+        let (_, widths) = follow(&mut grid, from, Duration::from_secs(1), |_| Duration::from_millis(4));
+        assert!(matches!(grid.knowledge, Knowledge::Grid { .. }), "learned within a second: {grid:?}");
+        assert!(widths.len() >= 9, "no step is missed while learning");
+        let later = from + STEP * 12;
+        let (reads, widths) = follow(&mut grid, later, Duration::from_secs(60), |_| Duration::from_millis(4));
+        assert!(reads < 600 * 6, "{reads} reads for 600 steps; evenly they would be 6,600");
+        assert!((595..=601).contains(&widths.len()), "{} steps of 600", widths.len());
+        let wide = widths.iter().filter(|width| **width > Duration::from_millis(15)).count();
+        assert!(wide <= 3, "{wide} of the steps are not bracketed closely");
+        let Knowledge::Grid { period, .. } = grid.knowledge else { panic!("the grid was lost: {grid:?}") };
+        assert!((period.low.get()..=period.high.get()).contains(&STEP.as_secs_f64()), "{period:?}");
+        assert!(period.width() < Seconds::new(0.0002), "{period:?}");
+    }
+
+    #[test]
+    fn slow_reads_do_not_lose_the_grid() {
+        let from = start();
+        let mut grid = EdgeGrid::new(from);
+        let slow = |read: u32| Duration::from_millis(if read % 19 == 7 { 33 } else { 4 });
+        follow(&mut grid, from, Duration::from_secs(3), slow);
+        let (reads, widths) = follow(&mut grid, from + STEP * 40, Duration::from_secs(60), slow);
+        assert!(matches!(grid.knowledge, Knowledge::Grid { .. }));
+        assert!((595..=601).contains(&widths.len()) && reads < 3000, "{reads} reads, {} steps", widths.len());
+    }
+
+    #[test]
+    fn a_grid_that_moves_is_learned_anew() {
+        let from = start();
+        let mut grid = EdgeGrid::new(from);
+        follow(&mut grid, from, Duration::from_secs(2), |_| Duration::from_millis(4));
+        let moved = from + Duration::from_millis(2250);
+        grid.stood_still(moved);
+        assert!(matches!(grid.knowledge, Knowledge::Nothing), "a step that does not come refutes the grid");
+        assert_eq!(grid.wait(moved, moved), EVEN_WAIT);
+        follow(&mut grid, moved, Duration::from_secs(2), |_| Duration::from_millis(4));
+        assert!(matches!(grid.knowledge, Knowledge::Grid { .. }));
+        let far_off = moved + Duration::from_secs(2) + Duration::from_millis(137);
+        grid.stepped(far_off, far_off + Duration::from_millis(1));
+        assert!(matches!(grid.knowledge, Knowledge::Learning(_)), "a step between two expected ones does too");
+    }
+
+    #[test]
+    fn a_counter_without_a_grid_is_read_evenly() {
+        let from = start();
+        let mut grid = EdgeGrid::new(from);
+        let mut at = from;
+        for irregular_ms in [70, 130, 90, 160, 55, 120, 75, 140] {
+            at += Duration::from_millis(irregular_ms);
+            grid.stepped(at, at + Duration::from_millis(5));
+            assert_eq!(grid.wait(at, at), EVEN_WAIT);
+        }
+    }
+}
