@@ -6,10 +6,14 @@
 mod channel;
 mod clock;
 mod reading;
+mod sampler;
 mod sensor;
 pub mod sensors;
+mod timeline;
 
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
 pub use reading::{Batch, Event, EventKind, Reading};
+pub use sampler::{Sampler, Tap};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};
+pub use timeline::{ChannelId, Column, Point, Readings, SensorKey, Stats, Timeline};
