@@ -6,6 +6,7 @@
 mod channel;
 mod clock;
 mod reading;
+pub mod recording;
 mod sampler;
 mod sensor;
 pub mod sensors;

@@ -1,1 +1,3 @@
 //! The sensors there are, one module each.
+
+pub mod replay;

@@ -195,9 +195,13 @@ mod tests {
         #[test]
         fn the_order_of_arrival_does_not_change_the_spacing(mut times in prop::collection::vec(0_i64..1000, 0..60)) {
             let (mut mixed, mut sorted) = (Column::default(), Column::default());
-            times.iter().for_each(|&time| mixed.push(time, 0, 0.0));
+            for &time in &times {
+                mixed.push(time, 0, 0.0);
+            }
             times.sort_unstable();
-            times.iter().for_each(|&time| sorted.push(time, 0, 0.0));
+            for &time in &times {
+                sorted.push(time, 0, 0.0);
+            }
             prop_assert_eq!(mixed, sorted);
         }
     }

@@ -17,7 +17,9 @@ pub(crate) fn window(start_ns: i64, end_ns: i64) -> Window {
 
 pub(crate) fn column(rows: &[(i64, f64)]) -> Column {
     let mut column = Column::default();
-    rows.iter().for_each(|&(at_ns, value)| column.push(at_ns, 0, value));
+    for &(at_ns, value) in rows {
+        column.push(at_ns, 0, value);
+    }
     column
 }
 

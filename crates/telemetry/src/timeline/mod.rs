@@ -1,7 +1,7 @@
 //! Batches of readings go in; columns, gaps and stats of any window come out.
 //!
 //! A timeline holds everything a run read, from the first sample to the last: nothing is thinned out or overwritten.
-//! Every column is sorted by time and holds finite values only; what a sensor sent beyond that is refused with an event.
+//! Every column is sorted by time and holds finite values only; what else a sensor sends is refused, with an event.
 
 mod column;
 mod gaps;
@@ -26,6 +26,9 @@ pub struct SensorKey(usize);
 pub struct ChannelId(usize);
 
 impl SensorKey {
+    /// The key of the first sensor.
+    pub(crate) const FIRST: Self = Self(0);
+
     /// Its place among the sensors, in the order in which they were added.
     #[must_use]
     pub const fn index(self) -> usize {
@@ -92,7 +95,7 @@ impl Timeline {
                 _ => {
                     if source.refused == 0 {
                         let message = format!(
-                            "{} sent {} on its channel {}, which is no reading; it was left out, and so will be any further",
+                            "{} sent {} on its channel {}, which is no reading; such are left out",
                             source.info.id, reading.value, reading.channel
                         );
                         let at_ns = reading.at.nanos_since_epoch();
@@ -116,11 +119,13 @@ impl Timeline {
     }
 
     /// The sensors, in the order in which they were added.
+    #[must_use]
     pub fn sensors(&self) -> impl ExactSizeIterator<Item = (SensorKey, &SensorInfo)> {
         self.sensors.iter().enumerate().map(|(index, source)| (SensorKey(index), &source.info))
     }
 
     /// The channels of all sensors.
+    #[must_use]
     pub fn channels(&self) -> impl ExactSizeIterator<Item = (ChannelId, &Channel)> {
         self.tracks.iter().enumerate().map(|(index, track)| (ChannelId(index), &track.channel))
     }

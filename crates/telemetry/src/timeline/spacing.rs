@@ -77,7 +77,9 @@ mod tests {
         #[test]
         fn the_median_is_within_six_percent(mut spacings in prop::collection::vec(0_i64..10_000_000_000, 1..200)) {
             let mut spacing = Spacing::default();
-            spacings.iter().for_each(|&each| spacing.add(each));
+            for &each in &spacings {
+                spacing.add(each);
+            }
             spacings.sort_unstable();
             let exact = spacings[(spacings.len() - 1) / 2] as f64;
             let median = spacing.median_ns().unwrap() as f64;
