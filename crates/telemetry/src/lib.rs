@@ -8,12 +8,17 @@ mod clock;
 mod counter;
 mod energy;
 mod reading;
+pub mod recording;
+mod sampler;
 mod sensor;
 pub mod sensors;
+mod timeline;
 
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
 pub use energy::{DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, WindowEnergy};
 pub use reading::{Batch, Event, EventKind, Reading};
+pub use sampler::{Sampler, Tap};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};
+pub use timeline::{ChannelId, Column, Point, Readings, SensorKey, Stats, Timeline};

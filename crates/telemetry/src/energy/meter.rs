@@ -93,7 +93,9 @@ impl<'a> EnergyMeter<'a> {
                 sum.notes.extend(missing.map(|device| Note::Incomplete(device.device)));
                 Ok(sum)
             }
-            None => Err(measured().find_map(|device| device.estimate.as_ref().err().copied()).unwrap_or(EnergyError::NoSensor)),
+            None => Err(measured()
+                .find_map(|device| device.estimate.as_ref().err().copied())
+                .unwrap_or(EnergyError::NoSensor)),
         };
         WindowEnergy { window, measured: sum, modelled, devices }
     }
@@ -101,7 +103,8 @@ impl<'a> EnergyMeter<'a> {
     /// How the sensors of a device were found to behave; `None` where there was nothing to fit.
     #[must_use]
     pub fn sensor_model(&self, device: DeviceId, scope: Scope) -> Option<SensorModel> {
-        let metered = self.sources.iter().find(|metered| (metered.source.device, metered.source.scope) == (device, scope))?;
+        let metered =
+            self.sources.iter().find(|metered| (metered.source.device, metered.source.scope) == (device, scope))?;
         metered.curve.as_ref().map(Curve::sensor_model)
     }
 }
@@ -120,7 +123,13 @@ impl Metered {
         if self.source.counter.is_some() { Provenance::Counter } else { Provenance::SampledPower }
     }
 
-    fn read(&self, curve: &Curve, timeline: &Timeline, window: Window, is_known: bool) -> Result<Estimate, EnergyError> {
+    fn read(
+        &self,
+        curve: &Curve,
+        timeline: &Timeline,
+        window: Window,
+        is_known: bool,
+    ) -> Result<Estimate, EnergyError> {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
         let (first, last) = curve.span();
         // The edges of the data are as sharp as a sensor's period.

@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod modelled;
+pub mod nvidia;
 mod processor_time;
 pub mod rapl;
-pub mod nvidia;
+pub mod replay;

@@ -1,0 +1,119 @@
+//! A run's readings, written to a file as they come and read back as a [`Timeline`].
+//!
+//! Two formats are read, told apart by what is in them, never by their names: our own, which is JSON lines
+//! ([`RecordingWriter`]), and the raw recordings of `fixtures/telemetry`, one JSON object each. Either may be gzip.
+//! A file that is not whole is an error that says where it was cut; with [`Leniency::KeepWhole`] what is whole is kept.
+//! Nothing in a file makes a reader panic or fill the memory.
+//!
+//! ```
+//! use ergometer_telemetry::recording::{self, RecordingError};
+//! assert!(matches!(recording::read_bytes(b""), Err(RecordingError::Empty)));
+//! ```
+
+mod error;
+mod fixture;
+mod header;
+mod lines;
+mod native;
+mod writer;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::Timeline;
+use lines::{Limits, Lines, Next};
+
+pub use error::{Cut, RecordingError, Truncation};
+pub use writer::{Packing, RecordingHandle, RecordingWriter, write};
+
+/// The version of the format that is written and read.
+const VERSION: u64 = 1;
+
+/// Decompressed text: four hours of a machine with eight GPUs are about 1 GiB.
+const LIMITS: Limits = Limits { total: 4 << 30, line: 64 << 20 };
+
+/// What to do with a recording that was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leniency {
+    /// It is an error.
+    #[default]
+    Strict,
+    /// What is whole before the cut is kept, and [`Recording::truncation`] tells what was lost. A recording that was
+    /// cut in its first line has nothing whole, and one that is damaged is not cut: these stay errors.
+    KeepWhole,
+}
+
+/// A recording that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// Its readings and events.
+    pub timeline: Timeline,
+    /// Where it was cut, if it was.
+    pub truncation: Option<Truncation>,
+}
+
+/// Reads a whole recording from a file.
+pub fn read_file(path: impl AsRef<Path>) -> Result<Timeline, RecordingError> {
+    Ok(read_file_with(path, Leniency::Strict)?.timeline)
+}
+
+/// Reads a recording from a file.
+pub fn read_file_with(path: impl AsRef<Path>, leniency: Leniency) -> Result<Recording, RecordingError> {
+    let path = path.as_ref();
+    let in_file = |error| match error {
+        RecordingError::Io { action, cause, .. } => {
+            RecordingError::Io { action, path: Some(path.to_path_buf()), cause }
+        }
+        other => other,
+    };
+    let file = File::open(path).map_err(|cause| in_file(RecordingError::Io { action: "open", path: None, cause }))?;
+    read(file, leniency).map_err(in_file)
+}
+
+/// Reads a whole recording from bytes.
+pub fn read_bytes(bytes: &[u8]) -> Result<Timeline, RecordingError> {
+    Ok(read(bytes, Leniency::Strict)?.timeline)
+}
+
+/// Reads a recording from a stream.
+pub fn read(source: impl Read, leniency: Leniency) -> Result<Recording, RecordingError> {
+    read_within(source, leniency, LIMITS)
+}
+
+fn read_within(source: impl Read, leniency: Leniency, limits: Limits) -> Result<Recording, RecordingError> {
+    let mut lines = Lines::new(source, limits)?;
+    let first = lines.advance()?;
+    if first == Next::Whole && is_native(lines.text()) {
+        return native::read(&mut lines, leniency);
+    }
+    let cut = match first {
+        Next::Cut(cut @ Cut::MidStream) => Some(cut),
+        Next::Whole => lines.rest(limits.line)?,
+        Next::Cut(_) | Next::End => None,
+    };
+    let text = lines.text();
+    let truncated = |cut| RecordingError::Truncated(Truncation { cut, whole_lines: 0, whole_bytes: 0, readings: 0 });
+    match cut {
+        Some(cut) => Err(truncated(cut)),
+        None if text.iter().all(u8::is_ascii_whitespace) => Err(RecordingError::Empty),
+        None if is_native(text) => Err(truncated(Cut::MidLine)),
+        None => Ok(Recording { timeline: fixture::read(text)?, truncation: None }),
+    }
+}
+
+/// Whether the first line is a header of ours, be it cut: a JSON object with a `format`.
+fn is_native(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Marked {
+        #[expect(dead_code, reason = "only its presence is asked for")]
+        format: IgnoredAny,
+    }
+    line.starts_with(br#"{"format""#) || serde_json::from_slice::<Marked>(line).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! What was written reads back, and whatever is wrong with a file is said and never panics.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::timeline::example::{gauge, sensor, time};
+use crate::{Batch, EventKind, Reading, Signal};
+
+/// Bytes that can be looked at while a writer has them.
+#[derive(Clone, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Bytes {
+    fn get(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn example(rows: &[(usize, i64, u32, f64)]) -> Timeline {
+    let mut timeline = Timeline::default();
+    let first = timeline.add_sensor(&sensor("first"), &[gauge(Signal::Energy)]);
+    let second = timeline.add_sensor(&sensor("second"), &[gauge(Signal::Temperature), gauge(Signal::ClockCore)]);
+    let mut batches = [Batch::default(), Batch::default()];
+    batches[1].event(time(5), EventKind::CounterReset, "the driver was loaded again");
+    for &(channel, at_ns, early_ns, value) in rows {
+        let after = time(at_ns.saturating_sub(i64::from(early_ns)));
+        let (sensor, channel) = if channel == 0 { (0, 0) } else { (1, channel - 1) };
+        batches[sensor].readings.push(Reading { channel, after, at: time(at_ns), value });
+    }
+    timeline.append(first, &batches[0]);
+    timeline.append(second, &batches[1]);
+    timeline
+}
+
+fn written(timeline: &Timeline, packing: Packing) -> Vec<u8> {
+    let bytes = Bytes::default();
+    write(timeline, Box::new(bytes.clone()), packing).unwrap();
+    bytes.get()
+}
+
+fn rows() -> impl Strategy<Value = Vec<(usize, i64, u32, f64)>> {
+    let value = prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::SUBNORMAL;
+    prop::collection::vec((0_usize..3, -1_000_000_i64..i64::MAX, any::<u32>(), value), 0..40)
+}
+
+/// Whether each column of the one is the start of the other's.
+fn is_prefix(part: &Timeline, whole: &Timeline) -> bool {
+    let columns = |timeline: &Timeline| {
+        timeline.channels().map(|(id, _)| timeline.column(id).readings().values.to_vec()).collect::<Vec<_>>()
+    };
+    columns(part).iter().zip(columns(whole)).all(|(part, whole)| whole.starts_with(part))
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_reads_back(rows in rows(), gzip in any::<bool>()) {
+        let timeline = example(&rows);
+        let packing = if gzip { Packing::Gzip } else { Packing::Plain };
+        prop_assert_eq!(read_bytes(&written(&timeline, packing)).unwrap(), timeline);
+    }
+
+    #[test]
+    fn a_cut_anywhere_is_told_and_keeps_a_prefix(rows in rows(), gzip in any::<bool>(), at in 0.0_f64..1.0) {
+        let timeline = example(&rows);
+        let bytes = written(&timeline, if gzip { Packing::Gzip } else { Packing::Plain });
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place inside the bytes")]
+        let cut = &bytes[..(at * bytes.len() as f64) as usize];
+        // A compressed recording without a part of its checksum has all its lines.
+        prop_assert!(read_bytes(cut).is_err() || (gzip && bytes.len() - cut.len() <= 8 + 4));
+        if let Ok(recording) = read(cut, Leniency::KeepWhole) {
+            prop_assert!(is_prefix(&recording.timeline, &timeline));
+            if let Some(truncation) = recording.truncation {
+                prop_assert_eq!(truncation.readings, recording.timeline.len() as u64);
+            }
+        } else {
+            let header = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(usize::MAX);
+            prop_assert!(gzip || cut.len() <= header, "only a recording without its header has nothing whole");
+        }
+    }
+
+    #[test]
+    fn changed_bytes_never_panic(
+        rows in rows(),
+        gzip in any::<bool>(),
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+    ) {
+        let mut bytes = written(&example(&rows), if gzip { Packing::Gzip } else { Packing::Plain });
+        let place = at.index(bytes.len());
+        bytes[place] = to;
+        for leniency in [Leniency::Strict, Leniency::KeepWhole] {
+            let _any_answer_will_do = read(bytes.as_slice(), leniency);
+        }
+    }
+}
+
+const HEADER: &str = concat!(
+    r#"{"format":"ergometer-recording","version":1,"sensors":[{"id":"a","name":"A","device":"gpu:0","#,
+    r#""interval_ms":100.0,"channels":[{"device":"gpu:0","scope":"device","signal":"energy","#,
+    r#""provenance":"counter","update_period":0.1}]}]}"#
+);
+
+fn error_of(text: &str) -> String {
+    read_bytes(text.as_bytes()).unwrap_err().to_string()
+}
+
+#[test]
+fn the_format_is_what_the_documentation_says() {
+    let event = r#"{"event":{"at_ns":5,"kind":"counter_reset","message":"m"}}"#;
+    let text = format!("{HEADER}\n[0,1000,7,1.5]\n{event}\n{{\"end\":{{\"readings\":1}}}}\n");
+    let timeline = read_bytes(text.as_bytes()).unwrap();
+    assert_eq!(timeline.column(timeline.channels().next().unwrap().0).readings().early_ns, [7]);
+    assert_eq!(timeline.events()[0].kind, EventKind::CounterReset);
+    assert_eq!(String::from_utf8(written(&timeline, Packing::Plain)).unwrap(), text);
+}
+
+#[test]
+fn every_kind_of_damage_has_its_own_error() {
+    for (text, expected) in [
+        (String::new(), "the recording is empty"),
+        (String::from("\n \n"), "the recording is empty"),
+        (String::from("hello"), "not a recording: line 1, column 1 is not JSON"),
+        (String::from("hello\nworld\n"), "not a recording: line 1, column 1 is not JSON"),
+        (String::from("{\"format\":\"other\",\"version\":1}\n"), "its format is other"),
+        (HEADER.replace(":1,", ":2,") + "\n", "has format version 2, this program reads 1"),
+        (HEADER.replace("100.0", "-1") + "\n", "the interval of a is -1 ms"),
+        (HEADER[..90].to_owned(), "ends in the middle of a line, after 0 whole lines (byte 0)"),
+        (format!("{HEADER}\n"), "has no end line, after 1 whole lines"),
+        (
+            format!("{HEADER}\n[0,1,0,2.5]\n[0,2,0"),
+            "ends in the middle of a line, after 2 whole lines (byte 238) with 1 readings",
+        ),
+        (format!("{HEADER}\n[1,1,0,2.5]\n"), "line 2: there is no channel 1, the header lists 1"),
+        (format!("{HEADER}\n[0,1,0,null]\n"), "line 2: the value is not a finite number"),
+        (format!("{HEADER}\n[0,1,0,NaN]\n"), "line 2: the value is not a finite number"),
+        (format!("{HEADER}\n[0,1,0,1e999]\n"), "line 2: the value is not a finite number"),
+        (format!("{HEADER}\n[0,1,0,2.5,6]\n"), "line 2: column 12: trailing characters"),
+        (format!("{HEADER}\n[0,1,-4,2.5]\n"), "line 2: column 7: invalid value"),
+        (format!("{HEADER}\n[0,1,0,2.5]\n{{\"end\":{{\"readings\":2}}}}\n"), "says it has 2 readings and has 1"),
+        (
+            format!("{HEADER}\n{{\"end\":{{\"readings\":0}}}}\n[0,1,0,2.5]\n"),
+            "line 3: there is text after the end line",
+        ),
+    ] {
+        let error = error_of(&text);
+        assert!(error.contains(expected), "{text:?} gave: {error}");
+        assert!(error.contains("hint: "), "{error}");
+    }
+}
+
+#[test]
+fn nothing_grows_past_its_limit() {
+    let text = format!("{HEADER}\n[0,1,0,2.5]{}\n", " ".repeat(1000));
+    let limited = |line, total| {
+        read_within(text.as_bytes(), Leniency::KeepWhole, Limits { total, line }).unwrap_err().to_string()
+    };
+    assert!(limited(500, 10_000).contains("line 2 is larger than 500 bytes"));
+    assert!(limited(5000, 600).contains("decompressed, is larger than 600 bytes"));
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&vec![b'\n'; 1 << 20]).unwrap();
+    let limits = Limits { total: 1 << 16, line: 1 << 16 };
+    let bomb = read_within(packed.finish().unwrap().as_slice(), Leniency::Strict, limits);
+    assert!(matches!(bomb, Err(RecordingError::TooLarge { .. })), "{bomb:?}");
+}
+
+#[test]
+fn a_killed_writer_leaves_what_it_flushed() {
+    let bytes = Bytes::default();
+    let info = sensor("a");
+    let channels = [gauge(Signal::Energy)];
+    let described = [(&info, channels.as_slice())];
+    let mut writer = RecordingWriter::new(Box::new(bytes.clone()), Packing::Gzip, described).unwrap();
+    let mut batch = Batch::default();
+    batch.push(0, time(1), 2.5);
+    batch.push(0, time(2), f64::NAN);
+    writer.append(crate::SensorKey::FIRST, &batch).unwrap();
+    writer.flush().unwrap();
+    let recording = read(bytes.get().as_slice(), Leniency::KeepWhole).unwrap();
+    assert_eq!(recording.timeline.len(), 1);
+    assert_eq!(recording.truncation.map(|truncation| truncation.cut), Some(Cut::MidStream));
+}
+
+#[test]
+fn a_tap_records_what_the_sampler_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl.gz");
+    let played = example(&[(0, 10, 1, 1.0), (1, 20, 0, 2.0), (2, 30, 0, 3.0), (0, 40, 2, 4.0)]);
+    let replay = crate::sensors::replay::Replay::default();
+    let sensors = replay.sensors(&played).unwrap();
+    let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
+    let (tap, recording) = RecordingWriter::create(&path, described).unwrap().into_tap();
+    let sampler = crate::Sampler::start(sensors, Arc::new(crate::Clock::start()), Some(tap));
+    assert!(sampler.wait(std::time::Duration::from_secs(600)));
+    let timeline = sampler.stop();
+    recording.finish().unwrap();
+    assert_eq!(timeline, played);
+    assert_eq!(read_file(&path).unwrap(), played);
+    assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]));
+    let missing = read_file(folder.path().join("missing")).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot open the recording ") && missing.contains("missing: "), "{missing}");
+}

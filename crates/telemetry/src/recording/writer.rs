@@ -1,0 +1,232 @@
+//! Batches go in as they come; a recording that `recording::read` understands comes out.
+//!
+//! What was written is flushed every half second, so a process that is killed leaves all but its last moments readable.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::header::{End, FORMAT, Header, Note, RecordedSensor};
+use super::{RecordingError, VERSION};
+use crate::{Batch, Channel, Event, SensorInfo, SensorKey, Tap, Timeline};
+
+/// How much may be lost when the process is killed. A flush of gzip costs a few bytes, so not after every batch.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// Writes a recording as its readings come.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use ergometer_telemetry::{Clock, Sampler, Sensor, recording::RecordingWriter};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sensors: Vec<Box<dyn Sensor>> = Vec::new();
+/// let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
+/// let (tap, recording) = RecordingWriter::create("run.jsonl.gz", described)?.into_tap();
+/// let sampler = Sampler::start(sensors, Arc::new(Clock::start()), Some(tap));
+/// let timeline = sampler.stop();
+/// recording.finish()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct RecordingWriter {
+    out: Output,
+    /// Of each sensor, the indices of its channels among all.
+    channels: Vec<Range<usize>>,
+    readings: u64,
+    flushed: Instant,
+}
+
+enum Output {
+    Plain(Box<dyn Write + Send>),
+    Gzip(GzEncoder<Box<dyn Write + Send>>),
+}
+
+/// How the text is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// As it is.
+    Plain,
+    /// gzip.
+    Gzip,
+}
+
+impl RecordingWriter {
+    /// Starts a recording in a file, which is replaced where it exists; gzip where the name ends in `.gz`. The sensors
+    /// come in the order in which the sampler gets them.
+    pub fn create<'a>(
+        path: impl AsRef<Path>,
+        sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
+    ) -> Result<Self, RecordingError> {
+        let path = path.as_ref();
+        let packing = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
+            Packing::Gzip
+        } else {
+            Packing::Plain
+        };
+        let file = File::create(path).map_err(|cause| RecordingError::Io {
+            action: "create",
+            path: Some(path.to_path_buf()),
+            cause,
+        })?;
+        Self::new(Box::new(BufWriter::new(file)), packing, sensors)
+    }
+
+    /// Starts a recording in any place that can be written to.
+    pub fn new<'a>(
+        out: Box<dyn Write + Send>,
+        packing: Packing,
+        sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
+    ) -> Result<Self, RecordingError> {
+        let mut first = 0;
+        let mut channels = Vec::new();
+        let mut described = Vec::new();
+        for (info, of_sensor) in sensors {
+            channels.push(first..first + of_sensor.len());
+            first += of_sensor.len();
+            described.push(RecordedSensor::new(info, of_sensor));
+        }
+        let out = match packing {
+            Packing::Plain => Output::Plain(out),
+            Packing::Gzip => Output::Gzip(GzEncoder::new(out, Compression::default())),
+        };
+        let mut writer = Self { out, channels, readings: 0, flushed: Instant::now() };
+        let header = Header { format: FORMAT.to_owned(), version: VERSION, sensors: described };
+        writer.line(&header).map_err(RecordingError::write)?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Writes what a sensor read. Readings that no timeline takes (a channel the sensor does not have, a value that is
+    /// not finite) are left out here too.
+    pub fn append(&mut self, key: SensorKey, batch: &Batch) -> Result<(), RecordingError> {
+        let of_sensor = self.channels.get(key.index()).cloned().unwrap_or(0..0);
+        for reading in &batch.readings {
+            let channel = of_sensor.start.saturating_add(reading.channel);
+            if of_sensor.contains(&channel) && reading.value.is_finite() {
+                let at_ns = reading.at.nanos_since_epoch();
+                let early_ns = at_ns.saturating_sub(reading.after.nanos_since_epoch()).max(0);
+                self.reading(channel, at_ns, u32::try_from(early_ns).unwrap_or(u32::MAX), reading.value)?;
+            }
+        }
+        for event in &batch.events {
+            self.event(event)?;
+        }
+        if self.flushed.elapsed() >= FLUSH_EVERY { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the end line. A recording without it reads as cut.
+    pub fn finish(mut self) -> Result<(), RecordingError> {
+        let end = Note { end: Some(End { readings: self.readings }), ..Note::default() };
+        let ended = self.line(&end).and_then(|()| match self.out {
+            Output::Plain(mut out) => out.flush(),
+            Output::Gzip(out) => out.finish()?.flush(),
+        });
+        ended.map_err(RecordingError::write)
+    }
+
+    /// Splits into a tap for a [`Sampler`](crate::Sampler) and a handle that finishes the recording afterwards.
+    #[must_use]
+    pub fn into_tap(self) -> (Tap, RecordingHandle) {
+        let shared = Arc::new(Mutex::new(State::Writing(Box::new(self))));
+        let handle = RecordingHandle(Arc::clone(&shared));
+        let tap = move |_: &SensorInfo, key: SensorKey, batch: &Batch| {
+            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if let State::Writing(writer) = &mut *state
+                && let Err(error) = writer.append(key, batch)
+            {
+                *state = State::Failed(error);
+            }
+        };
+        (Box::new(tap), handle)
+    }
+
+    fn reading(&mut self, channel: usize, at_ns: i64, early_ns: u32, value: f64) -> Result<(), RecordingError> {
+        self.readings += 1;
+        self.line(&(channel, at_ns, early_ns, value)).map_err(RecordingError::write)
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), RecordingError> {
+        let note = Note { event: Some(Cow::Borrowed(event)), ..Note::default() };
+        self.line(&note).map_err(RecordingError::write)
+    }
+
+    fn line(&mut self, line: &impl serde::Serialize) -> io::Result<()> {
+        let out = self.out.as_write();
+        serde_json::to_writer(&mut *out, line)?;
+        out.write_all(b"\n")
+    }
+
+    /// Hands everything written so far to the system. It happens by itself every half second in which batches come.
+    pub fn flush(&mut self) -> Result<(), RecordingError> {
+        self.flushed = Instant::now();
+        self.out.as_write().flush().map_err(RecordingError::write)
+    }
+}
+
+impl Output {
+    fn as_write(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(out) => out,
+            Self::Gzip(out) => out,
+        }
+    }
+}
+
+impl fmt::Debug for RecordingWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingWriter").field("readings", &self.readings).finish_non_exhaustive()
+    }
+}
+
+/// Writes a whole timeline as a recording: channel by channel, and the events after them.
+pub fn write(timeline: &Timeline, out: Box<dyn Write + Send>, packing: Packing) -> Result<(), RecordingError> {
+    let sensors: Vec<_> = timeline
+        .sensors()
+        .map(|(key, info)| (info, timeline.channels_of(key).map(|(_, channel)| channel.clone()).collect::<Vec<_>>()))
+        .collect();
+    let described = sensors.iter().map(|(info, channels)| (*info, channels.as_slice()));
+    let mut writer = RecordingWriter::new(out, packing, described)?;
+    for (id, _) in timeline.channels() {
+        let readings = timeline.column(id).readings();
+        for ((&at_ns, &early_ns), &value) in readings.at_ns.iter().zip(readings.early_ns).zip(readings.values) {
+            writer.reading(id.index(), at_ns, early_ns, value)?;
+        }
+    }
+    for event in timeline.events() {
+        writer.event(event)?;
+    }
+    writer.finish()
+}
+
+/// The end of a recording that is being written by a tap.
+#[derive(Debug)]
+pub struct RecordingHandle(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+enum State {
+    Writing(Box<RecordingWriter>),
+    Failed(RecordingError),
+    Finished,
+}
+
+impl RecordingHandle {
+    /// Writes the end line, once the sampler is stopped. Returns the first error of writing; nothing was written after
+    /// it, and what came before is readable.
+    pub fn finish(self) -> Result<(), RecordingError> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, State::Finished) {
+            State::Writing(writer) => writer.finish(),
+            State::Failed(error) => Err(error),
+            State::Finished => Ok(()),
+        }
+    }
+}

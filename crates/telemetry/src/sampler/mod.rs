@@ -1,0 +1,234 @@
+//! Sensors go in; while they are sampled, and when they are stopped, a [`Timeline`] comes out.
+//!
+//! Every sensor has a thread of its own, so one that blocks delays nobody else. Whatever a sensor does (fails, panics,
+//! never returns), the run goes on and an event tells of it. Stopping drains every sensor once more and takes two
+//! seconds at most.
+
+mod worker;
+
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{Batch, Clock, Event, EventKind, Sensor, SensorInfo, SensorKey, Timeline};
+use worker::Worker;
+
+/// Sees every batch after the timeline took it in, one at a time; recordings are written by one.
+pub type Tap = Box<dyn FnMut(&SensorInfo, SensorKey, &Batch) + Send>;
+
+/// How long a sensor may take over its last sample. The slowest read measured takes 49 ms.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often the wall clock is compared: 10 ppm of drift move it by 10 us in that time.
+const REANCHOR_EVERY: Duration = Duration::from_secs(1);
+
+/// Samples sensors, each on its own thread, until it is stopped or dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use ergometer_telemetry::{Clock, Sampler};
+///
+/// let sampler = Sampler::start(Vec::new(), Arc::new(Clock::start()), None);
+/// assert_eq!(sampler.with_timeline(|timeline| timeline.len()), 0);
+/// let timeline = sampler.stop();
+/// assert!(timeline.is_empty());
+/// ```
+pub struct Sampler {
+    shared: Arc<Shared>,
+    patience: Duration,
+}
+
+/// What the threads share. No lock is held while a sensor is read.
+struct Shared {
+    clock: Arc<Clock>,
+    sensors: Vec<SensorInfo>,
+    timeline: Mutex<Timeline>,
+    tap: Mutex<Option<Tap>>,
+    progress: Mutex<Progress>,
+    stopping: Condvar,
+    ended: Condvar,
+}
+
+struct Progress {
+    stopping: bool,
+    /// Of each sensor, whether its thread is at work.
+    running: Vec<bool>,
+}
+
+impl Sampler {
+    /// Starts one thread for each sensor. The keys the tap sees count the sensors in this order.
+    #[must_use]
+    pub fn start(sensors: Vec<Box<dyn Sensor>>, clock: Arc<Clock>, tap: Option<Tap>) -> Self {
+        let mut timeline = Timeline::default();
+        let keys: Vec<_> = sensors.iter().map(|sensor| timeline.add_sensor(sensor.info(), sensor.channels())).collect();
+        let shared = Arc::new(Shared {
+            clock,
+            sensors: sensors.iter().map(|sensor| sensor.info().clone()).collect(),
+            timeline: Mutex::new(timeline),
+            tap: Mutex::new(tap),
+            progress: Mutex::new(Progress { stopping: false, running: vec![true; sensors.len()] }),
+            stopping: Condvar::new(),
+            ended: Condvar::new(),
+        });
+        for (key, sensor) in keys.into_iter().zip(sensors) {
+            let worker = Worker::new(Arc::clone(&shared), key, sensor);
+            let name = format!("ergo-{}", shared.sensors[key.index()].id);
+            if let Err(cause) = thread::Builder::new().name(name).spawn(move || worker.run()) {
+                // The worker went with the closure and has said that it ended.
+                let message = format!("{}: no thread to sample it on: {cause}", shared.sensors[key.index()].id);
+                shared.tell(key, EventKind::DeviceLost, message);
+            }
+        }
+        let clock_keeper = Arc::clone(&shared);
+        let keep = move || {
+            while !clock_keeper.wait_until(Instant::now() + REANCHOR_EVERY) {
+                let mut batch = Batch::default();
+                clock_keeper.reanchor(&mut batch);
+                clock_keeper.deliver(SensorKey::FIRST, &batch);
+            }
+        };
+        if let Err(cause) = thread::Builder::new().name(String::from("ergo-clock")).spawn(keep) {
+            let message = format!("no thread to watch the wall clock on: {cause}; a step would go unnoticed");
+            shared.note(EventKind::ReadFailed, message);
+        }
+        Self { shared, patience: PATIENCE }
+    }
+
+    /// Looks at what was read so far. Sensors cannot add to it meanwhile, so look briefly.
+    pub fn with_timeline<T>(&self, look: impl FnOnce(&Timeline) -> T) -> T {
+        look(&lock(&self.shared.timeline))
+    }
+
+    /// How many sensors are still being sampled: less than there were when one was lost or came to its end.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        lock(&self.shared.progress).running()
+    }
+
+    /// Waits until every sensor came to its end, as replayed ones do, or for the timeout. Says whether all ended.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let progress = lock(&self.shared.progress);
+        let waited = self.shared.ended.wait_timeout_while(progress, timeout, |progress| progress.running() > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.running() == 0
+    }
+
+    /// Samples every sensor once more and ends. A sensor that does not come back within two seconds is left behind,
+    /// with an event; the tap is dropped.
+    #[must_use]
+    pub fn stop(self) -> Timeline {
+        self.shared.request_stop();
+        let all_ended = self.wait(self.patience);
+        let mut batch = Batch::default();
+        if !all_ended {
+            let progress = lock(&self.shared.progress);
+            for (info, _) in self.shared.sensors.iter().zip(&progress.running).filter(|&(_, &running)| running) {
+                let (id, patience) = (&info.id, self.patience.as_secs_f64());
+                let message = format!("{id} did not answer for {patience} s at the end and was left behind");
+                batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
+            }
+        }
+        self.shared.reanchor(&mut batch);
+        lock(&self.shared.timeline).append(SensorKey::FIRST, &batch);
+        // A tap that is itself stuck keeps its lock; it is not waited for.
+        if let Ok(mut tap) = self.shared.tap.try_lock() {
+            self.shared.call(&mut tap, SensorKey::FIRST, &batch);
+            *tap = None;
+        }
+        mem::take(&mut *lock(&self.shared.timeline))
+    }
+}
+
+/// Ends the threads without waiting for them.
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.shared.request_stop();
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("sensors", &self.shared.sensors).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Gives a batch to the timeline and to the tap. A tap that panics is not called again.
+    fn deliver(&self, key: SensorKey, batch: &Batch) {
+        lock(&self.timeline).append(key, batch);
+        self.call(&mut lock(&self.tap), key, batch);
+    }
+
+    fn call(&self, tap: &mut Option<Tap>, key: SensorKey, batch: &Batch) {
+        if batch.readings.is_empty() && batch.events.is_empty() {
+            return;
+        }
+        if let (Some(call), Some(info)) = (tap.as_mut(), self.sensors.get(key.index()))
+            && catch_unwind(AssertUnwindSafe(|| call(info, key, batch))).is_err()
+        {
+            *tap = None;
+            let message = String::from("what listened to the readings panicked and is not called again");
+            self.note(EventKind::ReadFailed, message);
+        }
+    }
+
+    /// Tells the timeline and the tap of an event.
+    fn tell(&self, key: SensorKey, kind: EventKind, message: String) {
+        let mut batch = Batch::default();
+        batch.event(self.clock.now(), kind, message);
+        self.deliver(key, &batch);
+    }
+
+    fn note(&self, kind: EventKind, message: String) {
+        let at_ns = self.clock.now().nanos_since_epoch();
+        lock(&self.timeline).note(Event { at_ns, kind, message });
+    }
+
+    /// Compares the wall clock. Its steps belong to no sensor; they are told under the first.
+    fn reanchor(&self, batch: &mut Batch) {
+        if let Some(step) = self.clock.reanchor() {
+            let message = format!("the wall clock was stepped by {:+.6} s; the timeline was not", step.get());
+            batch.event(self.clock.now(), EventKind::ClockStepped, message);
+        }
+    }
+
+    fn request_stop(&self) {
+        lock(&self.progress).stopping = true;
+        self.stopping.notify_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        lock(&self.progress).stopping
+    }
+
+    /// Sleeps until the deadline, or until stopping is asked for; says whether it is.
+    fn wait_until(&self, deadline: Instant) -> bool {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let waited = self.stopping.wait_timeout_while(lock(&self.progress), timeout, |progress| !progress.stopping);
+        waited.unwrap_or_else(PoisonError::into_inner).0.stopping
+    }
+
+    fn end(&self, key: SensorKey) {
+        if let Some(running) = lock(&self.progress).running.get_mut(key.index()) {
+            *running = false;
+        }
+        self.ended.notify_all();
+    }
+}
+
+impl Progress {
+    fn running(&self) -> usize {
+        self.running.iter().filter(|&&running| running).count()
+    }
+}
+
+/// What a panic left behind is whole: every change under these locks is a single step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

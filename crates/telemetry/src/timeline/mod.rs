@@ -1,0 +1,315 @@
+//! Batches of readings go in; columns, gaps and stats of any window come out.
+//!
+//! A timeline holds everything a run read, from the first sample to the last: nothing is thinned out or overwritten.
+//! Every column is sorted by time and holds finite values only; what else a sensor sends is refused, with an event.
+
+mod column;
+mod gaps;
+mod spacing;
+mod stats;
+
+use std::ops::Range;
+
+use ergometer_units::{Timestamp, Window};
+
+use crate::{Batch, Channel, DeviceId, Event, EventKind, Scope, SensorInfo, Signal};
+
+pub use column::{Column, Point, Readings};
+pub use stats::Stats;
+
+/// One sensor of a [`Timeline`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SensorKey(usize);
+
+/// One channel of a [`Timeline`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(usize);
+
+impl SensorKey {
+    /// The key of the first sensor.
+    pub(crate) const FIRST: Self = Self(0);
+
+    /// Its place among the sensors, in the order in which they were added.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl ChannelId {
+    /// Its place among the channels of all sensors, in the order in which they were added.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Everything that was read in a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timeline {
+    sensors: Vec<Source>,
+    tracks: Vec<Track>,
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Source {
+    info: SensorInfo,
+    tracks: Range<usize>,
+    refused: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Track {
+    channel: Channel,
+    sensor: usize,
+    column: Column,
+}
+
+impl Timeline {
+    /// Makes room for a sensor and its channels.
+    pub fn add_sensor(&mut self, info: &SensorInfo, channels: &[Channel]) -> SensorKey {
+        let key = SensorKey(self.sensors.len());
+        let first = self.tracks.len();
+        self.tracks.extend(channels.iter().map(|channel| Track {
+            channel: channel.clone(),
+            sensor: key.0,
+            column: Column::default(),
+        }));
+        self.sensors.push(Source { info: info.clone(), tracks: first..self.tracks.len(), refused: 0 });
+        key
+    }
+
+    /// Takes in what a sensor read. A reading of a channel the sensor does not have, or whose value is not finite, is
+    /// refused; the first of a sensor leaves an event. A key of another timeline changes nothing.
+    pub fn append(&mut self, key: SensorKey, batch: &Batch) {
+        let Some(source) = self.sensors.get_mut(key.0) else { return };
+        let tracks = &mut self.tracks[source.tracks.clone()];
+        for reading in &batch.readings {
+            match tracks.get_mut(reading.channel) {
+                Some(track) if reading.value.is_finite() => {
+                    let at_ns = reading.at.nanos_since_epoch();
+                    let early_ns = at_ns.saturating_sub(reading.after.nanos_since_epoch()).max(0);
+                    track.column.push(at_ns, u32::try_from(early_ns).unwrap_or(u32::MAX), reading.value);
+                }
+                _ => {
+                    if source.refused == 0 {
+                        let message = format!(
+                            "{} sent {} on its channel {}, which is no reading; such are left out",
+                            source.info.id, reading.value, reading.channel
+                        );
+                        let at_ns = reading.at.nanos_since_epoch();
+                        self.events.push(Event { at_ns, kind: EventKind::ReadFailed, message });
+                    }
+                    source.refused += 1;
+                }
+            }
+        }
+        self.events.extend_from_slice(&batch.events);
+    }
+
+    /// Takes in one event.
+    pub fn note(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// The column a recording's reading goes to.
+    pub(crate) fn column_mut(&mut self, index: usize) -> Option<&mut Column> {
+        self.tracks.get_mut(index).map(|track| &mut track.column)
+    }
+
+    /// The sensors, in the order in which they were added.
+    #[must_use]
+    pub fn sensors(&self) -> impl ExactSizeIterator<Item = (SensorKey, &SensorInfo)> {
+        self.sensors.iter().enumerate().map(|(index, source)| (SensorKey(index), &source.info))
+    }
+
+    /// The channels of all sensors.
+    #[must_use]
+    pub fn channels(&self) -> impl ExactSizeIterator<Item = (ChannelId, &Channel)> {
+        self.tracks.iter().enumerate().map(|(index, track)| (ChannelId(index), &track.channel))
+    }
+
+    /// The channels of one sensor, in the sensor's own order.
+    pub fn channels_of(&self, key: SensorKey) -> impl Iterator<Item = (ChannelId, &Channel)> {
+        let range = self.sensors.get(key.0).map_or(0..0, |source| source.tracks.clone());
+        range.map(|index| (ChannelId(index), &self.tracks[index].channel))
+    }
+
+    /// The first channel of this device, scope and signal.
+    #[must_use]
+    pub fn find(&self, device: DeviceId, scope: Scope, signal: Signal) -> Option<ChannelId> {
+        let wanted = |channel: &Channel| channel.device == device && channel.scope == scope && channel.signal == signal;
+        self.tracks.iter().position(|track| wanted(&track.channel)).map(ChannelId)
+    }
+
+    /// What a channel is about.
+    ///
+    /// # Panics
+    /// Where the id is of another timeline with more channels.
+    #[must_use]
+    pub fn channel(&self, id: ChannelId) -> &Channel {
+        &self.tracks[id.0].channel
+    }
+
+    /// The readings of a channel.
+    ///
+    /// # Panics
+    /// Where the id is of another timeline with more channels.
+    #[must_use]
+    pub fn column(&self, id: ChannelId) -> &Column {
+        &self.tracks[id.0].column
+    }
+
+    /// The devices, each once, in their order.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceId> {
+        let channels = self.tracks.iter().map(|track| track.channel.device);
+        let mut devices: Vec<_> = self.sensors.iter().map(|source| source.info.device).chain(channels).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// The name of a device, as the first of its sensors knows it.
+    #[must_use]
+    pub fn device_name(&self, device: DeviceId) -> Option<&str> {
+        self.sensors.iter().find(|source| source.info.device == device).map(|source| source.info.name.as_str())
+    }
+
+    /// What happened, in the order in which it was noticed.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// How many readings there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tracks.iter().map(|track| track.column.len()).sum()
+    }
+
+    /// Whether there is no reading.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tracks.iter().all(|track| track.column.is_empty())
+    }
+
+    /// From the first reading to the last, of any channel.
+    #[must_use]
+    pub fn span(&self) -> Option<Window> {
+        let times = || self.tracks.iter().map(|track| track.column.readings().at_ns);
+        let first = times().filter_map(|times| times.first()).min()?;
+        let last = times().filter_map(|times| times.last()).max()?;
+        Window::new(Timestamp::from_nanos_since_epoch(*first), Timestamp::from_nanos_since_epoch(*last)).ok()
+    }
+
+    /// The stretches of a window in which the channel was silent for longer than 250 ms and than five of its usual
+    /// spacings. The usual spacing is the larger of the source's update period and the median between readings; where
+    /// neither is known, the interval of its sensor.
+    #[must_use]
+    pub fn gaps(&self, id: ChannelId, window: Window) -> Vec<Window> {
+        gaps::gaps(self.column(id), window, self.gap_threshold_ns(id))
+    }
+
+    /// The channel over a window, weighted by time, or `None` where it had no value there. A value holds until the
+    /// next reading, but never for longer than the silence that makes a gap.
+    #[must_use]
+    pub fn stats(&self, id: ChannelId, window: Window) -> Option<Stats> {
+        stats::stats(self.column(id), window, self.gap_threshold_ns(id))
+    }
+
+    fn gap_threshold_ns(&self, id: ChannelId) -> i64 {
+        let track = &self.tracks[id.0];
+        let period_ns = track.channel.update_period.map(ergometer_units::Seconds::as_nanos);
+        let interval = self.sensors[track.sensor].info.interval;
+        let interval_ns = || i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
+        gaps::threshold_ns(period_ns.max(track.column.median_spacing_ns()).unwrap_or_else(interval_ns))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod example;
+
+#[cfg(test)]
+mod tests {
+    use ergometer_units::Seconds;
+
+    use super::example::{gauge, sensor, time, window};
+    use super::*;
+    use crate::Reading;
+
+    #[test]
+    fn two_sensors_share_a_device_and_the_first_is_found() {
+        let mut timeline = Timeline::default();
+        let first = timeline.add_sensor(&sensor("first"), &[gauge(Signal::Temperature), gauge(Signal::ClockCore)]);
+        let second = timeline.add_sensor(&sensor("second"), &[gauge(Signal::Temperature), gauge(Signal::Energy)]);
+        let mut batch = Batch::default();
+        batch.push(0, time(1000), 40.0);
+        timeline.append(first, &batch);
+        batch.clear();
+        batch.push(1, time(3000), 7.0);
+        timeline.append(second, &batch);
+
+        let find = |signal| timeline.find(DeviceId::gpu(0), Scope::Device, signal).map(ChannelId::index);
+        assert_eq!(
+            (find(Signal::Temperature), find(Signal::Energy), find(Signal::PowerRing)),
+            (Some(0), Some(3), None)
+        );
+        assert_eq!(timeline.devices(), [DeviceId::gpu(0)]);
+        assert_eq!(timeline.device_name(DeviceId::gpu(0)), Some("first"));
+        assert_eq!(timeline.span(), Some(window(1000, 3000)));
+        assert_eq!((timeline.len(), timeline.channels().len(), timeline.sensors().len()), (2, 4, 2));
+        assert_eq!(timeline.channels_of(second).map(|(id, _)| id.index()).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn what_is_no_reading_is_refused_with_one_event() {
+        let mut timeline = Timeline::default();
+        let key = timeline.add_sensor(&sensor("odd"), &[gauge(Signal::Temperature)]);
+        let mut batch = Batch::default();
+        batch.push(0, time(1), f64::NAN);
+        batch.push(0, time(2), f64::INFINITY);
+        batch.push(9, time(3), 1.0);
+        batch.push(0, time(4), 40.0);
+        timeline.append(key, &batch);
+        assert_eq!((timeline.len(), timeline.events().len()), (1, 1));
+        assert!(timeline.events()[0].message.contains("odd sent NaN on its channel 0"));
+        timeline.append(SensorKey(5), &batch);
+        assert_eq!(timeline.len(), 1, "a key of another timeline");
+        assert!(Timeline::default().is_empty() && Timeline::default().span().is_none());
+    }
+
+    #[test]
+    fn a_range_of_time_too_wide_for_its_column_saturates() {
+        let mut timeline = Timeline::default();
+        let key = timeline.add_sensor(&sensor("slow"), &[gauge(Signal::Energy)]);
+        let readings = vec![
+            Reading { channel: 0, after: time(0), at: time(10_000_000_000), value: 1.0 },
+            Reading { channel: 0, after: time(20_000_000_001), at: time(20_000_000_000), value: 2.0 },
+        ];
+        timeline.append(key, &Batch { readings, events: Vec::new() });
+        let id = timeline.find(DeviceId::gpu(0), Scope::Device, Signal::Energy).unwrap();
+        assert_eq!(timeline.column(id).readings().early_ns, [u32::MAX, 0]);
+    }
+
+    #[test]
+    fn a_gap_is_told_by_the_update_period_the_spacing_or_the_interval() {
+        let second = 1_000_000_000;
+        let slow = Channel { update_period: Some(Seconds::new(1.0)), ..gauge(Signal::Energy) };
+        let mut timeline = Timeline::default();
+        let key = timeline.add_sensor(&sensor("slow"), &[slow, gauge(Signal::Temperature)]);
+        let mut batch = Batch::default();
+        for channel in [0, 1] {
+            batch.push(channel, time(0), 1.0);
+        }
+        timeline.append(key, &batch);
+        let [energy, temperature] = [Signal::Energy, Signal::Temperature]
+            .map(|signal| timeline.find(DeviceId::gpu(0), Scope::Device, signal).unwrap());
+        assert_eq!(timeline.gaps(energy, window(0, 4 * second)), []);
+        assert_eq!(timeline.gaps(energy, window(0, 6 * second)).len(), 1);
+        assert_eq!(timeline.gaps(temperature, window(0, second / 4)), [], "the sensor's interval is 100 ms");
+        assert_eq!(timeline.gaps(temperature, window(0, second)).len(), 1);
+        assert_eq!(timeline.stats(temperature, window(0, second)).unwrap().covered, Seconds::new(0.5));
+    }
+}
