@@ -108,9 +108,6 @@ impl Curve {
         }
     }
 
-    pub(super) fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
     fn mean(&self, from: f64, to: f64) -> f64 {
         let (first, overlap) = self.cells.overlaps(from, to);
         let length: f64 = overlap.iter().sum();

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn late_stamps_are_brought_back() {
-        let late = |index: u32| if index % 7 == 0 { 0.011 } else { 0.0008 * scatter(index) };
+        let late = |index: u32| if index.is_multiple_of(7) { 0.011 } else { 0.0008 * scatter(index) };
         let stamps: Vec<f64> = (0..2000).map(|index| 3.3 + 0.02 * f64::from(index) + late(index)).collect();
         let grid = Grid::of_late_stamps(&stamps).unwrap();
         for (index, &stamp) in (0..2000).zip(&stamps) {

@@ -193,10 +193,8 @@ fn is_summed(source: &Source, all: &[Source]) -> bool {
         all.iter().any(|other| other.device.kind == kind && other.scope == scope && other.is_measured())
     };
     match source.scope {
-        Scope::Device => true,
+        Scope::Device | Scope::Package | Scope::Dram => true,
         Scope::Memory => false,
-        Scope::Package | Scope::Dram => true,
-        Scope::Core | Scope::Uncore => !measured(DeviceKind::Cpu, Scope::Package),
-        Scope::Psys => !measured(DeviceKind::Cpu, Scope::Package),
+        Scope::Core | Scope::Uncore | Scope::Psys => !measured(DeviceKind::Cpu, Scope::Package),
     }
 }

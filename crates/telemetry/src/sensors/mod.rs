@@ -1,4 +1,4 @@
-//! The sensors there are, one module each.
+//! The sensors there are, one module each, and the one call that looks for all of them.
 
 pub mod host;
 pub mod modelled;
@@ -6,3 +6,22 @@ pub mod nvidia;
 mod processor_time;
 pub mod rapl;
 pub mod replay;
+
+use crate::Probe;
+use modelled::Modelled;
+
+/// Looks for every sensor of this machine.
+///
+/// ```
+/// use ergometer_telemetry::sensors::{self, modelled::Modelled};
+/// let probe = sensors::probe_machine(Modelled::WhereUnmeasured);
+/// assert!(probe.findings.len() > 1, "what is missing is said too");
+/// ```
+#[must_use]
+pub fn probe_machine(modelled: Modelled) -> Probe {
+    let mut probe = nvidia::probe_system();
+    probe.extend(rapl::probe(&rapl::Options::default()));
+    probe.extend(modelled::probe(&modelled::Options { modelled, ..Default::default() }, &probe.sensors));
+    probe.extend(host::probe(&host::Options::default()));
+    probe
+}

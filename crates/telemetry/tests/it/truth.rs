@@ -1,0 +1,121 @@
+//! The estimator against a recording whose power is known: a real H200 under two kernels that draw a constant power.
+//!
+//! Error is |E / (P x length) - 1|; `math` throttles after half a second, and back-to-back windows have no true `math`.
+
+use std::path::PathBuf;
+
+use ergometer_telemetry::{EnergyMeter, Method, recording};
+use ergometer_units::{Timestamp, Window};
+
+const FIXTURE: &str = "h200_truth_a.json.gz";
+
+#[derive(Debug)]
+struct Known {
+    kind: String,
+    window: Window,
+    joules: Option<f64>,
+}
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry").join(name)
+}
+
+/// The windows of the recording, with their true energy where it is known.
+fn known_windows() -> Vec<Known> {
+    let file = std::fs::File::open(fixture(FIXTURE)).unwrap();
+    let recording: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+    let mut known = Vec::new();
+    for phase in recording["phases"].as_array().unwrap() {
+        let kind = phase["kind"].as_str().unwrap();
+        for row in phase["windows"].as_array().into_iter().flatten() {
+            let at = |index: usize| Timestamp::from_micros_since_epoch(row[index].as_i64().unwrap()).unwrap();
+            let window = Window::new(at(0), at(1)).unwrap();
+            let seconds = window.length().get();
+            let watts = match row[2].as_str().unwrap() {
+                "stream" => Some(643.0),
+                "math" if kind == "isolated" && seconds < 0.45 => Some(764.5),
+                _ => None,
+            };
+            known.push(Known { kind: kind.to_owned(), window, joules: watts.map(|watts| watts * seconds) });
+        }
+    }
+    known
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+}
+
+/// One line of the table: which windows, and what they must reach, in percent.
+struct Goal {
+    kind: &'static str,
+    milliseconds: std::ops::Range<f64>,
+    error: f64,
+    width: f64,
+}
+
+const fn goal(kind: &'static str, from: f64, to: f64, error: f64, width: f64) -> Goal {
+    Goal { kind, milliseconds: from..to, error, width }
+}
+
+const GOALS: [Goal; 8] = [
+    goal("isolated", 10.0, 50.0, 4.0, 40.0),
+    goal("isolated", 50.0, 150.0, 1.0, 10.0),
+    goal("isolated", 150.0, 500.0, 0.5, 5.0),
+    goal("isolated", 500.0, f64::INFINITY, 0.3, 3.0),
+    goal("adjacent", 10.0, 50.0, 4.0, 80.0),
+    goal("adjacent", 50.0, 150.0, 1.6, 20.0),
+    goal("adjacent", 150.0, f64::INFINITY, 1.1, 10.0),
+    goal("adjacent", 500.0, f64::INFINITY, 1.2, 6.0),
+];
+
+#[test]
+fn windows_of_known_energy_are_measured_within_the_goals() {
+    let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
+    let known = known_windows();
+    let windows: Vec<Window> = known.iter().map(|known| known.window).collect();
+    let meter = EnergyMeter::new(&timeline, &windows);
+    let mut failures = Vec::new();
+    for goal in &GOALS {
+        let (mut errors, mut widths, mut covered) = (Vec::new(), Vec::new(), 0_u32);
+        for known in &known {
+            let milliseconds = known.window.length().as_millis();
+            let Some(truth) = known.joules else { continue };
+            if known.kind != goal.kind || !goal.milliseconds.contains(&milliseconds) {
+                continue;
+            }
+            let energy = meter.energy(known.window).measured.unwrap();
+            assert_eq!(energy.method, Method::ActivityAware);
+            errors.push(100.0 * (energy.joules.get() / truth - 1.0).abs());
+            widths.push(100.0 * ((energy.high - energy.low) / energy.joules));
+            covered += u32::from((energy.low.get()..=energy.high.get()).contains(&truth));
+        }
+        let coverage = 100.0 * f64::from(covered) / errors.len() as f64;
+        let (count, error, width) = (errors.len(), median(errors), median(widths));
+        let line = format!(
+            "{:8} {:4.0}-{:4.0} ms, {count:2} windows: median error {error:.2} % (goal {}), interval covers {coverage:.0} % \
+             (goal 90), median width {width:.1} % (goal {})",
+            goal.kind, goal.milliseconds.start, goal.milliseconds.end, goal.error, goal.width
+        );
+        println!("{line}");
+        if error > goal.error || coverage < 90.0 || width > goal.width {
+            failures.push(line);
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn the_curve_agrees_with_the_counter_over_the_whole_recording() {
+    let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
+    let counter =
+        timeline.channels().find(|(_, channel)| channel.signal == ergometer_telemetry::Signal::Energy).unwrap().0;
+    let column = timeline.column(counter);
+    let (first, last) = (column.get(1).unwrap(), column.get(column.len() - 1).unwrap());
+    let window = Window::new(first.at, last.at).unwrap();
+    let windows: Vec<Window> = known_windows().into_iter().map(|known| known.window).collect();
+    let energy = EnergyMeter::new(&timeline, &windows).energy(window).measured.unwrap();
+    let counted = last.value - first.value;
+    assert!((energy.joules.get() / counted - 1.0).abs() < 0.002, "{} of {counted} J", energy.joules.get());
+}
