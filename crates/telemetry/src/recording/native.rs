@@ -35,7 +35,10 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
             if end.readings != readings {
                 return Err(RecordingError::WrongCount { expected: end.readings, found: readings });
             }
-            return ended(lines).map(|()| Recording { timeline, truncation: None });
+            match past_the_end(lines)? {
+                None => return Ok(Recording { timeline, truncation: None }),
+                Some(cut) => break cut,
+            }
         }
     };
     let truncation = lines.truncation(cut, readings);
@@ -45,12 +48,11 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
     }
 }
 
-/// Looks past the end line: only the checksum of a compressed stream may follow, and it has to be right.
-fn ended(lines: &mut Lines<'_>) -> Result<(), RecordingError> {
+/// Looks past the end line: only the checksum of a compressed stream may follow, and it has to be whole and right.
+fn past_the_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
     match lines.advance()? {
-        Next::End => Ok(()),
-        // Every reading is there; only the trailer of the stream is not.
-        Next::Cut(Cut::MidStream) if lines.text().is_empty() => Ok(()),
+        Next::End => Ok(None),
+        Next::Cut(cut @ Cut::MidStream) if lines.text().is_empty() => Ok(Some(cut)),
         Next::Whole | Next::Cut(_) => {
             let reason = String::from("there is text after the end line");
             Err(RecordingError::Malformed { line: lines.number(), reason })

@@ -79,13 +79,11 @@ proptest! {
         let bytes = written(&timeline, if gzip { Packing::Gzip } else { Packing::Plain });
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place inside the bytes")]
         let cut = &bytes[..(at * bytes.len() as f64) as usize];
-        // A compressed recording without a part of its checksum has all its lines.
-        prop_assert!(read_bytes(cut).is_err() || (gzip && bytes.len() - cut.len() <= 8 + 4));
+        prop_assert!(read_bytes(cut).is_err());
         if let Ok(recording) = read(cut, Leniency::KeepWhole) {
             prop_assert!(is_prefix(&recording.timeline, &timeline));
-            if let Some(truncation) = recording.truncation {
-                prop_assert_eq!(truncation.readings, recording.timeline.len() as u64);
-            }
+            let told = recording.truncation.map(|truncation| truncation.readings);
+            prop_assert_eq!(told, Some(recording.timeline.len() as u64));
         } else {
             let header = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(usize::MAX);
             prop_assert!(gzip || cut.len() <= header, "only a recording without its header has nothing whole");
