@@ -1,0 +1,162 @@
+//! What the user typed, as types. The help text here is what `ergo --help` prints.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ergometer_units::Window;
+
+use crate::devices::Selector;
+use crate::figures::{parse_duration, parse_window};
+
+/// Measure what AI inference costs, in time and in energy.
+#[derive(Debug, Parser)]
+#[command(name = "ergo", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what was measured is kept).")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: GlobalArguments,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GlobalArguments {
+    /// Say less: no progress, no warnings.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// Print without colour (also: `NO_COLOR=1`).
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say which sensors this machine has, how good they are, and how to mend what is missing.
+    Doctor(DoctorArguments),
+    /// Show power, energy, memory, temperature and utilization as they go.
+    Monitor(MonitorArguments),
+    /// Run a command and report the energy it took.
+    Measure(MeasureArguments),
+    /// Estimate the energy of windows of a recording.
+    Energy(EnergyArguments),
+    /// Print a script that completes `ergo` in a shell.
+    Completions(CompletionsArguments),
+    /// Print the manual page.
+    Man,
+}
+
+/// How a table is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
+}
+
+/// How a stream is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamFormat {
+    /// One table, refreshed.
+    Table,
+    /// One JSON object a tick.
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SensorArguments {
+    /// Only these: a device (gpu:0), a kind of device (gpu, cpu, host) or a sensor (nvml-energy:0). Repeatable, or with commas.
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub(crate) device: Vec<Selector>,
+    /// Don't model the CPU's power where nothing measures it.
+    #[arg(long)]
+    pub(crate) no_model: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) sensors: SensorArguments,
+    /// How long to watch the sensors. Put the machine to work meanwhile, and their lag is measured too.
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MonitorArguments {
+    #[command(flatten)]
+    pub(crate) sensors: SensorArguments,
+    /// The time between two lines or refreshes.
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) interval: Duration,
+    /// Stop after this long; without it, at Ctrl-C.
+    #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Keep every reading in this file, for `ergo energy` and `--replay`; packed where it ends in .gz.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Play this recording instead of reading sensors.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "record", "no_model"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// How many times faster to play the recording.
+    #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay")]
+    pub(crate) speed: f64,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: StreamFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArguments {
+    #[command(flatten)]
+    pub(crate) sensors: SensorArguments,
+    /// Run the command this many times.
+    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: u32,
+    /// Measure the machine at rest for this long before and after, for the net energy; 0s leaves it out.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub(crate) idle: Duration,
+    /// Keep every reading in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// How to print it. With json and csv the command's own stdout goes to stderr.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnergyArguments {
+    /// A recording, by `ergo monitor --record` or in the raw JSON format; gzip is fine.
+    pub(crate) recording: PathBuf,
+    /// A window, in microseconds since the Unix epoch. Repeatable.
+    #[arg(long, value_name = "START_US..END_US", value_parser = parse_window)]
+    pub(crate) window: Vec<Window>,
+    /// A file with one window a line: `start end`, in microseconds since the Unix epoch; `-` is stdin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) windows: Option<PathBuf>,
+    /// Read what is whole of a recording that was cut.
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// How to print it; without this a table on a terminal and json elsewhere.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}

@@ -1,0 +1,195 @@
+//! `ergo energy`: the energy of windows of a recording, so that anybody can check the estimator.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use ergometer_telemetry::recording::{self, Leniency, RecordingError};
+use ergometer_telemetry::{EnergyMeter, Scope, Timeline, WindowEnergy};
+use ergometer_units::Window;
+
+use crate::arguments::{EnergyArguments, Format};
+use crate::csv;
+use crate::exit::{Exit, Failure};
+use crate::figures::{digits, joules, window_of};
+use crate::report::{WindowReport, to_json};
+use crate::screen::{Align, Screen, Table, Tone, print};
+
+/// The largest file of windows that is read: a million windows with room to spare.
+const LARGEST_LIST: u64 = 256 << 20;
+
+pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let windows = windows(arguments)?;
+    let timeline = read(&arguments.recording, arguments.lenient, screen)?;
+    let meter = EnergyMeter::new(&timeline, &windows);
+    tell_sensors(&timeline, &meter, screen);
+    let energies: Vec<WindowEnergy> = windows.iter().map(|&window| meter.energy(window)).collect();
+    for (index, energy) in energies.iter().enumerate() {
+        if let (Err(error), None) = (&energy.measured, &energy.modelled) {
+            return Err(Failure::failed(format!("window {}: {error}", index + 1))
+                .hint("times are microseconds since the Unix epoch, as the recording's own"));
+        }
+    }
+    let format = arguments.format.unwrap_or(if io::stdout().is_terminal() { Format::Table } else { Format::Json });
+    let text = match format {
+        Format::Json => to_json(&energies.iter().map(WindowReport::new).collect::<Vec<_>>())?,
+        Format::Csv => as_csv(&energies),
+        Format::Table => as_table(&energies, screen),
+    };
+    print(&text)?;
+    Ok(Exit::Done.into())
+}
+
+/// How the sensors were found to behave, for who wants to know.
+fn tell_sensors(timeline: &Timeline, meter: &EnergyMeter, screen: Screen) {
+    for device in timeline.devices() {
+        if let Some(model) = meter.sensor_model(device, Scope::Device) {
+            screen.detail(&format!(
+                "{device}: power sensor remembers {:.1} ms, {:.1} ms late, noise {:.1} W; counter {:.1} ms late",
+                model.memory.as_millis(),
+                model.power_lag.as_millis(),
+                model.noise_watts,
+                model.counter_lag.as_millis()
+            ));
+        }
+    }
+}
+
+/// Reads a recording; a cut one only where that was asked for.
+pub(crate) fn read(path: &Path, lenient: bool, screen: Screen) -> Result<Timeline, Failure> {
+    let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
+    let recording = recording::read_file_with(path, leniency).map_err(|error| unreadable(path, &error))?;
+    if let Some(truncation) = &recording.truncation {
+        screen.warning(&format!("{}: {truncation}", path.display()));
+    }
+    Ok(recording.timeline)
+}
+
+fn unreadable(path: &Path, error: &RecordingError) -> Failure {
+    let mut message = error.to_string();
+    if !message.contains(&*path.to_string_lossy()) {
+        message = format!("{}: {message}", path.display());
+    }
+    let failure = Failure::failed(message);
+    match error {
+        RecordingError::Truncated { .. } => failure.hint("--lenient reads what is whole"),
+        RecordingError::Io { .. } => failure,
+        _ => failure.hint("`ergo monitor --record FILE` makes a recording that can be read"),
+    }
+}
+
+fn windows(arguments: &EnergyArguments) -> Result<Vec<Window>, Failure> {
+    let mut windows = arguments.window.clone();
+    if let Some(path) = &arguments.windows {
+        let text = read_list(path).map_err(|error| {
+            Failure::failed(format!("cannot read the windows in {}: {error}", path.display()))
+                .hint("the file has one window a line: start and end in microseconds since the Unix epoch")
+        })?;
+        windows.extend(parse_list(&text, path)?);
+    }
+    if windows.is_empty() {
+        return Err(Failure::usage("no window to estimate").hint("--window START_US..END_US, or --windows FILE"));
+    }
+    Ok(windows)
+}
+
+fn read_list(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(LARGEST_LIST).read_to_string(&mut text)?;
+    } else {
+        std::fs::File::open(path)?.take(LARGEST_LIST).read_to_string(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// One window a line: two numbers, by white space or a comma. Empty lines and lines that begin with `#` are skipped.
+fn parse_list(text: &str, path: &Path) -> Result<Vec<Window>, Failure> {
+    let mut windows = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut fields = line.split([' ', '\t', ',']).filter(|field| !field.is_empty());
+        let place = format!("{}, line {}", path.display(), index + 1);
+        let window = match (fields.next(), fields.next()) {
+            (Some(start), Some(end)) => window_of(start, end),
+            _ => None,
+        };
+        match window {
+            Some(Ok(window)) => windows.push(window),
+            Some(Err(reversed)) => return Err(Failure::usage(format!("{place}: {reversed}"))),
+            None => {
+                return Err(Failure::usage(format!("{place}: `{}` is no window", shorten(line)))
+                    .hint("a line has a start and an end, in microseconds since the Unix epoch"));
+            }
+        }
+    }
+    Ok(windows)
+}
+
+fn shorten(line: &str) -> String {
+    if line.chars().count() > 60 { line.chars().take(60).chain(['…']).collect() } else { line.to_owned() }
+}
+
+fn as_csv(energies: &[WindowEnergy]) -> String {
+    let mut text = csv::line(["start_us", "end_us", "device", "joules", "low", "high", "method"]);
+    for energy in energies {
+        let report = WindowReport::new(energy);
+        let all = report.energy.as_ref().map(|energy| (String::from("all"), energy));
+        let each = report.devices.iter().filter_map(|device| {
+            device.energy.as_ref().map(|energy| (format!("{} {}", device.device, device.scope), energy))
+        });
+        for (device, energy) in all.into_iter().chain(each) {
+            text.push_str(&csv::line([
+                report.start_us.to_string(),
+                report.end_us.to_string(),
+                device,
+                energy.joules.to_string(),
+                energy.low.to_string(),
+                energy.high.to_string(),
+                energy.method.to_string(),
+            ]));
+        }
+    }
+    text
+}
+
+fn as_table(energies: &[WindowEnergy], screen: Screen) -> String {
+    let mut table = Table::new([Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.head(["start (us)", "length", "energy", "power", "method"]);
+    for energy in energies {
+        let Some(estimate) = energy.measured.as_ref().ok().or(energy.modelled.as_ref()) else { continue };
+        let length = energy.window.length();
+        let method = std::iter::once(estimate.method.to_string());
+        let told: Vec<String> = method.chain(estimate.notes.iter().map(ToString::to_string)).collect();
+        table.row(vec![
+            (Tone::Plain, energy.window.start().micros_since_epoch().to_string()),
+            (Tone::Plain, format!("{:.1} ms", length.as_millis())),
+            (Tone::Strong, joules(estimate)),
+            (Tone::Plain, format!("{} W", digits((estimate.joules / length).get()))),
+            (Tone::Faint, told.join("; ")),
+        ]);
+    }
+    table.render(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<usize, String> {
+        parse_list(text, Path::new("windows.txt"))
+            .map(|windows| windows.len())
+            .map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn lists_may_have_comments_commas_and_crlf() {
+        assert_eq!(parse("# start end\n\n1000 2000\r\n1000,3000\n\u{feff}4000\t5000 stream\n"), Ok(3));
+        assert!(parse("1000 2000\n1000\n").unwrap_err().contains("line 2"));
+        assert!(parse("2000 1000\n").unwrap_err().contains("ends before it starts"));
+        assert!(parse("one two\n").unwrap_err().contains("is no window"));
+    }
+}

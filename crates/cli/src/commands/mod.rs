@@ -1,0 +1,7 @@
+//! The commands, one module each.
+
+pub(crate) mod doctor;
+pub(crate) mod energy;
+pub(crate) mod generate;
+pub(crate) mod measure;
+pub(crate) mod monitor;

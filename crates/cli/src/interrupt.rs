@@ -1,0 +1,90 @@
+//! Ctrl-C, termination and the end of a child, as something loops can look at and wait for: what was measured is kept.
+
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// How many times the user asked to stop, and a bell that rings on every signal.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    asked: Mutex<usize>,
+    bell: Condvar,
+}
+
+/// How long an interrupted command may take to end by itself; the terminal has told it too.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Signals can come together and count as one, so a wait looks again after this long.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+impl Interrupt {
+    /// Listens from now on; Ctrl-C no longer ends the program by itself.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let interrupt = Self::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD])?;
+        let shared = Arc::clone(&interrupt.0);
+        thread::Builder::new().name(String::from("ergo-signals")).spawn(move || {
+            for signal in signals.forever() {
+                let mut asked = shared.lock();
+                *asked += usize::from(signal != SIGCHLD);
+                shared.bell.notify_all();
+            }
+        })?;
+        Ok(interrupt)
+    }
+
+    /// Whether the user asked to stop.
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.0.lock() > 0
+    }
+
+    /// Sleeps until the deadline or an interrupt. Says whether it was interrupted.
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> bool {
+        let mut asked = self.0.lock();
+        while *asked == 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            asked = self.0.wait(asked, left);
+        }
+        true
+    }
+
+    /// Waits for a command to end. Once interrupted it has five seconds, and none after a second Ctrl-C.
+    pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let mut deadline = None;
+        loop {
+            // The bell is rung under this lock, so a child that ends after the look is not missed.
+            let asked = self.0.lock();
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if *asked > 0 {
+                let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                if *asked > 1 || Instant::now() >= end {
+                    child.kill()?;
+                }
+            }
+            drop(self.0.wait(asked, LOOK_AGAIN));
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&'a self, asked: MutexGuard<'a, usize>, timeout: Duration) -> MutexGuard<'a, usize> {
+        self.bell.wait_timeout(asked, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+}

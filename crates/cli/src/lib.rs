@@ -1,0 +1,52 @@
+//! The command line of Ergometer: what the user typed goes in, an exit code comes out.
+//!
+//! Data goes to stdout, messages go to stderr. Every failure is one `error:` line and, where something can be done
+//! about it, one `hint:` line.
+
+mod arguments;
+mod commands;
+mod csv;
+mod devices;
+mod exit;
+mod figures;
+mod interrupt;
+mod repeats;
+mod report;
+mod screen;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use exit::{Exit, Failure};
+use screen::Screen;
+
+/// Runs `ergo` with these arguments, the first of which is the program's own name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are errors to clap, and go to stdout with code 0. A closed pipe is nobody's loss.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
+        }
+    };
+    let screen = Screen::new(&arguments.global);
+    match dispatch(arguments.command, screen) {
+        Ok(code) => code,
+        Err(failure) => failure.report(screen),
+    }
+}
+
+fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Doctor(arguments) => commands::doctor::run(&arguments, screen),
+        Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),
+        Command::Measure(arguments) => commands::measure::run(&arguments, screen),
+        Command::Energy(arguments) => commands::energy::run(&arguments, screen),
+        Command::Completions(arguments) => commands::generate::completions(&arguments),
+        Command::Man => commands::generate::man(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Energy as programs read it: the JSON objects that several commands share.
+
+use ergometer_telemetry::{DeviceEnergy, Estimate, Method, Provenance, Scope, WindowEnergy};
+use serde::Serialize;
+
+/// An energy with its 95 % interval.
+#[derive(Debug, Serialize)]
+pub(crate) struct EstimateReport {
+    pub(crate) joules: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) method: Method,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+}
+
+impl From<&Estimate> for EstimateReport {
+    fn from(estimate: &Estimate) -> Self {
+        Self {
+            joules: estimate.joules.get(),
+            low: estimate.low.get(),
+            high: estimate.high.get(),
+            method: estimate.method,
+            notes: estimate.notes.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// The energy of one device and scope, or why there is none.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeviceReport {
+    pub(crate) device: String,
+    pub(crate) scope: Scope,
+    pub(crate) provenance: Provenance,
+    /// Whether it is part of the sum: a scope inside another is not, and modelled energy never.
+    pub(crate) summed: bool,
+    #[serde(flatten)]
+    pub(crate) energy: Option<EstimateReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+impl From<&DeviceEnergy> for DeviceReport {
+    fn from(device: &DeviceEnergy) -> Self {
+        Self {
+            device: device.device.to_string(),
+            scope: device.scope,
+            provenance: device.provenance,
+            summed: device.summed,
+            energy: device.estimate.as_ref().ok().map(EstimateReport::from),
+            error: device.estimate.as_ref().err().map(ToString::to_string),
+        }
+    }
+}
+
+/// The energy of a window: of the measured devices together, and of each.
+#[derive(Debug, Serialize)]
+pub(crate) struct WindowReport {
+    pub(crate) start_us: i64,
+    pub(crate) end_us: i64,
+    #[serde(flatten)]
+    pub(crate) energy: Option<EstimateReport>,
+    pub(crate) devices: Vec<DeviceReport>,
+}
+
+impl WindowReport {
+    /// What is measured, or where nothing is, what is modelled: the method says which.
+    pub(crate) fn new(window: &WindowEnergy) -> Self {
+        let energy = window.measured.as_ref().ok().or(window.modelled.as_ref());
+        Self {
+            start_us: window.window.start().micros_since_epoch(),
+            end_us: window.window.end().micros_since_epoch(),
+            energy: energy.map(EstimateReport::from),
+            devices: window.devices.iter().map(DeviceReport::from).collect(),
+        }
+    }
+}
+
+/// One JSON value, on lines of its own.
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, crate::exit::Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(crate::exit::Failure::failed)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,170 @@
+//! What people see: colour where there is a terminal, tables whose columns line up, messages on stderr.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+use crate::arguments::GlobalArguments;
+
+/// Where and how to print.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Screen {
+    stdout_color: bool,
+    stderr_color: bool,
+    talk: Talk,
+}
+
+/// How much to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Talk {
+    Little,
+    Usual,
+    Much,
+}
+
+/// The meaning of a piece of text; the colour follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Warning,
+    Bad,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Strong => "1",
+            Self::Faint => "2",
+            Self::Good => "32",
+            Self::Warning => "33",
+            Self::Bad => "1;31",
+        }
+    }
+}
+
+impl Screen {
+    pub(crate) fn new(arguments: &GlobalArguments) -> Self {
+        let wanted = !arguments.no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            stdout_color: wanted && io::stdout().is_terminal(),
+            stderr_color: wanted && io::stderr().is_terminal(),
+            talk: match (arguments.quiet, arguments.verbose) {
+                (true, _) => Talk::Little,
+                (false, false) => Talk::Usual,
+                (false, true) => Talk::Much,
+            },
+        }
+    }
+
+    /// Text for stdout in its tone.
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        paint(self.stdout_color, tone, text)
+    }
+
+    /// A failure, and what to do about it.
+    pub(crate) fn error(self, message: &str, hint: Option<&str>) {
+        self.message(Tone::Bad, "error:", message);
+        if let Some(hint) = hint {
+            self.message(Tone::Strong, "hint:", hint);
+        }
+    }
+
+    /// Something to know that does not stop the command.
+    pub(crate) fn warning(self, message: &str) {
+        if self.talk != Talk::Little {
+            self.message(Tone::Warning, "warning:", message);
+        }
+    }
+
+    /// What is going on.
+    pub(crate) fn note(self, message: &str) {
+        if self.talk != Talk::Little {
+            self.message(Tone::Faint, "", message);
+        }
+    }
+
+    /// What only a curious user wants to know.
+    pub(crate) fn detail(self, message: &str) {
+        if self.talk == Talk::Much {
+            self.message(Tone::Faint, "", message);
+        }
+    }
+
+    fn message(self, tone: Tone, label: &str, message: &str) {
+        let line = if label.is_empty() {
+            paint(self.stderr_color, tone, message)
+        } else {
+            format!("{} {message}", paint(self.stderr_color, tone, label))
+        };
+        // Nobody reads a closed stderr.
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+}
+
+fn paint(color: bool, tone: Tone, text: &str) -> String {
+    if color && tone != Tone::Plain { format!("\x1b[{}m{text}\x1b[0m", tone.code()) } else { text.to_owned() }
+}
+
+/// Prints to stdout; a reader that went away (`| head`) ends the program quietly as it does other tools.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+/// How a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Rows of cells whose columns line up. Widths count characters, so paint whole cells by their tone.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    rows: Vec<Vec<(Tone, String)>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl Into<Vec<Align>>) -> Self {
+        Self { columns: columns.into(), rows: Vec::new() }
+    }
+
+    /// A row of headings.
+    pub(crate) fn head<const N: usize>(&mut self, cells: [&str; N]) {
+        self.rows.push(cells.map(|cell| (Tone::Faint, cell.to_owned())).to_vec());
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<(Tone, String)>) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn render(&self, screen: Screen) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|(_, cell)| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::from("  ");
+            for (column, (tone, cell)) in row.iter().enumerate() {
+                let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+                let painted = screen.paint(*tone, cell);
+                let separator = if column == 0 { "" } else { "  " };
+                let _ = match self.columns[column] {
+                    Align::Left => write!(line, "{separator}{painted}{padding}"),
+                    Align::Right => write!(line, "{separator}{padding}{painted}"),
+                };
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}
