@@ -25,7 +25,7 @@ pub trait Sensor: Send {
 /// Who a sensor is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SensorInfo {
-    /// A short id, as `ergo list sensors` prints it: `nvml-energy:0`, `rapl:0`, `host`.
+    /// A short id, as `ergo doctor` prints it and `--device` takes it: `nvml-energy:0`, `rapl:0`, `host`.
     pub id: String,
     /// The device's name, for people: `NVIDIA H200`.
     pub name: String,

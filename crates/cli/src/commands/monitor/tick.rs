@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
+use ergometer_units::Bytes;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -32,8 +33,8 @@ struct DeviceTick {
     sm_activity_pct: Option<f64>,
     tensor_activity_pct: Option<f64>,
     dram_activity_pct: Option<f64>,
-    memory_used_bytes: Option<f64>,
-    memory_total_bytes: Option<f64>,
+    memory_used_bytes: Option<u64>,
+    memory_total_bytes: Option<u64>,
     temperature_c: Option<f64>,
     clock_core_mhz: Option<f64>,
     clock_memory_mhz: Option<f64>,
@@ -72,7 +73,7 @@ impl Tick {
         for device in &self.devices {
             let modelled = device.power_source == Some(Signal::PowerModelled);
             let about = if modelled { "~" } else { "" };
-            let gibibytes = |bytes: f64| bytes / f64::from(1 << 30);
+            let gibibytes = |bytes: u64| Bytes::new(bytes).as_mebibytes() / 1024.0;
             let memory = device.memory_used_bytes.map(|used| match device.memory_total_bytes {
                 Some(total) => format!("{:.1}/{:.0} GiB", gibibytes(used), gibibytes(total)),
                 None => format!("{:.1} GiB", gibibytes(used)),
@@ -132,13 +133,19 @@ impl DeviceTick {
             sm_activity_pct: last(Signal::SmActivity),
             tensor_activity_pct: last(Signal::TensorActivity),
             dram_activity_pct: last(Signal::DramActivity),
-            memory_used_bytes: last(Signal::MemoryUsed),
-            memory_total_bytes: last(Signal::MemoryTotal),
+            memory_used_bytes: last(Signal::MemoryUsed).map(whole),
+            memory_total_bytes: last(Signal::MemoryTotal).map(whole),
             temperature_c: last(Signal::Temperature),
             clock_core_mhz: last(Signal::ClockCore),
             clock_memory_mhz: last(Signal::ClockMemory),
         }
     }
+}
+
+/// A count that went through a column of floats; exact below 2^53.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts saturate at the ends")]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
 }
 
 /// What a counter counted since its first reading; nothing where it went back in between.

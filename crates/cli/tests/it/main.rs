@@ -1,0 +1,42 @@
+//! `ergo` as its users meet it: what they type, what they see, what the exit code says.
+
+mod energy;
+mod help;
+mod measure;
+mod monitor;
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// `ergo` without the surroundings of whoever runs the tests.
+fn ergo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ergo"));
+    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("COLUMNS", "120");
+    command
+}
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry").join(name)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A failure is an `error:` line, perhaps a `hint:` line, and nothing on stdout.
+fn assert_fails(arguments: &[&str], code: i32, says: &[&str]) {
+    let output = ergo().args(arguments).output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    assert_eq!(stdout(&output), "", "{arguments:?}");
+    for part in says {
+        assert!(message.contains(part), "{arguments:?} does not say {part:?}: {message}");
+    }
+    assert!(!message.contains("panicked"), "{message}");
+}

@@ -1,0 +1,62 @@
+//! `ergo measure`: a command in, its energy and its exit code out.
+
+use super::{assert_fails, ergo, stderr, stdout};
+
+/// Quick: no rest before and after.
+const QUICK: [&str; 3] = ["measure", "--idle", "0s"];
+
+#[test]
+fn the_exit_code_of_the_command_is_passed_on() {
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let output = ergo().args(QUICK).args(["--", "sh", "-c", script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{script}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn json_stands_alone_on_stdout() {
+    let arguments = ["--format", "json", "-n", "2", "--", "sh", "-c", "echo spoken; sleep 0.2"];
+    let output = ergo().args(QUICK).args(arguments).output().unwrap();
+    assert!(stderr(&output).contains("spoken"), "the command's stdout goes to stderr");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["repeat"], 2);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 2);
+    let duration = &report["duration_s"];
+    assert!(duration["mean"].as_f64().unwrap() >= 0.2, "{report}");
+    assert!(duration["low"].as_f64().unwrap() <= duration["high"].as_f64().unwrap());
+    for device in report["devices"].as_array().unwrap() {
+        let gross = &device["gross_j"];
+        assert!(gross["mean"].as_f64().unwrap() >= 0.0 && device["net_j"].is_null(), "no rest was measured: {device}");
+    }
+}
+
+#[test]
+fn net_energy_is_gross_less_what_the_machine_draws_at_rest() {
+    let output =
+        ergo().args(["measure", "--idle", "500ms", "--format", "json", "--", "sleep", "0.5"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let seconds = report["duration_s"]["mean"].as_f64().unwrap();
+    for device in report["devices"].as_array().unwrap() {
+        let number = |key: &str| device[key].as_f64().or_else(|| device[key]["mean"].as_f64()).unwrap();
+        let expected = number("gross_j") - number("idle_w") * seconds;
+        assert!((number("net_j") - expected).abs() < 1e-9, "{device}");
+    }
+}
+
+#[test]
+fn commands_that_cannot_run_are_told() {
+    assert_fails(
+        &["measure", "--idle", "0s", "--", "no-such-command-here"],
+        1,
+        &["cannot run `no-such-command-here`", "PATH"],
+    );
+    assert_fails(&["measure", "--idle", "0s", "--", "/dev/null"], 1, &["cannot run `/dev/null`", "chmod"]);
+    assert_fails(&["measure", "--device", "host", "--", "true"], 1, &["no sensor of energy or power", "ergo doctor"]);
+    assert_fails(&["measure", "--repeat", "0", "--", "true"], 2, &["0 is not in 1.."]);
+}
+
+#[test]
+fn a_table_names_its_source() {
+    let output = ergo().args(QUICK).args(["--", "true"]).output().unwrap();
+    assert!(stdout(&output).contains("energy") && stdout(&output).contains(" J ±"), "{}", stdout(&output));
+}

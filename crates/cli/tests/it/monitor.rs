@@ -1,0 +1,81 @@
+//! `ergo monitor`: live sensors or a recording in, ticks and totals out.
+
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use super::{assert_fails, ergo, fixture, stderr, stdout};
+
+fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_replayed_recording_has_ticks_and_its_counters_total() {
+    let recording = fixture("h200_kernels_a.json.gz");
+    let arguments = ["monitor", "--format", "jsonl", "--interval", "100ms", "--speed", "200", "--replay"];
+    let output = ergo().args(arguments).arg(&recording).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = lines(&stdout(&output));
+    let (totals, ticks) = rows.split_last().unwrap();
+    assert!(ticks.iter().all(|tick| tick["devices"][0]["device"] == "gpu:0"));
+    let last = ticks.last().unwrap();
+    assert!(last["devices"][0]["power_w"].as_f64().unwrap() > 50.0, "{last}");
+    // The counter's own difference between its second reading (the first is no edge) and its last.
+    let counted = 7870.0..7980.0;
+    let joules = totals["totals"]["joules"].as_f64().unwrap();
+    assert!(joules > 5000.0, "{totals} {counted:?}");
+    assert_eq!(totals["totals"]["method"], "activity_aware");
+}
+
+#[test]
+fn a_recording_made_here_can_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["run.jsonl", "run.jsonl.gz"] {
+        let path = folder.path().join(name);
+        let arguments = ["monitor", "--duration", "700ms", "--interval", "200ms", "--format", "jsonl", "--record"];
+        let output = ergo().args(arguments).arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let rows = lines(&stdout(&output));
+        let totals = &rows.last().unwrap()["totals"];
+        let window = format!("{}..{}", totals["start_us"], totals["end_us"]);
+        let energy = ergo().arg("energy").arg(&path).args(["--window", &window]).output().unwrap();
+        assert!(energy.status.success(), "{}", stderr(&energy));
+        // A killed recorder leaves a file without its end: an error, and readable when asked for.
+        let whole = fs::read(&path).unwrap();
+        let cut = folder.path().join(format!("cut-{name}"));
+        fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
+        let cut = cut.to_string_lossy().into_owned();
+        assert_fails(&["energy", &cut, "--window", &window], 1, &["hint: --lenient"]);
+        let lenient = ergo().args(["energy", &cut, "--lenient", "--window", &window]).output().unwrap();
+        assert!(stderr(&lenient).contains("warning:"), "{}", stderr(&lenient));
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_watch_with_its_totals() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
+        .args(["monitor", "--interval", "100ms", "--format", "jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(900));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "an endless watch is meant to end so");
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
+    assert!(lines(&text).last().unwrap()["totals"]["joules"].is_number() || text.is_empty(), "{text}");
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_is_told() {
+    assert_fails(&["monitor", "--duration", "1s", "--record", "/nowhere/run.jsonl"], 1, &["/nowhere/run.jsonl"]);
+    assert_fails(&["monitor", "--replay", "/nowhere"], 1, &["/nowhere"]);
+    assert_fails(&["monitor", "--speed", "2"], 2, &["--replay"]);
+    let recording = fixture("h200_kernels_a.json.gz").to_string_lossy().into_owned();
+    assert_fails(&["monitor", "--replay", &recording, "--speed", "0"], 2, &["speed"]);
+}
