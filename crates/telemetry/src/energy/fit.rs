@@ -32,22 +32,40 @@ impl CellSize {
 pub(super) fn fit(observations: &Observations, edges: &[f64], size: CellSize) -> Option<Parameters> {
     let (from, to) = liveliest(observations)?;
     let part = observations.within(from, to);
-    let shapes: &[Shape] = match (&part.power, &part.counter) {
-        (Some(_), Some(_)) => &[Shape::LowPassBoth, Shape::LowPassPower, Shape::BoxcarPower],
-        (Some(_), None) => &[Shape::LowPassPower, Shape::BoxcarPower],
-        (None, Some(_)) => &[Shape::Instant],
-        (None, None) => return None,
-    };
-    let mut best: Option<(f64, Parameters)> = None;
-    for &shape in shapes {
+    let search = |&(shape, periods): &(Shape, f64)| {
         let cells = Cells::new(from - 0.2, to, edges, size.longest, size.shortest);
-        let mut search = Search { model: Model::new(part.clone(), cells), parameters: start(&part, shape) };
-        let Some(evidence) = search.run() else { continue };
-        if best.as_ref().is_none_or(|&(most, _)| evidence > most) {
-            best = Some((evidence, search.parameters));
-        }
+        let mut search = Search { model: Model::new(part.clone(), cells), parameters: start(&part, shape, periods) };
+        search.run().map(|evidence| (evidence, search.parameters))
+    };
+    let found = starts(&part).iter().filter_map(search).max_by(|a, b| a.0.total_cmp(&b.0));
+    found.map(|(_, parameters)| parameters)
+}
+
+/// The shapes to try and the memory to start each from, in periods: a search for a memory ends in the nearest valley.
+fn starts(observations: &Observations) -> &'static [(Shape, f64)] {
+    const BOTH: [(Shape, f64); 4] = [
+        (Shape::LowPassBoth, 0.5),
+        (Shape::LowPassPower, 0.5),
+        (Shape::BoxcarPower, 1.0),
+        // A counter that sums the means of a power sensor is blind where they are; an A100 sees a quarter of a period.
+        (Shape::BoxcarBoth, 0.25),
+    ];
+    match (&observations.power, &observations.counter) {
+        (Some(_), Some(_)) if is_in_step(observations) => &BOTH,
+        (Some(_), Some(_)) => &BOTH[..3],
+        // Without a counter it can be an average over a second, ten of its periods: NVML's power since Ampere.
+        (Some(_), None) => &[(Shape::LowPassPower, 0.5), (Shape::BoxcarPower, 1.0), (Shape::BoxcarPower, 10.0)],
+        (None, Some(_)) => &[(Shape::Instant, 0.0)],
+        (None, None) => &[],
     }
-    best.map(|(_, parameters)| parameters)
+}
+
+/// Whether counter and power sensor move equally often, to a tenth.
+fn is_in_step(observations: &Observations) -> bool {
+    match (&observations.power, &observations.counter) {
+        (Some(power), Some(counter)) => (power.period / counter.period - 1.0).abs() < 0.1,
+        _ => false,
+    }
 }
 
 /// The whole where it is short, else the stretch of [`MOST_SAMPLES`] in which power moved most.
@@ -74,7 +92,7 @@ fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
     Some((times_and_watts[start].0, times_and_watts[end].0))
 }
 
-fn start(observations: &Observations, shape: Shape) -> Parameters {
+fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters {
     let period = CellSize::of(observations).longest;
     let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period);
     let watts = observations.watts();
@@ -83,7 +101,7 @@ fn start(observations: &Observations, shape: Shape) -> Parameters {
     let noise = step.max(1e-3 * typical).max(1e-3);
     Parameters {
         shape,
-        memory: if shape == Shape::BoxcarPower { period } else { 0.5 * period },
+        memory: periods * period,
         power_lag: 0.0,
         counter_lag: 0.0,
         wander: noise * noise / period,

@@ -42,8 +42,16 @@ struct Metered {
     source: Source,
     summed: bool,
     curve: Option<Curve>,
+    heard: Heard,
     incidents: Vec<Incident>,
     base: Timestamp,
+}
+
+/// Which sensors had anything to say: a counter that never moves is there, and says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    counter: bool,
+    power: bool,
 }
 
 impl<'a> EnergyMeter<'a> {
@@ -59,8 +67,9 @@ impl<'a> EnergyMeter<'a> {
         let summed: Vec<bool> = sources.iter().map(|source| is_summed(source, &sources)).collect();
         let build = |source: Source, summed: bool| {
             let (observations, incidents) = source.observations(timeline, base);
+            let heard = Heard { counter: observations.counter.is_some(), power: observations.power.is_some() };
             let curve = source.is_measured().then(|| Curve::new(base, observations, &cuts)).flatten();
-            Metered { source, summed, curve, incidents, base }
+            Metered { source, summed, curve, heard, incidents, base }
         };
         // The curves have nothing to do with each other: one thread each.
         let sources = std::thread::scope(|scope| {
@@ -69,7 +78,10 @@ impl<'a> EnergyMeter<'a> {
                 .zip(&summed)
                 .map(|(&source, &summed)| (source, summed, scope.spawn(move || build(source, summed))))
                 .collect();
-            let lost = |source, summed| Metered { source, summed, curve: None, incidents: Vec::new(), base };
+            let lost = |source, summed| {
+                let heard = Heard::default();
+                Metered { source, summed, curve: None, heard, incidents: Vec::new(), base }
+            };
             builders
                 .into_iter()
                 .map(|(source, summed, builder)| builder.join().unwrap_or_else(|_| lost(source, summed)))
@@ -81,9 +93,9 @@ impl<'a> EnergyMeter<'a> {
     /// The energy of a window, by device and in all.
     #[must_use]
     pub fn energy(&self, window: Window) -> WindowEnergy {
-        let is_known = [window.start(), window.end()].iter().all(|edge| self.edges.binary_search(edge).is_ok());
+        let known = [window.start(), window.end()].map(|edge| self.edges.binary_search(&edge).is_ok());
         let devices: Vec<DeviceEnergy> =
-            self.sources.iter().map(|metered| metered.energy(self.timeline, window, is_known)).collect();
+            self.sources.iter().map(|metered| metered.energy(self.timeline, window, known)).collect();
         let modelled = devices.iter().filter(|device| device.provenance == Provenance::Modelled);
         let modelled = Estimate::sum(modelled.filter_map(|device| device.estimate.as_ref().ok()));
         let measured = || devices.iter().filter(|device| device.summed && device.provenance != Provenance::Modelled);
@@ -110,9 +122,9 @@ impl<'a> EnergyMeter<'a> {
 }
 
 impl Metered {
-    fn energy(&self, timeline: &Timeline, window: Window, is_known: bool) -> DeviceEnergy {
+    fn energy(&self, timeline: &Timeline, window: Window, known: [bool; 2]) -> DeviceEnergy {
         let (estimate, provenance) = match (&self.curve, self.source.modelled) {
-            (Some(curve), _) => (self.read(curve, timeline, window, is_known), self.provenance()),
+            (Some(curve), _) => (self.read(curve, timeline, window, known), self.provenance()),
             (None, Some(channel)) => (modelled(timeline, channel, window), Provenance::Modelled),
             (None, None) => (Err(EnergyError::TooFewReadings), self.provenance()),
         };
@@ -120,7 +132,7 @@ impl Metered {
     }
 
     fn provenance(&self) -> Provenance {
-        if self.source.counter.is_some() { Provenance::Counter } else { Provenance::SampledPower }
+        if self.heard.counter { Provenance::Counter } else { Provenance::SampledPower }
     }
 
     fn read(
@@ -128,7 +140,7 @@ impl Metered {
         curve: &Curve,
         timeline: &Timeline,
         window: Window,
-        is_known: bool,
+        known: [bool; 2],
     ) -> Result<Estimate, EnergyError> {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
         let (first, last) = curve.span();
@@ -138,12 +150,12 @@ impl Metered {
             let at = |offset: f64| self.base + Seconds::new(offset);
             return Err(EnergyError::Outside { window, first: at(first), last: at(last) });
         }
-        let read = curve.energy(window);
-        let method = match (self.source.counter, self.source.power) {
-            (Some(_), Some(_)) if is_known => Method::ActivityAware,
-            (Some(_), Some(_)) => Method::CounterAndPower,
-            (Some(_), None) => Method::Counter,
-            (None, _) => Method::Power,
+        let read = curve.energy(window, known);
+        let method = match self.heard {
+            Heard { counter: true, power: true } if known == [true; 2] => Method::ActivityAware,
+            Heard { counter: true, power: true } => Method::CounterAndPower,
+            Heard { counter: true, power: false } => Method::Counter,
+            Heard { counter: false, .. } => Method::Power,
         };
         let mut estimate = Estimate::new(read.joules, read.margin, method);
         if window.length() < curve.resolution() {

@@ -3,6 +3,9 @@
 
 use super::grid::Grid;
 
+/// The shortest silence that counts as one, in seconds, as [`Timeline::gaps`](crate::Timeline::gaps) has it.
+const SILENCE: f64 = 0.25;
+
 /// Samples of power.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PowerSamples {
@@ -56,6 +59,11 @@ impl PowerSamples {
         let ticks = Grid::of_late_stamps(&stamps)
             .map(|grid| stamps.iter().map(|&stamp| grid.at_or_before(stamp)).collect::<Vec<f64>>());
         Some(Self { stamps, ticks, watts, period })
+    }
+
+    /// The watts of the samples stamped inside `from..to`.
+    pub(super) fn shown(&self, from: f64, to: f64) -> &[f64] {
+        &self.watts[between(&self.stamps, from, to)]
     }
 
     /// The samples stamped inside `from..to`.
@@ -120,6 +128,17 @@ impl Observations {
         power.chain(counter).fold(None, |span: Option<(f64, f64)>, at| {
             Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
         })
+    }
+
+    /// The stretches in which nothing was shown for longer than [`SILENCE`] and five periods of the slowest sensor.
+    pub(super) fn silences(&self) -> Vec<(f64, f64)> {
+        let power = self.power.as_ref().map(|power| (&power.stamps, power.period));
+        let counter = self.counter.as_ref().map(|counter| (&counter.at, counter.period));
+        let sensors: Vec<(&Vec<f64>, f64)> = [power, counter].into_iter().flatten().collect();
+        let longest = sensors.iter().fold(SILENCE, |longest, &(_, period)| longest.max(5.0 * period));
+        let mut times: Vec<f64> = sensors.into_iter().flat_map(|(times, _)| times.iter().copied()).collect();
+        times.sort_by(f64::total_cmp);
+        times.windows(2).filter(|pair| pair[1] - pair[0] > longest).map(|pair| (pair[0], pair[1])).collect()
     }
 
     /// What was shown inside `from..to`.

@@ -113,6 +113,14 @@ pub(super) struct Weights {
 }
 
 impl Weights {
+    /// All weights times a factor.
+    pub(super) fn times(mut self, factor: f64) -> Self {
+        for weight in &mut self.weights {
+            *weight *= factor;
+        }
+        self
+    }
+
     /// The weighted sum of the levels.
     pub(super) fn apply(&self, levels: &[f64]) -> f64 {
         self.weights.iter().zip(&levels[self.first..]).map(|(weight, level)| weight * level).sum()

@@ -1,3 +1,9 @@
 //! The crate as its users see it: recordings in, energy out.
 
+mod faults;
+mod invariants;
+mod load;
+mod random;
+mod simulated;
+mod simulator;
 mod truth;

@@ -1,0 +1,168 @@
+//! Sensors that fail: resets, impossible steps, silence, counters that stand still. What can't be known is said.
+
+use ergometer_telemetry::{
+    DeviceId, EnergyError, EnergyMeter, Estimate, Method, Note, Provenance, Reading, Scope, Signal, Timeline,
+};
+
+use crate::random::Random;
+use crate::simulator::{Counter, Curve, Memory, Place, Read, Ring, add, time, window};
+
+const GPU: DeviceId = DeviceId::gpu(0);
+
+const RING: Ring =
+    Ring { memory: Memory::LowPass(0.012), period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
+
+const COUNTER: Counter = Counter {
+    memory: Memory::None,
+    period: 0.1,
+    lag: 0.0,
+    read: Read::EveryStep { shortest: 0.006, longest: 0.025 },
+    unit: 1e-3,
+};
+
+/// Idle at 100 W with 500 W from 4 s to 6 s, for 10 s.
+fn curve() -> Curve {
+    let mut curve = Curve::default();
+    curve.push(4.0, 100.0);
+    curve.push(2.0, 500.0);
+    curve.push(4.0, 100.0);
+    curve
+}
+
+fn ring() -> Vec<Reading> {
+    RING.readings(&curve(), &mut Random::new(1))
+}
+
+fn counter() -> Vec<Reading> {
+    COUNTER.readings(&curve(), &mut Random::new(2))
+}
+
+/// The energy from `from` to `to` of a GPU that read this, with the load known as activity.
+fn energy(ring: Vec<Reading>, counter: Vec<Reading>, from: f64, to: f64) -> Estimate {
+    let mut timeline = Timeline::default();
+    if !ring.is_empty() {
+        add(&mut timeline, Place::ring(GPU), ring);
+    }
+    if !counter.is_empty() {
+        add(&mut timeline, Place::counter(GPU, COUNTER.period), counter);
+    }
+    let asked = window(from, to);
+    EnergyMeter::new(&timeline, &[asked, window(4.0, 6.0)]).energy(asked).measured.unwrap()
+}
+
+fn assert_holds(energy: &Estimate, joules: f64) {
+    assert!((energy.low.get()..=energy.high.get()).contains(&joules), "{energy:?} for {joules} J");
+    assert!((energy.joules.get() / joules - 1.0).abs() < 0.02, "{energy:?} for {joules} J");
+}
+
+#[test]
+fn a_reset_loses_one_step_and_says_so() {
+    for rings in [ring(), Vec::new()] {
+        let mut readings = counter();
+        for reading in readings.iter_mut().filter(|reading| reading.at > time(5.0)) {
+            reading.value -= 1e5 + 850.0;
+        }
+        let energy = energy(rings, readings, 3.5, 6.5);
+        assert!(energy.notes.contains(&Note::CounterReset), "{energy:?}");
+        assert_holds(&energy, 1100.0);
+    }
+}
+
+#[test]
+fn an_impossible_step_is_refused_and_said() {
+    for rings in [ring(), Vec::new()] {
+        let mut readings = counter();
+        readings[50].value += 1e6;
+        let energy = energy(rings, readings, 3.5, 6.5);
+        assert!(energy.notes.contains(&Note::ImpossibleStep), "{energy:?}");
+        assert_holds(&energy, 1100.0);
+    }
+}
+
+#[test]
+fn a_counter_that_stands_still_has_no_say() {
+    let mut stuck = counter();
+    for reading in &mut stuck {
+        reading.value = 1e5;
+    }
+    let energy = energy(ring(), stuck, 3.5, 6.5);
+    assert_eq!(energy.method, Method::Power);
+    assert_holds(&energy, 1100.0);
+}
+
+#[test]
+fn a_counter_that_comes_to_a_stand_has_no_say_from_there_on() {
+    let mut stuck = counter();
+    let last = stuck[30].value;
+    for reading in &mut stuck[30..] {
+        reading.value = last;
+    }
+    assert_holds(&energy(ring(), stuck, 3.5, 6.5), 1100.0);
+}
+
+#[test]
+fn a_silence_is_said_and_widens_the_interval() {
+    let heard = |readings: Vec<Reading>| -> Vec<Reading> {
+        readings.into_iter().filter(|reading| !window(4.5, 5.5).contains(reading.at)).collect()
+    };
+    let whole = energy(ring(), Vec::new(), 4.0, 6.0);
+    let gapped = energy(heard(ring()), Vec::new(), 4.0, 6.0);
+    let is_gap = |note: &Note| matches!(note, Note::Gap(silent) if (silent.get() - 1.0).abs() < 0.1);
+    assert!(gapped.notes.iter().any(is_gap) && !whole.notes.iter().any(is_gap), "{gapped:?}");
+    assert!((gapped.high - gapped.low) > (whole.high - whole.low) * 3.0, "{gapped:?} {whole:?}");
+
+    // A counter that goes on knows the sum over the silence, not when it came about.
+    let bridged = energy(heard(ring()), heard(counter()), 4.0, 6.0);
+    assert!(bridged.notes.iter().any(is_gap), "{bridged:?}");
+    assert_holds(&bridged, 1000.0);
+    let inside = energy(heard(ring()), heard(counter()), 4.0, 5.0);
+    assert!(inside.relative_margin() > 3.0 * bridged.relative_margin(), "{inside:?} {bridged:?}");
+}
+
+#[test]
+fn outside_the_data_and_without_data_there_is_no_energy() {
+    let mut timeline = Timeline::default();
+    assert_eq!(EnergyMeter::new(&timeline, &[]).energy(window(1.0, 2.0)).measured, Err(EnergyError::NoSensor));
+    add(&mut timeline, Place::ring(GPU), ring());
+    let meter = EnergyMeter::new(&timeline, &[]);
+    for (from, to) in [(-2.0, -1.0), (-1.0, 1.0), (9.0, 11.0), (20.0, 21.0)] {
+        let energy = meter.energy(window(from, to));
+        assert!(matches!(energy.measured, Err(EnergyError::Outside { .. })), "{energy:?}");
+    }
+    assert!(meter.energy(window(1.0, 9.0)).measured.is_ok());
+}
+
+#[test]
+fn a_device_that_said_one_thing_is_missing_from_the_sum_and_named() {
+    let mut timeline = Timeline::default();
+    add(&mut timeline, Place::ring(GPU), ring());
+    add(&mut timeline, Place::ring(DeviceId::gpu(1)), ring().into_iter().skip(200).take(50).collect());
+    let energy = EnergyMeter::new(&timeline, &[]).energy(window(1.0, 9.0)).measured.unwrap();
+    assert_eq!(energy.notes, [Note::Incomplete(DeviceId::gpu(1))]);
+}
+
+#[test]
+fn contained_scopes_and_models_stay_out_of_the_sum() {
+    let cpu = DeviceId::cpu(0);
+    let mut timeline = Timeline::default();
+    add(&mut timeline, Place::ring(GPU), ring());
+    add(&mut timeline, Place::ring(GPU).of(Scope::Memory), ring());
+    for scope in [Scope::Psys, Scope::Package, Scope::Core, Scope::Dram] {
+        add(&mut timeline, Place::counter(cpu, COUNTER.period).of(scope), counter());
+    }
+    let modelled =
+        Place { signal: Signal::PowerModelled, provenance: Provenance::Modelled, ..Place::ring(DeviceId::host()) };
+    add(&mut timeline, modelled, ring());
+    let asked = window(4.0, 6.0);
+    let energy = EnergyMeter::new(&timeline, &[asked]).energy(asked);
+    let summed = |device, scope| {
+        energy.devices.iter().find(|found| (found.device, found.scope) == (device, scope)).unwrap().summed
+    };
+    assert!(summed(GPU, Scope::Device) && !summed(GPU, Scope::Memory));
+    assert!(summed(cpu, Scope::Package) && summed(cpu, Scope::Dram));
+    assert!(!summed(cpu, Scope::Psys) && !summed(cpu, Scope::Core));
+    assert_holds(energy.measured.as_ref().unwrap(), 3000.0);
+    let modelled = energy.modelled.unwrap();
+    assert_eq!(modelled.method, Method::Modelled);
+    assert_holds(&modelled, 1000.0);
+}

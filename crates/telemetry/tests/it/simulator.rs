@@ -1,0 +1,236 @@
+//! A true power curve goes in; a timeline comes out, as scripted sensors would have filled it.
+//!
+//! The curve is constant between breakpoints, so its energy over any window, and what a low-pass or a boxcar shows of
+//! it at any time, are exact: nothing is integrated numerically.
+
+use std::time::Duration;
+
+use ergometer_telemetry::{Batch, Channel, DeviceId, Provenance, Reading, Scope, SensorInfo, Signal, Timeline};
+use ergometer_units::{Seconds, Timestamp, Window};
+
+use crate::random::Random;
+
+/// The time zero of the simulation.
+const EPOCH: Timestamp = Timestamp::from_nanos_since_epoch(1_794_730_772_123_456_789);
+
+/// The time `offset` seconds into the simulation.
+pub(crate) fn time(offset: f64) -> Timestamp {
+    EPOCH + Seconds::new(offset)
+}
+
+/// The window between two times in seconds.
+pub(crate) fn window(from: f64, to: f64) -> Window {
+    Window::new(time(from), time(to)).unwrap()
+}
+
+/// The true power, from time zero on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curve {
+    /// Where each piece begins, its watts, and the joules before it.
+    pieces: Vec<(f64, f64, f64)>,
+    end: f64,
+}
+
+impl Curve {
+    /// Goes on at this power for this long.
+    pub(crate) fn push(&mut self, seconds: f64, watts: f64) {
+        let before = self.energy(self.end);
+        self.pieces.push((self.end, watts, before));
+        self.end += seconds;
+    }
+
+    pub(crate) fn end(&self) -> f64 {
+        self.end
+    }
+
+    fn piece(&self, at: f64) -> usize {
+        self.pieces.partition_point(|piece| piece.0 <= at).saturating_sub(1)
+    }
+
+    /// The joules from zero to `at`. Before zero and after the end, power is that of the first and the last piece.
+    fn energy(&self, at: f64) -> f64 {
+        self.pieces.get(self.piece(at)).map_or(0.0, |&(start, watts, before)| before + watts * (at - start))
+    }
+
+    /// The true energy of a window.
+    pub(crate) fn joules(&self, from: f64, to: f64) -> f64 {
+        self.energy(to) - self.energy(from)
+    }
+
+    /// The curve as a sensor with this memory sees it.
+    fn seen_through(&self, memory: Memory) -> Seen<'_> {
+        let mut level = self.pieces.first().map_or(0.0, |piece| piece.1);
+        let levels = match memory {
+            Memory::None | Memory::Boxcar(_) => Vec::new(),
+            Memory::LowPass(tau) => {
+                let ends = self.pieces.iter().skip(1).map(|piece| piece.0).chain([self.end]);
+                let before = |(&(start, watts, _), end): (&(f64, f64, f64), f64)| {
+                    let at_start = level;
+                    level = watts + (level - watts) * (-(end - start) / tau).exp();
+                    at_start
+                };
+                self.pieces.iter().zip(ends).map(before).collect()
+            }
+        };
+        Seen { curve: self, memory, levels }
+    }
+}
+
+/// How a sensor smears power over time; constants in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Memory {
+    None,
+    LowPass(f64),
+    Boxcar(f64),
+}
+
+struct Seen<'a> {
+    curve: &'a Curve,
+    memory: Memory,
+    /// What a low-pass shows at the start of each piece.
+    levels: Vec<f64>,
+}
+
+impl Seen<'_> {
+    fn watts(&self, at: f64) -> f64 {
+        let place = self.curve.piece(at);
+        let (start, watts, _) = self.curve.pieces[place];
+        match self.memory {
+            Memory::None => watts,
+            Memory::LowPass(tau) => watts + (self.levels[place] - watts) * (-(at - start).max(0.0) / tau).exp(),
+            Memory::Boxcar(width) => self.curve.joules(at - width, at) / width,
+        }
+    }
+
+    /// The integral of [`watts`](Self::watts): of a low-pass, what came in less what it still holds.
+    fn joules(&self, at: f64) -> f64 {
+        match self.memory {
+            Memory::None | Memory::Boxcar(_) => self.curve.energy(at),
+            Memory::LowPass(tau) => self.curve.energy(at) - tau * (self.watts(at) - self.levels[0]),
+        }
+    }
+}
+
+/// Samples of power, stamped by the driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ring {
+    pub(crate) memory: Memory,
+    pub(crate) period: f64,
+    pub(crate) lag: f64,
+    /// Stamps scatter by up to this, and this share of them is 10 ms late.
+    pub(crate) jitter: f64,
+    pub(crate) late: f64,
+    pub(crate) noise: f64,
+}
+
+impl Ring {
+    pub(crate) fn readings(&self, curve: &Curve, random: &mut Random) -> Vec<Reading> {
+        let seen = curve.seen_through(self.memory);
+        let mut readings = Vec::new();
+        let mut tick = random.between(0.0, self.period);
+        while tick < curve.end() {
+            let late = if random.chance(self.late) { 0.010 } else { 0.0 };
+            let at = time(tick + random.between(0.0, self.jitter) + late);
+            // NVML tells milliwatts.
+            let watts = seen.watts(tick - self.lag) + self.noise * random.normal();
+            readings.push(Reading { channel: 0, after: at, at, value: (watts * 1e3).round().max(0.0) / 1e3 });
+            tick += self.period;
+        }
+        readings
+    }
+}
+
+/// An energy counter. With a boxcar's memory it takes each mean for a whole period, and is blind in between.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counter {
+    pub(crate) memory: Memory,
+    pub(crate) period: f64,
+    pub(crate) lag: f64,
+    pub(crate) read: Read,
+    /// The joules of one count.
+    pub(crate) unit: f64,
+}
+
+/// How a counter is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Read {
+    /// Again and again: each step is known to lie in a bracket of a length between these.
+    EveryStep { shortest: f64, longest: f64 },
+    /// At this interval, far longer than its period.
+    Every { interval: f64 },
+}
+
+impl Counter {
+    pub(crate) fn readings(&self, curve: &Curve, random: &mut Random) -> Vec<Reading> {
+        let seen = curve.seen_through(self.memory);
+        let mut readings = Vec::new();
+        let phase = random.between(0.0, self.period);
+        let interval = match self.read {
+            Read::EveryStep { .. } => self.period,
+            Read::Every { interval } => interval,
+        };
+        let mut counted = 0.0;
+        let mut next = phase;
+        while next < curve.end() {
+            let (step, after, at) = match self.read {
+                Read::EveryStep { shortest, longest } => {
+                    let (bracket, share) = (random.between(shortest, longest), random.between(0.0, 1.0));
+                    (next, next - bracket * share, next + bracket * (1.0 - share))
+                }
+                Read::Every { interval } => {
+                    // A sleep ends late by a tenth of a millisecond, at times by a few.
+                    let late = if random.chance(0.05) { 0.1 * interval } else { 2e-4 };
+                    let read = next + random.between(0.0, late);
+                    let step = phase + ((read - phase) / self.period).floor() * self.period;
+                    (step, read - 2e-5, read)
+                }
+            };
+            // Never from zero: a counter counts since the driver was loaded.
+            counted = match self.memory {
+                Memory::Boxcar(_) => counted + seen.watts(step - self.lag) * interval,
+                Memory::None | Memory::LowPass(_) => seen.joules(step - self.lag),
+            };
+            let joules = 1e5 + counted;
+            let value = (joules / self.unit).floor() * self.unit;
+            readings.push(Reading { channel: 0, after: time(after), at: time(at), value });
+            next += interval;
+        }
+        readings
+    }
+}
+
+/// Where readings belong in a timeline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) device: DeviceId,
+    pub(crate) scope: Scope,
+    pub(crate) signal: Signal,
+    pub(crate) provenance: Provenance,
+    pub(crate) update_period: Option<f64>,
+}
+
+impl Place {
+    pub(crate) fn ring(device: DeviceId) -> Self {
+        let (signal, provenance) = (Signal::PowerRing, Provenance::SampledPower);
+        Self { device, scope: Scope::Device, signal, provenance, update_period: None }
+    }
+
+    pub(crate) fn counter(device: DeviceId, update_period: f64) -> Self {
+        let (signal, provenance) = (Signal::Energy, Provenance::Counter);
+        Self { device, scope: Scope::Device, signal, provenance, update_period: Some(update_period) }
+    }
+
+    pub(crate) fn of(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+}
+
+/// Adds a sensor of one channel to a timeline, with all it read.
+pub(crate) fn add(timeline: &mut Timeline, place: Place, readings: Vec<Reading>) {
+    let Place { device, scope, signal, provenance, update_period } = place;
+    let interval = Duration::from_millis(50);
+    let info = SensorInfo { id: format!("{signal}:{device}"), name: "simulated".to_owned(), device, interval };
+    let update_period = update_period.map(Seconds::new);
+    let key = timeline.add_sensor(&info, &[Channel { device, scope, signal, provenance, update_period }]);
+    timeline.append(key, &Batch { readings, events: Vec::new() });
+}
