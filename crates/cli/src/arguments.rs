@@ -84,7 +84,7 @@ pub(crate) struct SensorArguments {
 pub(crate) struct DoctorArguments {
     #[command(flatten)]
     pub(crate) sensors: SensorArguments,
-    /// How long to watch the sensors. Put the machine to work meanwhile, and their lag is measured too.
+    /// How long to watch the sensors.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
     /// How to print it.

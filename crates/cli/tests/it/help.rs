@@ -10,7 +10,7 @@ fn help_shows_the_commands_and_their_options() {
     {
         let output = ergo().args(arguments).output().unwrap();
         assert!(output.status.success());
-        seen.push_str(&format!("$ ergo {}\n{}\n", arguments.join(" "), stdout(&output)));
+        seen.extend(["$ ergo ", &arguments.join(" "), "\n", &stdout(&output), "\n"]);
     }
     insta::assert_snapshot!(seen);
 }

@@ -3,7 +3,7 @@
 
 use super::cells::Cells;
 use super::model::{Model, Parameters, Shape};
-use super::observations::{Observations, median};
+use super::observations::{Observations, PowerKind, median};
 
 /// The most samples the constants are fitted on; more would only cost time. Two minutes of an H200's ring.
 const MOST_SAMPLES: usize = 6000;
@@ -32,13 +32,76 @@ impl CellSize {
 pub(super) fn fit(observations: &Observations, edges: &[f64], size: CellSize) -> Option<Parameters> {
     let (from, to) = liveliest(observations)?;
     let part = observations.within(from, to);
-    let search = |&(shape, periods): &(Shape, f64)| {
+    let search = |parameters: Parameters, free: Free| {
         let cells = Cells::new(from - 0.2, to, edges, size.longest, size.shortest);
-        let mut search = Search { model: Model::new(part.clone(), cells), parameters: start(&part, shape, periods) };
+        let mut search = Search { model: Model::new(part.clone(), cells), parameters, free };
         search.run().map(|evidence| (evidence, search.parameters))
     };
-    let found = starts(&part).iter().filter_map(search).max_by(|a, b| a.0.total_cmp(&b.0));
+    let found = match usual(&part) {
+        Some(parameters) if !jumps_are_known(&part, edges) => search(parameters, Free::Noise),
+        _ => {
+            let found =
+                starts(&part).iter().filter_map(|&(shape, periods)| search(start(&part, shape, periods), Free::All));
+            found.max_by(|a, b| a.0.total_cmp(&b.0))
+        }
+    };
     found.map(|(_, parameters)| parameters)
+}
+
+/// Which constants are fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Free {
+    /// All of them.
+    All,
+    /// Those of the noise; memory and lags are as usual for the sensor's kind.
+    Noise,
+}
+
+/// A change of power by this share of its range, from one sample to the next but one, is a jump.
+const JUMP: f64 = 0.2;
+
+/// The fewest known jumps that tell a sensor's memory.
+const FEWEST_JUMPS: usize = 6;
+
+/// Whether most jumps of power come at known edges, and enough of them: otherwise a short memory that sees every
+/// unknown jump as it is explains the samples better than the true one.
+fn jumps_are_known(observations: &Observations, edges: &[f64]) -> bool {
+    let Some(power) = &observations.power else { return false };
+    if power.kind == PowerKind::Average {
+        // Its samples show no jump as one; all there is to go by is whether activity is known.
+        return edges.len() >= 2 * FEWEST_JUMPS;
+    }
+    let highest = power.watts.iter().copied().fold(0.0, f64::max);
+    let range = highest - power.watts.iter().copied().fold(highest, f64::min);
+    let (mut jumps, mut known, mut used) = (0_usize, 0_usize, Vec::new());
+    for (watts, stamps) in power.watts.windows(3).zip(power.stamps.windows(3)) {
+        if (watts[2] - watts[0]).abs() <= JUMP * range {
+            continue;
+        }
+        jumps += 1;
+        // The edge lies before the samples that show it, by less than the sensor's lag and memory.
+        let edge = edges.partition_point(|&edge| edge <= stamps[2]).checked_sub(1);
+        if let Some(edge) = edge.filter(|&edge| edges[edge] >= stamps[0] - 3.0 * power.period) {
+            known += 1;
+            used.push(edge);
+        }
+    }
+    used.dedup();
+    used.len() >= FEWEST_JUMPS && 3 * known > 2 * jumps
+}
+
+/// The constants a sensor of this kind usually has; `None` where there is no power sensor.
+fn usual(observations: &Observations) -> Option<Parameters> {
+    let power = observations.power.as_ref()?;
+    let low_pass = if observations.counter.is_some() { Shape::LowPassBoth } else { Shape::LowPassPower };
+    let (shape, memory, lag) = match power.kind {
+        // An H200's ring: 13 ms of memory and 3.4 ms of lag in samples of 20 ms.
+        PowerKind::Ring if power.period < 0.05 => (low_pass, 0.65 * power.period, 0.17 * power.period),
+        // A quarter of the time is seen on A100 and H100.
+        PowerKind::Ring | PowerKind::Instant => (Shape::BoxcarPower, 0.25 * power.period, 0.0),
+        PowerKind::Average => (Shape::BoxcarPower, 1.0, 0.0),
+    };
+    Some(Parameters { memory, power_lag: lag, ..start(observations, shape, 0.0) })
 }
 
 /// The shapes to try and the memory to start each from, in periods: a search for a memory ends in the nearest valley.
@@ -116,6 +179,7 @@ fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters 
 struct Search {
     model: Model,
     parameters: Parameters,
+    free: Free,
 }
 
 /// One constant: how to move it by a number of its steps, within its bounds.
@@ -128,7 +192,7 @@ struct Scale {
     counter: f64,
 }
 
-const POWER_MOVES: [Move; 4] = [
+const RESPONSE_MOVES: [Move; 3] = [
     |p, by, scale| Parameters {
         memory: (p.memory * (0.25 * by).exp()).clamp(0.02 * scale.power, 60.0 * scale.power),
         ..*p
@@ -143,18 +207,16 @@ const POWER_MOVES: [Move; 4] = [
         power_lag: (p.power_lag - 0.1 * by * scale.power).clamp(-scale.power, 10.0 * scale.power),
         ..*p
     },
-    |p, by, _| Parameters { power_noise: (p.power_noise * (0.5 * by).exp()).max(1e-3), ..*p },
 ];
-const COUNTER_MOVES: [Move; 2] = [
-    |p, by, scale| Parameters {
-        counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.3 * scale.counter, 0.5 * scale.counter),
-        ..*p
-    },
-    |p, by, scale| Parameters {
-        counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.1 * scale.counter),
-        ..*p
-    },
-];
+const POWER_NOISE: Move = |p, by, _| Parameters { power_noise: (p.power_noise * (0.5 * by).exp()).max(1e-3), ..*p };
+const COUNTER_LAG: Move = |p, by, scale| Parameters {
+    counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.3 * scale.counter, 0.5 * scale.counter),
+    ..*p
+};
+const COUNTER_JITTER: Move = |p, by, scale| Parameters {
+    counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.1 * scale.counter),
+    ..*p
+};
 const WANDER: Move = |p, by, _| Parameters { wander: (p.wander * by.exp()).max(1e-9), ..*p };
 const GAIN: Move = |p, by, _| Parameters { gain: (p.gain + 0.002 * by).clamp(0.9, 1.1), ..*p };
 
@@ -171,13 +233,19 @@ impl Search {
         };
         let mut moves: Vec<Move> = vec![WANDER];
         if has_power {
-            moves.extend(POWER_MOVES);
+            moves.push(POWER_NOISE);
         }
         if has_counter {
-            moves.extend(COUNTER_MOVES);
+            moves.push(COUNTER_JITTER);
         }
         if has_power && has_counter {
             moves.push(GAIN);
+        }
+        if self.free == Free::All && has_power {
+            moves.extend(RESPONSE_MOVES);
+        }
+        if self.free == Free::All && has_counter {
+            moves.push(COUNTER_LAG);
         }
         let mut steps: Vec<f64> = vec![1.0; moves.len()];
         let mut evidence = f64::NEG_INFINITY;

@@ -1,6 +1,6 @@
 //! The meter of a run: one power curve per device and scope, built once from all known edges, and any window read off.
 
-use ergometer_units::{Joules, Seconds, Timestamp, Window};
+use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
@@ -10,6 +10,9 @@ use crate::{ChannelId, DeviceId, DeviceKind, Provenance, Scope, Timeline};
 /// How far a modelled power may be off, as a share of it. The model knows a processor's class and its utilization,
 /// not its clocks, its board or its neighbours in a virtual machine.
 const MODEL_MARGIN: f64 = 0.5;
+
+/// The share of a window a model must have seen to speak for the rest.
+const LEAST_COVERED: f64 = 0.5;
 
 /// The meter of a run.
 ///
@@ -186,12 +189,31 @@ impl Metered {
     }
 }
 
+/// The integral of a modelled power. A value is the mean from the reading before to its own; what of a window lies
+/// beyond the readings at its ends is taken at the window's mean.
 fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<Estimate, EnergyError> {
-    let stats = timeline.stats(channel, window).ok_or_else(|| match timeline.span() {
-        Some(span) => EnergyError::Outside { window, first: span.start(), last: span.end() },
-        None => EnergyError::NoSensor,
-    })?;
-    let joules = Joules::new(stats.avg * window.length().get());
+    let column = timeline.column(channel);
+    let (mut joules, mut covered) = (Joules::ZERO, Seconds::ZERO);
+    let first = column.range(window).start;
+    // Where a reading does not say since when it holds, it is since the one before.
+    let since = |place: usize| {
+        let point = column.get(place)?;
+        let before = place.checked_sub(1).and_then(|place| column.get(place));
+        Some((if point.after < point.at { point.after } else { before.map_or(point.at, |before| before.at) }, point))
+    };
+    for (since, point) in (first..).map_while(since).take_while(|(since, _)| *since < window.end()) {
+        let overlap = (point.at.min(window.end()) - since.max(window.start())).max(Seconds::ZERO);
+        joules += Watts::new(point.value) * overlap;
+        covered += overlap;
+    }
+    let outside = || match (column.get(0), column.last()) {
+        (Some(first), Some(last)) => EnergyError::Outside { window, first: first.after, last: last.at },
+        _ => EnergyError::NoSensor,
+    };
+    if covered <= window.length() * LEAST_COVERED {
+        return Err(outside());
+    }
+    let joules = joules * (window.length() / covered);
     Ok(Estimate::new(joules, joules * MODEL_MARGIN, Method::Modelled))
 }
 

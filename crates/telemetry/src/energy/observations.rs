@@ -6,9 +6,21 @@ use super::grid::Grid;
 /// The shortest silence that counts as one, in seconds, as [`Timeline::gaps`](crate::Timeline::gaps) has it.
 const SILENCE: f64 = 0.25;
 
+/// What kind of power sensor it is; says what memory it usually has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PowerKind {
+    /// Samples at the driver's own times.
+    Ring,
+    /// The latest power whenever it is asked for.
+    Instant,
+    /// An average over about a second.
+    Average,
+}
+
 /// Samples of power.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct PowerSamples {
+    pub(super) kind: PowerKind,
     /// The time each sample is stamped with.
     pub(super) stamps: Vec<f64>,
     /// The tick of the sensor's own clock each sample belongs to, where it has one.
@@ -54,11 +66,11 @@ pub(super) struct RawStep {
 
 impl PowerSamples {
     /// From stamps in order and the watts they carry. `None` below two samples.
-    pub(super) fn new(stamps: Vec<f64>, watts: Vec<f64>) -> Option<Self> {
+    pub(super) fn new(kind: PowerKind, stamps: Vec<f64>, watts: Vec<f64>) -> Option<Self> {
         let period = median_spacing(&stamps)?;
         let ticks = Grid::of_late_stamps(&stamps)
             .map(|grid| stamps.iter().map(|&stamp| grid.at_or_before(stamp)).collect::<Vec<f64>>());
-        Some(Self { stamps, ticks, watts, period })
+        Some(Self { kind, stamps, ticks, watts, period })
     }
 
     /// The watts of the samples stamped inside `from..to`.
@@ -70,6 +82,7 @@ impl PowerSamples {
     fn within(&self, from: f64, to: f64) -> Option<Self> {
         let range = between(&self.stamps, from, to);
         (range.len() > 1).then(|| Self {
+            kind: self.kind,
             stamps: self.stamps[range.clone()].to_vec(),
             ticks: self.ticks.as_ref().map(|ticks| ticks[range.clone()].to_vec()),
             watts: self.watts[range].to_vec(),

@@ -4,7 +4,7 @@
 use ergometer_units::{Joules, Seconds, Timestamp, Watts};
 
 use super::curve::seconds;
-use super::observations::{CounterSteps, Observations, PowerSamples, RawStep};
+use super::observations::{CounterSteps, Observations, PowerKind, PowerSamples, RawStep};
 use crate::{ChannelId, Column, Counter, CounterLimits, DeviceId, Provenance, Scope, Signal, Step, Timeline};
 
 /// More power than any one device draws: a step that implies more is not energy. An eight-GPU board is eight devices.
@@ -55,7 +55,14 @@ impl Source {
 
     /// The readings, in seconds from `base`.
     pub(super) fn observations(&self, timeline: &Timeline, base: Timestamp) -> (Observations, Vec<Incident>) {
-        let power = self.power.and_then(|id| power_samples(timeline.column(id), base));
+        let power = self.power.and_then(|id| {
+            let kind = match timeline.channel(id).signal {
+                Signal::PowerRing => PowerKind::Ring,
+                Signal::PowerAverage => PowerKind::Average,
+                _ => PowerKind::Instant,
+            };
+            power_samples(kind, timeline.column(id), base)
+        });
         let (steps, incidents) = self.counter.map_or_else(Default::default, |id| {
             counter_steps(timeline.column(id), timeline.channel(id).update_period, base)
         });
@@ -63,14 +70,14 @@ impl Source {
     }
 }
 
-fn power_samples(column: &Column, base: Timestamp) -> Option<PowerSamples> {
+fn power_samples(kind: PowerKind, column: &Column, base: Timestamp) -> Option<PowerSamples> {
     let (stamps, watts) = column
         .readings()
         .points()
         .filter(|point| (0.0..=BOUND.get()).contains(&point.value))
         .map(|point| (seconds(base, point.at), point.value))
         .unzip();
-    PowerSamples::new(stamps, watts)
+    PowerSamples::new(kind, stamps, watts)
 }
 
 fn counter_steps(column: &Column, period: Option<Seconds>, base: Timestamp) -> (Vec<RawStep>, Vec<Incident>) {

@@ -17,6 +17,7 @@ use crate::arguments::{DoctorArguments, Format};
 use crate::csv;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
+use crate::figures::or_dash;
 use crate::interrupt::Interrupt;
 use crate::report::to_json;
 use crate::screen::{Align, Screen, Table, Tone, print};
@@ -47,6 +48,8 @@ struct SensorReport {
     name: String,
     /// The median time one read took.
     read_ms: Option<f64>,
+    /// How late the driver hands its samples out; absent where readings are stamped as they are read.
+    lag_ms: Option<f64>,
     channels: Vec<ChannelReport>,
 }
 
@@ -105,7 +108,14 @@ fn sensor_report(timeline: &Timeline, key: SensorKey, costs: &Costs) -> SensorRe
             readings: readings.len(),
         }
     });
-    SensorReport { read_ms: costs.median_ms(&id), channels: channels.collect(), id, device, name }
+    SensorReport {
+        read_ms: costs.read_ms(&id),
+        lag_ms: costs.lag_ms(&id),
+        channels: channels.collect(),
+        id,
+        device,
+        name,
+    }
 }
 
 /// The median, `None` of none.
@@ -182,8 +192,8 @@ impl Report {
 
     /// How often each source was seen to update, and what a read costs.
     fn sensors_table(&self, screen: Screen) -> String {
-        let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Left]);
-        table.head(["sensor", "device", "read", "updates, as seen here"]);
+        let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Right, Align::Left]);
+        table.head(["sensor", "device", "read", "lag", "updates, as seen here"]);
         for sensor in &self.sensors {
             let mut by_period: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for channel in &sensor.channels {
@@ -193,11 +203,12 @@ impl Report {
             }
             let periods: Vec<String> =
                 by_period.iter().map(|(period, signals)| format!("{period}: {}", signals.join(", "))).collect();
-            let read = sensor.read_ms.map_or_else(|| String::from("-"), |ms| format!("{ms:.2} ms"));
+            let milliseconds = |ms: Option<f64>| or_dash(ms.map(|ms| format!("{ms:.2} ms")));
             table.row(vec![
                 (Tone::Strong, sensor.id.clone()),
                 (Tone::Faint, sensor.device.clone()),
-                (Tone::Plain, read),
+                (Tone::Plain, milliseconds(sensor.read_ms)),
+                (Tone::Plain, milliseconds(sensor.lag_ms)),
                 (Tone::Plain, periods.join("; ")),
             ]);
         }

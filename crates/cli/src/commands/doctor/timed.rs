@@ -1,16 +1,23 @@
-//! A sensor that notes how long its reads take.
+//! A sensor that notes how long its reads take, and how old the news is they bring.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
+use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo, Signal};
 
 use super::median;
 
-/// How long reads took, by sensor.
+/// What reads cost, by sensor.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Costs(Arc<Mutex<BTreeMap<String, Vec<f64>>>>);
+pub(super) struct Costs(Arc<Mutex<BTreeMap<String, Vec<Cost>>>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    read_ms: f64,
+    /// The age of the newest power sample the driver stamped itself.
+    age_ms: Option<f64>,
+}
 
 struct Timed {
     sensor: Box<dyn Sensor>,
@@ -23,8 +30,15 @@ impl Costs {
         Box::new(Timed { sensor, costs: self.clone() })
     }
 
-    pub(super) fn median_ms(&self, id: &str) -> Option<f64> {
-        median(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.iter().copied())
+    /// The median time of a read.
+    pub(super) fn read_ms(&self, id: &str) -> Option<f64> {
+        median(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.iter().map(|cost| cost.read_ms))
+    }
+
+    /// How late samples are handed out: the least age the newest one ever had.
+    pub(super) fn lag_ms(&self, id: &str) -> Option<f64> {
+        let costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        costs.get(id)?.iter().filter_map(|cost| cost.age_ms).reduce(f64::min)
     }
 }
 
@@ -40,9 +54,14 @@ impl Sensor for Timed {
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         let start = Instant::now();
         let outcome = self.sensor.sample(clock, batch);
-        let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+        let read_ms = start.elapsed().as_secs_f64() * 1e3;
+        let is_stamped =
+            |channel: usize| self.sensor.channels().get(channel).is_some_and(|c| c.signal == Signal::PowerRing);
+        let newest =
+            batch.readings.iter().filter(|reading| is_stamped(reading.channel)).map(|reading| reading.at).max();
+        let age_ms = newest.map(|newest| (clock.now() - newest).as_millis());
         let mut costs = self.costs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        costs.entry(self.sensor.info().id.clone()).or_default().push(milliseconds);
+        costs.entry(self.sensor.info().id.clone()).or_default().push(Cost { read_ms, age_ms });
         outcome
     }
 
