@@ -67,10 +67,6 @@ const FEWEST_JUMPS: usize = 6;
 /// unknown jump as it is explains the samples better than the true one.
 fn jumps_are_known(observations: &Observations, edges: &[f64]) -> bool {
     let Some(power) = &observations.power else { return false };
-    if power.kind == PowerKind::Average {
-        // Its samples show no jump as one; all there is to go by is whether activity is known.
-        return edges.len() >= 2 * FEWEST_JUMPS;
-    }
     let highest = power.watts.iter().copied().fold(0.0, f64::max);
     let range = highest - power.watts.iter().copied().fold(highest, f64::min);
     let (mut jumps, mut known, mut used) = (0_usize, 0_usize, Vec::new());
@@ -87,7 +83,9 @@ fn jumps_are_known(observations: &Observations, edges: &[f64]) -> bool {
         }
     }
     used.dedup();
-    used.len() >= FEWEST_JUMPS && 3 * known > 2 * jumps
+    // A sensor that averages over long shows no jump as one; then all there is to go by is whether activity is known.
+    let is_smooth = jumps < FEWEST_JUMPS && edges.len() >= 2 * FEWEST_JUMPS;
+    is_smooth || (used.len() >= FEWEST_JUMPS && 3 * known > 2 * jumps)
 }
 
 /// The constants a sensor of this kind usually has; `None` where there is no power sensor.
