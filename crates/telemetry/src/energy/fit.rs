@@ -58,7 +58,7 @@ enum Free {
 }
 
 /// A change of power by this share of its range, from one sample to the next but one, is a jump.
-const JUMP: f64 = 0.2;
+const JUMP: f64 = 0.35;
 
 /// The fewest known jumps that tell a sensor's memory.
 const FEWEST_JUMPS: usize = 6;
