@@ -4,6 +4,7 @@ mod faults;
 mod invariants;
 mod load;
 mod random;
+mod scale;
 mod simulated;
 mod simulator;
 mod truth;
