@@ -4,6 +4,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use super::cells::{Cells, Grading};
 use super::fit::{CellSize, fit};
+use super::jumps::{knowledge, surprises};
 use super::model::{Levels, Model, Parameters, Shape};
 use super::observations::{Observations, PowerSamples};
 
@@ -65,19 +66,22 @@ impl Curve {
     /// in order. `None` where there is too little to go by.
     pub(super) fn new(base: Timestamp, observations: Observations, edges: &[f64]) -> Option<Self> {
         let span = observations.span()?;
-        let size = CellSize::of(&observations);
+        let size = CellSize::of(&observations).for_edges(edges.len() as f64 / (span.1 - span.0));
+        let knowledge = knowledge(&observations, edges);
         let silences = observations.silences();
         // What ran in a silence is not known, so power may have jumped: as it began, and well before it ended, since
         // the first samples after it still show some of it.
+        let is_blind = edges.is_empty();
         let mut edges = edges.to_vec();
+        edges.extend(surprises(&observations, &edges));
         edges
             .extend(silences.iter().flat_map(|&(from, to)| [from, from + 0.25 * (to - from), to - 0.25 * (to - from)]));
         edges.sort_by(f64::total_cmp);
         let edges = &edges;
-        let parameters = fit(&observations, edges, size)?;
+        let parameters = fit(&observations, edges, size, knowledge)?;
         let reach = 0.2_f64.max(2.0 * size.longest);
         // Where no edge is known every cell is as good as another.
-        let coarse = if edges.len() == 3 * silences.len() { 1.0 } else { COARSE };
+        let coarse = if is_blind { 1.0 } else { COARSE };
         let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
         let cells = Cells::graded(span.0 - reach, span.1, edges, grading);
         let is_counted = observations.counter.is_some() && parameters.shape != Shape::BoxcarBoth;

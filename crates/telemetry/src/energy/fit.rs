@@ -2,6 +2,7 @@
 //! weighed down between the rounds.
 
 use super::cells::Cells;
+use super::jumps::Knowledge;
 use super::model::{Model, Parameters, Shape};
 use super::observations::{Observations, PowerKind, median};
 
@@ -26,10 +27,22 @@ impl CellSize {
         let longest = power.or(counter).unwrap_or(0.1).clamp(1e-3, 1.0);
         Self { longest, shortest: longest / 20.0 }
     }
+
+    /// For this many edges a second. Where there are more than two in a cell no sensor tells them apart, and cutting
+    /// at each (500 a second with 512 requests in flight) costs the square of their number: a quarter is as fine as it gets.
+    pub(super) fn for_edges(self, per_second: f64) -> Self {
+        let is_crowded = per_second * self.longest > 2.0;
+        Self { shortest: if is_crowded { self.longest / 4.0 } else { self.shortest }, ..self }
+    }
 }
 
 /// Fits the constants on the liveliest stretch of the observations.
-pub(super) fn fit(observations: &Observations, edges: &[f64], size: CellSize) -> Option<Parameters> {
+pub(super) fn fit(
+    observations: &Observations,
+    edges: &[f64],
+    size: CellSize,
+    knowledge: Knowledge,
+) -> Option<Parameters> {
     let (from, to) = liveliest(observations)?;
     let part = observations.within(from, to);
     let search = |parameters: Parameters, free: Free| {
@@ -38,7 +51,7 @@ pub(super) fn fit(observations: &Observations, edges: &[f64], size: CellSize) ->
         search.run().map(|evidence| (evidence, search.parameters))
     };
     let found = match usual(&part) {
-        Some(parameters) if !jumps_are_known(&part, edges) => search(parameters, Free::Noise),
+        Some(parameters) if knowledge == Knowledge::Little => search(parameters, Free::Noise),
         _ => {
             let found =
                 starts(&part).iter().filter_map(|&(shape, periods)| search(start(&part, shape, periods), Free::All));
@@ -55,37 +68,6 @@ enum Free {
     All,
     /// Those of the noise; memory and lags are as usual for the sensor's kind.
     Noise,
-}
-
-/// A change of power by this share of its range, from one sample to the next but one, is a jump.
-const JUMP: f64 = 0.35;
-
-/// The fewest known jumps that tell a sensor's memory.
-const FEWEST_JUMPS: usize = 6;
-
-/// Whether most jumps of power come at known edges, and enough of them: otherwise a short memory that sees every
-/// unknown jump as it is explains the samples better than the true one.
-fn jumps_are_known(observations: &Observations, edges: &[f64]) -> bool {
-    let Some(power) = &observations.power else { return false };
-    let highest = power.watts.iter().copied().fold(0.0, f64::max);
-    let range = highest - power.watts.iter().copied().fold(highest, f64::min);
-    let (mut jumps, mut known, mut used) = (0_usize, 0_usize, Vec::new());
-    for (watts, stamps) in power.watts.windows(3).zip(power.stamps.windows(3)) {
-        if (watts[2] - watts[0]).abs() <= JUMP * range {
-            continue;
-        }
-        jumps += 1;
-        // The edge lies before the samples that show it, by less than the sensor's lag and memory.
-        let edge = edges.partition_point(|&edge| edge <= stamps[2]).checked_sub(1);
-        if let Some(edge) = edge.filter(|&edge| edges[edge] >= stamps[0] - 3.0 * power.period) {
-            known += 1;
-            used.push(edge);
-        }
-    }
-    used.dedup();
-    // A sensor that averages over long shows no jump as one; then all there is to go by is whether activity is known.
-    let is_smooth = jumps < FEWEST_JUMPS && edges.len() >= 2 * FEWEST_JUMPS;
-    is_smooth || (used.len() >= FEWEST_JUMPS && 3 * known > 2 * jumps)
 }
 
 /// The constants a sensor of this kind usually has; `None` where there is no power sensor.

@@ -11,6 +11,7 @@ mod curve;
 mod estimate;
 mod fit;
 mod grid;
+mod jumps;
 mod meter;
 mod model;
 mod observations;
