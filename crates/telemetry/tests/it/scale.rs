@@ -1,4 +1,4 @@
-//! An hour of an H200 with ten thousand windows: solved at once, and right in the sum and in each.
+//! Many windows: ten thousand over an hour, and fifteen thousand at once. Solved in one go, right in the sum and in each.
 
 use ergometer_telemetry::{DeviceId, EnergyMeter, Timeline};
 use ergometer_units::Window;
@@ -21,14 +21,7 @@ fn an_hour_of_ten_thousand_windows() {
     curve.push(1.0, 120.0);
     assert!(curve.end() > 3500.0, "{} s", curve.end());
 
-    let memory = Memory::LowPass(0.012);
-    let ring = Ring { memory, period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
-    let read = Read::EveryStep { shortest: 0.006, longest: 0.025 };
-    let counter = Counter { memory, period: 0.1, lag: 0.005, read, unit: 1e-3 };
-    let (mut timeline, gpu) = (Timeline::default(), DeviceId::gpu(0));
-    add(&mut timeline, Place::ring(gpu), ring.readings(&curve, &mut random));
-    add(&mut timeline, Place::counter(gpu, counter.period), counter.readings(&curve, &mut random));
-
+    let timeline = seen_by_an_h200(&curve, &mut random);
     let windows: Vec<Window> = known.iter().map(|&(from, to)| window(from, to)).collect();
     let meter = EnergyMeter::new(&timeline, &windows);
     let (mut sum, mut truth, mut covered) = (0.0, 0.0, 0_u32);
@@ -44,4 +37,35 @@ fn an_hour_of_ten_thousand_windows() {
     let whole = meter.energy(window(0.5, curve.end() - 0.5)).measured.unwrap();
     let truth = curve.joules(0.5, curve.end() - 0.5);
     assert!((whole.joules.get() / truth - 1.0).abs() < 0.001, "{whole:?} for {truth} J");
+}
+
+/// Requests that overlap leave edges milliseconds apart: 500 in flight, of about two seconds each.
+#[test]
+fn edges_that_are_crowded() {
+    let (mut random, mut curve) = (Random::new(3), Curve::default());
+    curve.push(1.0, 120.0);
+    for _ in 0..600 {
+        curve.push(0.1, random.between(500.0, 700.0));
+    }
+    curve.push(1.0, 120.0);
+    let timeline = seen_by_an_h200(&curve, &mut random);
+    let known: Vec<(f64, f64)> =
+        (0..15_000).map(|_| random.between(1.0, 59.0)).map(|from| (from, from + 1.5 + 0.5 * from.fract())).collect();
+    let windows: Vec<Window> = known.iter().map(|&(from, to)| window(from, to)).collect();
+    let meter = EnergyMeter::new(&timeline, &windows);
+    for (&asked, &(from, to)) in windows.iter().zip(&known).step_by(50) {
+        let (energy, truth) = (meter.energy(asked).measured.unwrap(), curve.joules(from, to));
+        assert!((energy.joules.get() / truth - 1.0).abs() < 0.02, "{energy:?} for {truth} J");
+    }
+}
+
+fn seen_by_an_h200(curve: &Curve, random: &mut Random) -> Timeline {
+    let memory = Memory::LowPass(0.012);
+    let ring = Ring { memory, period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
+    let read = Read::EveryStep { shortest: 0.006, longest: 0.025 };
+    let counter = Counter { memory, period: 0.1, lag: 0.005, read, unit: 1e-3 };
+    let (mut timeline, gpu) = (Timeline::default(), DeviceId::gpu(0));
+    add(&mut timeline, Place::ring(gpu), ring.readings(curve, random));
+    add(&mut timeline, Place::counter(gpu, counter.period), counter.readings(curve, random));
+    timeline
 }

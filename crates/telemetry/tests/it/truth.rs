@@ -106,6 +106,26 @@ fn windows_of_known_energy_are_measured_within_the_goals() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
+/// Whoever asks for a few windows of a busy recording leaves the rest of the activity unknown.
+#[test]
+fn windows_among_activity_nobody_announced_are_covered_too() {
+    let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
+    let asked: Vec<Known> = known_windows().into_iter().step_by(3).collect();
+    let windows: Vec<Window> = asked.iter().map(|known| known.window).collect();
+    let meter = EnergyMeter::new(&timeline, &windows);
+    let (mut covered, mut count, mut errors) = (0_u32, 0_u32, Vec::new());
+    for known in &asked {
+        let Some(truth) = known.joules else { continue };
+        let energy = meter.energy(known.window).measured.unwrap();
+        covered += u32::from((energy.low.get()..=energy.high.get()).contains(&truth));
+        count += 1;
+        errors.push(100.0 * (energy.joules.get() / truth - 1.0).abs());
+    }
+    let error = median(errors);
+    println!("{covered} of {count} windows covered, median error {error:.2} %");
+    assert!(f64::from(covered) >= 0.9 * f64::from(count) && error < 1.0);
+}
+
 #[test]
 fn the_curve_agrees_with_the_counter_over_the_whole_recording() {
     let timeline = recording::read_file(fixture(FIXTURE)).unwrap();
