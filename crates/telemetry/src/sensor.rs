@@ -16,7 +16,12 @@ pub trait Sensor: Send {
     /// Reads once and adds what it found to `batch`.
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError>;
 
-    /// How long to wait between two calls of [`sample`](Self::sample).
+    /// Reads for the last time: what a sensor leaves for later must come now.
+    fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        self.sample(clock, batch)
+    }
+
+    /// How long from the start of one call of [`sample`](Self::sample) to the start of the next.
     fn interval(&self) -> Duration {
         self.info().interval
     }

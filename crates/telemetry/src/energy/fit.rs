@@ -137,7 +137,7 @@ fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
 
 fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters {
     let period = CellSize::of(observations).longest;
-    let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period);
+    let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period.min(LONGEST_STEP));
     let watts = observations.watts();
     let step = median(watts.windows(2).map(|pair| (pair[1] - pair[0]).abs())).unwrap_or(1.0);
     let typical = median(watts).unwrap_or(1.0).abs();
@@ -154,6 +154,9 @@ fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters 
         gain: 1.0,
     }
 }
+
+/// The longest time between two steps of a counter, in seconds, as far as is known: NVML's.
+const LONGEST_STEP: f64 = 0.1;
 
 /// A compass search: each constant is tried a step up and a step down, and steps halve when nothing helps.
 struct Search {
@@ -209,7 +212,8 @@ impl Search {
         let (has_power, has_counter) = (observations.power.is_some(), observations.counter.is_some());
         let scale = Scale {
             power: CellSize::of(observations).longest,
-            counter: observations.counter.as_ref().map_or(0.1, |counter| counter.period),
+            // A counter of which few steps were read is no later than one of which all were.
+            counter: observations.counter.as_ref().map_or(0.1, |counter| counter.period.min(LONGEST_STEP)),
         };
         let mut moves: Vec<Move> = vec![WANDER];
         if has_power {

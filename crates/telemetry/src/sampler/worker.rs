@@ -48,7 +48,7 @@ impl Worker {
         loop {
             let last = self.shared.is_stopping();
             batch.clear();
-            let (next, interval) = self.sample(&mut batch);
+            let (next, interval) = self.sample(&mut batch, last);
             self.shared.deliver(self.key, &batch);
             if next == Next::End || last {
                 break;
@@ -61,10 +61,13 @@ impl Worker {
         self.shared.deliver(self.key, &batch);
     }
 
-    fn sample(&mut self, batch: &mut Batch) -> (Next, Duration) {
+    fn sample(&mut self, batch: &mut Batch, last: bool) -> (Next, Duration) {
         let Some(sensor) = self.sensor.as_mut() else { return (Next::End, SHORTEST_INTERVAL) };
         let clock = &self.shared.clock;
-        let sampled = catch_unwind(AssertUnwindSafe(|| (sensor.sample(clock, batch), sensor.interval())));
+        let sampled = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = if last { sensor.sample_last(clock, batch) } else { sensor.sample(clock, batch) };
+            (outcome, sensor.interval())
+        }));
         let (result, interval) = match sampled {
             Ok(sampled) => sampled,
             Err(panic) => {

@@ -65,6 +65,10 @@ impl Sensor for Timed {
         outcome
     }
 
+    fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        self.sensor.sample_last(clock, batch)
+    }
+
     fn interval(&self) -> Duration {
         self.sensor.interval()
     }

@@ -36,6 +36,11 @@ const LEAST_PERIOD: Seconds = Seconds::new(0.040);
 /// The period is refined over this many steps (a minute, to about 30 us); beyond it the clocks' own drift would count.
 const STEPS_TO_REFINE: u32 = 600;
 
+/// How many steps in a row are seen before some are left out.
+const STEPS_TO_TRUST: u32 = 20;
+/// The least time between two steps, as well as they are known, that a read fits in: the slowest take 35 ms.
+const LEAST_ROOM: Seconds = Seconds::new(0.040);
+
 /// Two bounds of a time or a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Span {
@@ -151,9 +156,62 @@ impl EdgeGrid {
             .unwrap_or_else(|| NEAR_PERIOD.saturating_sub(end.saturating_duration_since(start)).max(LEAST_WAIT))
     }
 
+    /// Carries the last step on to the latest one that is certain to lie before `now`.
+    pub(super) fn advance_to(&mut self, now: Instant) {
+        let now = self.seconds(now);
+        if let Knowledge::Grid { run, period } = &mut self.knowledge {
+            let steps = whole_steps((now - run.last.high) / period.high);
+            run.last = run.last.after(steps, *period);
+            run.steps = run.steps.saturating_add(steps);
+        }
+    }
+
+    /// The step a read saw last, where the read lies between two steps for certain: from its earliest to its latest time.
+    pub(super) fn step_behind(&self, start: Instant, end: Instant) -> Option<(Instant, Instant)> {
+        let Knowledge::Grid { run, period } = self.knowledge else { return None };
+        let (start, end) = (self.seconds(start), self.seconds(end));
+        let step = run.last.after(whole_steps((start - run.last.high) / period.high), period);
+        let is_between = step.high <= start && end <= step.low + period.low;
+        is_between.then(|| (self.instant(step.low), self.instant(step.high)))
+    }
+
+    /// How long to wait from `now` for the middle between two steps, at least `least` away, where it can be told.
+    pub(super) fn wait_for_middle(&self, now: Instant, least: Duration) -> Option<Duration> {
+        let Knowledge::Grid { run, period } = self.knowledge else { return None };
+        let earliest = self.seconds(now) + Seconds::from(least);
+        let step = run.last.after(whole_steps((earliest - run.last.high) / period.low).saturating_add(1), period);
+        let room = step.low + period.low - step.high;
+        let middle = step.high + room / 2.0;
+        let wait = Duration::try_from_secs_f64((middle - self.seconds(now)).get()).ok()?;
+        (room > LEAST_ROOM).then_some(wait)
+    }
+
+    /// How long to wait from `now` until a step comes near that lies at least `least` ahead.
+    pub(super) fn wait_for_step(&self, now: Instant, least: Duration) -> Duration {
+        let Knowledge::Grid { run, period } = self.knowledge else { return EVEN_WAIT };
+        let earliest = self.seconds(now) + Seconds::from(least) + LEAD;
+        let step = run.last.after(whole_steps((earliest - run.last.low) / period.low).saturating_add(1), period);
+        Duration::try_from_secs_f64((step.low - LEAD - self.seconds(now)).get()).unwrap_or(LEAST_WAIT)
+    }
+
+    /// Whether the grid is known well enough to do without seeing every step.
+    pub(super) fn is_known(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Grid { run, .. } if run.steps >= STEPS_TO_TRUST)
+    }
+
+    fn instant(&self, at: Seconds) -> Instant {
+        Duration::try_from_secs_f64(at.get()).map_or(self.base, |offset| self.base + offset)
+    }
+
     fn seconds(&self, instant: Instant) -> Seconds {
         Seconds::from(instant.saturating_duration_since(self.base))
     }
+}
+
+/// A number of steps rounded down, and none where it is negative.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float to int casts saturate")]
+fn whole_steps(steps: f64) -> u32 {
+    steps as u32
 }
 
 fn learn(run: Run, step: Span) -> Option<Knowledge> {

@@ -1,8 +1,13 @@
 //! The energy counter of one GPU, read on its edges.
 //!
-//! In: reads of a counter of millijoules that steps every 100 ms. Out: one reading per step, with the span of time the
-//! step lies in; while nothing moves, the same value again at least every 500 ms, so that a steady counter and a stalled
-//! sensor look different.
+//! In: reads of a counter of millijoules that steps every 100 ms. Out: readings of its steps, each with the span of time
+//! the step lies in; while nothing moves, the same value again, so that a steady counter and a stalled sensor look
+//! different.
+//!
+//! A read keeps a core busy for 3-5 ms, so reading every step costs a quarter of a core. Where the power samples tell the
+//! shape, one step in twenty anchors it as well (the truth recording's errors are the same), so once the steps' clock is
+//! known the counter is read in the middle between two steps, every two seconds: which step it saw is certain. The clock
+//! is checked on a step seen from both sides, at growing distances.
 //!
 //! Always: a step back is a reset of the counter and said so, never a wrap; a counter that stands while its GPU draws
 //! power is said to be stuck, never 0 W.
@@ -28,10 +33,34 @@ const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// How often it is looked into, and how often it is read while it stands.
 const STUCK_CHECK_EVERY: Duration = Duration::from_secs(1);
 const STANDING_WAIT: Duration = Duration::from_millis(50);
+/// Between two reads where not every step is wanted.
+const SPARSE_WAIT: Duration = Duration::from_secs(2);
+/// The first and the longest time between two checks of the clock; it doubles in between. Each check narrows the period
+/// by what the next will need.
+const FIRST_CHECK: Duration = Duration::from_secs(2);
+const LAST_CHECK: Duration = Duration::from_secs(60);
 /// The wait after a read that failed.
 const FAILED_WAIT: Duration = Duration::from_millis(100);
+/// Two reads this close together see a step from both sides; between reads farther apart there may be many.
+const SEEN_FROM_BOTH_SIDES: Duration = Duration::from_millis(60);
 /// Over two seconds this moves a counter of millijoules by thousands.
 const DRAWS_POWER: Watts = Watts::new(1.0);
+
+/// Which steps are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// All: nothing else tells what happens between them.
+    Every,
+    /// A few: power samples tell the rest.
+    Few,
+}
+
+/// When the clock of the steps is checked.
+#[derive(Debug, Clone, Copy)]
+struct Checks {
+    due: Instant,
+    apart: Duration,
+}
 
 /// The counter as it was last seen.
 #[derive(Debug, Clone, Copy)]
@@ -56,12 +85,15 @@ pub(super) struct EnergySensor {
     now: Now,
     faults: Faults,
     grid: EdgeGrid,
+    steps: Steps,
+    /// Where not every step is wanted and the grid is known.
+    checks: Option<Checks>,
     seen: Option<Seen>,
     wait: Duration,
 }
 
 impl EnergySensor {
-    pub(super) fn new(target: &Target) -> Self {
+    pub(super) fn new(target: &Target, steps: Steps) -> Self {
         let interval = Duration::from_millis(5);
         Self {
             info: target.info("energy", interval),
@@ -76,9 +108,36 @@ impl EnergySensor {
             now: target.now.clone(),
             faults: Faults::new(target.device),
             grid: EdgeGrid::new((target.now)()),
+            steps,
+            checks: None,
             seen: None,
             wait: interval,
         }
+    }
+
+    /// When the grid is checked next: twice as far off as last time. `None` where every step is wanted or it is unknown.
+    fn next_check(&self, now: Instant) -> Option<Checks> {
+        let apart = self.checks.map_or(FIRST_CHECK, |checks| (2 * checks.apart).min(LAST_CHECK));
+        (self.steps == Steps::Few && self.grid.is_known()).then(|| Checks { due: now + apart, apart })
+    }
+
+    /// How long to wait after a read: for the next step, or where few are wanted for the middle between two.
+    fn next_wait(&mut self, start: Instant, end: Instant) -> Duration {
+        if !self.grid.is_known() {
+            self.checks = None;
+        }
+        let Some(checks) = self.checks else { return self.grid.wait(start, end) };
+        if end >= checks.due {
+            self.grid.advance_to(end);
+            return self.grid.wait(start, end);
+        }
+        let until_check = checks.due.saturating_duration_since(end);
+        let Some(middle) = self.grid.wait_for_middle(end, SPARSE_WAIT) else {
+            // The steps are no longer known well enough: check at once.
+            self.checks = Some(Checks { due: end, ..checks });
+            return self.grid.wait(start, end);
+        };
+        if middle < until_check { middle } else { self.grid.wait_for_step(end, until_check) }
     }
 
     /// Says so, once, where the counter stands though its GPU draws power.
@@ -165,19 +224,26 @@ impl Sensor for EnergySensor {
                     );
                     batch.event(at, EventKind::CounterReset, message);
                     self.grid.forget();
-                } else {
+                } else if end.saturating_duration_since(seen.read_at) < SEEN_FROM_BOTH_SIDES {
                     self.grid.stepped(seen.read_at, end);
+                    self.checks = self.checks.filter(|checks| end < checks.due).or_else(|| self.next_check(end));
                 }
-                emit(batch, clock.at(seen.read_at), at, value_mj);
+                // Between two reads far apart the grid knows better when the step was.
+                let (after, until) = match self.grid.step_behind(start, end) {
+                    Some((low, high)) if self.checks.is_some() => (low.max(seen.read_at), high.min(end)),
+                    _ => (seen.read_at, end),
+                };
+                emit(batch, clock.at(after), clock.at(until), value_mj);
                 first_seen
             }
         });
         let stands = self.seen.is_some_and(|seen| end.saturating_duration_since(seen.since) >= STUCK_AFTER);
-        self.wait = if stands { STANDING_WAIT } else { self.grid.wait(start, end) };
+        let wait = if stands { STANDING_WAIT } else { self.next_wait(start, end) };
+        self.wait = end.saturating_duration_since(start) + wait;
         Ok(())
     }
 
-    /// The wait from the end of a sample to the next: short around an expected step, long between two.
+    /// Short around an expected step, long between two.
     fn interval(&self) -> Duration {
         self.wait
     }
@@ -206,7 +272,7 @@ mod tests {
         fn new() -> Self {
             let (clock, time) = (Clock::start(), Time::start());
             let nvml = Scripted::new(&time, vec![Script::default()]);
-            let sensor = EnergySensor::new(&nvml.target(0));
+            let sensor = EnergySensor::new(&nvml.target(0), Steps::Every);
             Self { time, nvml, sensor, clock, batch: Batch::default() }
         }
 
@@ -215,8 +281,9 @@ mod tests {
         }
 
         fn sample(&mut self) -> Result<(), SensorError> {
+            let start = self.time.now();
             let outcome = self.sensor.sample(&self.clock, &mut self.batch);
-            self.time.pass(self.sensor.interval());
+            self.time.pass(self.sensor.interval().saturating_sub(self.time.now() - start));
             outcome
         }
 
@@ -323,5 +390,37 @@ mod tests {
         assert!(bench.batch.readings.len() >= 199, "{} readings of 200 steps", bench.batch.readings.len());
         assert!(reads < 1100, "{reads} reads for 200 steps; evenly they would be 2,200");
         assert!(bench.batch.events.is_empty());
+    }
+
+    #[test]
+    fn where_few_steps_are_wanted_each_reading_still_holds_its_step() {
+        let mut bench = Bench::new();
+        bench.sensor.steps = Steps::Few;
+        let begin = bench.time.now();
+        let step = |number: u64| begin + Duration::from_micros(40_000 + number * 99_999);
+        let mut reads = 0;
+        while bench.time.now() < begin + Duration::from_secs(300) {
+            // A read sees the counter as it is when it ends.
+            let seen = bench.time.now() + Duration::from_millis(3);
+            let steps = seen.saturating_duration_since(step(0)).as_micros() / 99_999;
+            bench.energy(Ok(u64::try_from(steps).unwrap() * 10_000));
+            bench.sample().unwrap();
+            reads += 1;
+        }
+        assert!(reads < 800, "{reads} reads in five minutes; for every step it would be 10,000");
+        let readings = &bench.batch.readings[1..];
+        assert!(
+            readings.windows(2).all(|pair| pair[1].at - pair[0].at < Seconds::new(3.0)),
+            "none is left out for long"
+        );
+        for reading in readings {
+            let number = (reading.value / 10.0).round();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+            let truth = bench.clock.at(step(number as u64));
+            let slack = Seconds::from_millis(4.0);
+            assert!(reading.after - slack <= truth && truth <= reading.at + slack, "{reading:?} {truth:?}");
+            assert!(reading.at - reading.after < Seconds::from_millis(70.0), "{reading:?}");
+        }
+        assert!(bench.batch.events.is_empty(), "{:?}", bench.batch.events);
     }
 }

@@ -1,4 +1,4 @@
-//! The sensor of everything that is read as it stands, every 100 ms: power fields, memory, temperature, clocks, counters.
+//! The sensor of everything that is read as it stands: power fields, memory, temperature, clocks, counters.
 //!
 //! In: which gauges were found to work. Out: one reading per value and tick, from the start to the end of its read; the
 //! performance counters (GPM) are means, so theirs reaches back to the read before.
@@ -15,7 +15,24 @@ use super::library::{ClockDomain, Nvml, NvmlError, PowerField};
 use super::{Now, Target};
 use crate::{Batch, Channel, Clock, DeviceId, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal};
 
-const INTERVAL: Duration = Duration::from_millis(100);
+/// How often the gauges are read. A round costs 0.3 ms of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// As often as the driver renews its power fields: they are the only power there is.
+    Brisk,
+    /// Beside a power ring: often enough for memory, temperature and clocks.
+    Calm,
+}
+
+impl Pace {
+    const fn interval(self) -> Duration {
+        match self {
+            Self::Brisk => Duration::from_millis(100),
+            Self::Calm => Duration::from_millis(250),
+        }
+    }
+}
+
 /// How often the driver renews its power fields.
 const POWER_PERIOD: Option<Seconds> = Some(Seconds::new(0.1));
 
@@ -127,7 +144,7 @@ pub(super) struct GaugeSensor {
 
 impl GaugeSensor {
     /// A sensor of the gauges that were found to work.
-    pub(super) fn new(target: &Target, found: &[Gauge]) -> Self {
+    pub(super) fn new(target: &Target, found: &[Gauge], pace: Pace) -> Self {
         let mut channels = Vec::new();
         let mut gauges = Vec::new();
         for gauge in found {
@@ -135,7 +152,7 @@ impl GaugeSensor {
             channels.extend(gauge.channels(target.device));
         }
         Self {
-            info: target.info("gauges", INTERVAL),
+            info: target.info("gauges", pace.interval()),
             channels,
             gauges,
             nvml: target.nvml.clone(),
@@ -187,7 +204,7 @@ mod tests {
     fn bench() -> (Clock, Time, Arc<Scripted>, GaugeSensor) {
         let (clock, time) = (Clock::start(), Time::start());
         let nvml = Scripted::new(&time, vec![Script::default()]);
-        let sensor = GaugeSensor::new(&nvml.target(0), &Gauge::ALL);
+        let sensor = GaugeSensor::new(&nvml.target(0), &Gauge::ALL, Pace::Brisk);
         (clock, time, nvml, sensor)
     }
 
@@ -204,7 +221,7 @@ mod tests {
         assert_eq!(value(&sensor, &batch, Scope::Device, Signal::SmActivity), None, "the first only begins a period");
         let began = clock.at(time.now());
         batch.clear();
-        time.pass(INTERVAL);
+        time.pass(Pace::Brisk.interval());
         sensor.sample(&clock, &mut batch).unwrap();
         let found = |scope, signal| value(&sensor, &batch, scope, signal);
         assert_eq!(found(Scope::Device, Signal::PowerInstant), Some(100.0));

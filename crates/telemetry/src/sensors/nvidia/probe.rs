@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::energy::EnergySensor;
+use super::energy::{EnergySensor, Steps};
 use super::faults::lost_fix;
-use super::gauges::{Gauge, GaugeSensor};
+use super::gauges::{Gauge, GaugeSensor, Pace};
 use super::library::{Nvml, NvmlError, Ring};
 use super::rings::RingSensor;
 use super::system::{OpenError, open};
@@ -96,16 +96,20 @@ fn try_gpu(nvml: &Arc<dyn Nvml>, now: &Now, device: DeviceId) -> Result<Probe, N
     if mig {
         trial.say_mig();
     }
-    if trial.energy()? {
-        sensors.push(Box::new(EnergySensor::new(&target)));
-    }
+    let has_energy = trial.energy()?;
     let rings = trial.rings()?;
+    let has_power_ring = rings.contains(&Ring::Power);
+    if has_energy {
+        let steps = if has_power_ring { Steps::Few } else { Steps::Every };
+        sensors.push(Box::new(EnergySensor::new(&target, steps)));
+    }
     if !rings.is_empty() {
         sensors.push(Box::new(RingSensor::new(&target, &rings)));
     }
     let gauges = trial.gauges(rings.contains(&Ring::GpuUtilization))?;
     if !gauges.is_empty() {
-        sensors.push(Box::new(GaugeSensor::new(&target, &gauges)));
+        let pace = if has_power_ring { Pace::Calm } else { Pace::Brisk };
+        sensors.push(Box::new(GaugeSensor::new(&target, &gauges, pace)));
     }
     Ok(Probe { sensors, findings: trial.findings })
 }
