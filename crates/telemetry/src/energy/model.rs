@@ -6,7 +6,7 @@
 
 use super::banded::{Rows, Solution, robust_weight};
 use super::cells::Cells;
-use super::observations::{Observations, median};
+use super::observations::{CounterSteps, Observations, median};
 use super::response::{Response, Weights};
 
 /// The shape of the sensors; the numbers are in [`Parameters`].
@@ -72,6 +72,12 @@ const SCALE_NOISE: f64 = 0.003;
 /// The resolution of a counter in joules: NVML counts millijoules.
 const COUNTER_RESOLUTION: f64 = 1e-3;
 
+/// How exactly energy is carried from cut to cut of a step: far better than it is counted.
+const CARRIED: f64 = 1e-5;
+
+/// A counter's step over more cells than this is cut.
+const CELLS_A_CUT: usize = 8;
+
 /// A device's sensors and cells, and the state of the robust fit.
 #[derive(Debug)]
 pub(super) struct Model {
@@ -79,6 +85,8 @@ pub(super) struct Model {
     observations: Observations,
     cell_unknowns: Vec<usize>,
     step_unknowns: Vec<usize>,
+    /// Where each long step of the counter is cut.
+    cuts: Vec<Vec<Cut>>,
     /// The time taken for each power sample: its stamp, or its tick where that fits better.
     sample_times: Vec<f64>,
     sample_weights: Vec<f64>,
@@ -128,7 +136,8 @@ impl Levels {
 impl Model {
     pub(super) fn new(observations: Observations, cells: Cells) -> Self {
         let steps: &[f64] = observations.counter.as_ref().map_or(&[], |counter| &counter.at);
-        let (cell_unknowns, step_unknowns) = interleave(&cells, steps);
+        let cuts = observations.counter.as_ref().map_or_else(Vec::new, |counter| cut_steps(counter, &cells));
+        let Unknowns { cells: cell_unknowns, steps: step_unknowns, cuts } = number(&cells, steps, &cuts);
         let watts = observations.watts();
         let typical = median(watts.iter().copied()).unwrap_or(0.0).max(0.0);
         let highest = watts.iter().copied().fold(0.0, f64::max);
@@ -143,6 +152,7 @@ impl Model {
             sample_times,
             cell_unknowns,
             step_unknowns,
+            cuts,
             typical,
             spread: (highest - lowest).max(0.05 * highest).max(0.1),
             highest,
@@ -156,7 +166,7 @@ impl Model {
     }
 
     fn unknowns(&self) -> usize {
-        self.cell_unknowns.len() + self.step_unknowns.len()
+        self.cell_unknowns.len() + self.step_unknowns.len() + self.cuts.iter().map(Vec::len).sum::<usize>()
     }
 
     /// The levels under these parameters. `None` where the numbers break down.
@@ -235,11 +245,19 @@ impl Model {
             if !counter.follows[step] {
                 continue;
             }
-            let (from, to) = (counter.at[step - 1] - parameters.counter_lag, counter.at[step] - parameters.counter_lag);
+            // The energy counted since the last step is carried from cut to cut, so that no row reaches over many cells.
+            let mut from = counter.at[step - 1] - parameters.counter_lag;
+            let mut carried = (self.step_unknowns[step - 1], -1.0);
+            for cut in &self.cuts[step] {
+                let to = cut.at - parameters.counter_lag;
+                let weights = parameters.counted(&self.cells, from, to);
+                rows.push(self.terms(&weights, 1.0).chain([carried, (cut.unknown, -1.0)]), 0.0, CARRIED.powi(2));
+                (from, carried) = (to, (cut.unknown, 1.0));
+            }
+            let to = counter.at[step] - parameters.counter_lag;
             let weights = parameters.counted(&self.cells, from, to);
-            let edges = [(self.step_unknowns[step - 1], -1.0), (error, 1.0)];
             let joules = counter.joules[step] - counter.joules[step - 1];
-            rows.push(self.terms(&weights, 1.0).chain(edges), joules, COUNTER_RESOLUTION.powi(2));
+            rows.push(self.terms(&weights, 1.0).chain([carried, (error, 1.0)]), joules, COUNTER_RESOLUTION.powi(2));
         }
     }
 
@@ -297,20 +315,53 @@ fn sample_variance(parameters: &Parameters, slope: f64, watts: f64) -> f64 {
     parameters.power_noise.powi(2) + (parameters.power_jitter * slope).powi(2) + (SCALE_NOISE * watts).powi(2)
 }
 
-/// Numbers the cells and the counter's steps in the order of time, so that each row touches only neighbours.
-fn interleave(cells: &Cells, steps: &[f64]) -> (Vec<usize>, Vec<usize>) {
-    let mut cell_unknowns = Vec::with_capacity(cells.len());
-    let mut step_unknowns = Vec::with_capacity(steps.len());
-    let mut next_step = 0;
-    for cell in 0..cells.len() {
-        while next_step < steps.len() && steps[next_step] < cells.middle(cell) {
-            step_unknowns.push(cell_unknowns.len() + next_step);
-            next_step += 1;
+/// A place at which a long step of a counter is cut, and the unknown energy counted up to it.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    at: f64,
+    unknown: usize,
+}
+
+/// The times at which the steps of a counter are cut: none for a step over few cells.
+fn cut_steps(counter: &CounterSteps, cells: &Cells) -> Vec<Vec<f64>> {
+    let cut = |step: usize| {
+        if !counter.follows[step] {
+            return Vec::new();
         }
-        cell_unknowns.push(cell_unknowns.len() + next_step);
+        let (first, last) = (cells.containing(counter.at[step - 1]), cells.containing(counter.at[step]));
+        let is_inside = |at: &f64| *at > counter.at[step - 1] && *at < counter.at[step];
+        (first + CELLS_A_CUT..last).step_by(CELLS_A_CUT).map(|cell| cells.start(cell)).filter(is_inside).collect()
+    };
+    (0..counter.at.len()).map(cut).collect()
+}
+
+/// The numbers of the unknowns, in the order of time, so that each row touches only neighbours.
+struct Unknowns {
+    cells: Vec<usize>,
+    steps: Vec<usize>,
+    cuts: Vec<Vec<Cut>>,
+}
+
+fn number(cells: &Cells, steps: &[f64], cuts: &[Vec<f64>]) -> Unknowns {
+    #[derive(Clone, Copy)]
+    enum Place {
+        Cell(usize),
+        Step(usize),
+        Cut(usize),
     }
-    for step in next_step..steps.len() {
-        step_unknowns.push(cells.len() + step);
+    let of_cells = (0..cells.len()).map(|cell| (cells.middle(cell), Place::Cell(cell)));
+    let of_steps = steps.iter().enumerate().map(|(step, &at)| (at, Place::Step(step)));
+    let of_cuts = cuts.iter().enumerate().flat_map(|(step, cuts)| cuts.iter().map(move |&at| (at, Place::Cut(step))));
+    let mut places: Vec<(f64, Place)> = of_cells.chain(of_steps).chain(of_cuts).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut unknowns =
+        Unknowns { cells: vec![0; cells.len()], steps: vec![0; steps.len()], cuts: vec![Vec::new(); steps.len()] };
+    for (unknown, &(at, place)) in places.iter().enumerate() {
+        match place {
+            Place::Cell(cell) => unknowns.cells[cell] = unknown,
+            Place::Step(step) => unknowns.steps[step] = unknown,
+            Place::Cut(step) => unknowns.cuts[step].push(Cut { at, unknown }),
+        }
     }
-    (cell_unknowns, step_unknowns)
+    unknowns
 }
