@@ -193,11 +193,13 @@ const RESPONSE_MOVES: [Move; 3] = [
 ];
 const POWER_NOISE: Move = |p, by, _| Parameters { power_noise: (p.power_noise * (0.5 * by).exp()).max(1e-3), ..*p };
 const COUNTER_LAG: Move = |p, by, scale| Parameters {
-    counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.3 * scale.counter, 0.5 * scale.counter),
+    counter_lag: (p.counter_lag + 0.03 * by * scale.counter).clamp(-0.1 * scale.counter, 0.5 * scale.counter),
     ..*p
 };
+// Power samples err alike for seconds, and a counter of which few steps were read would be blamed for it: what its
+// clock scatters by is bounded.
 const COUNTER_JITTER: Move = |p, by, scale| Parameters {
-    counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.1 * scale.counter),
+    counter_jitter: (p.counter_jitter * (0.5 * by).exp()).clamp(1e-4 * scale.counter, 0.02 * scale.counter),
     ..*p
 };
 const WANDER: Move = |p, by, _| Parameters { wander: (p.wander * by.exp()).max(1e-9), ..*p };
@@ -228,7 +230,9 @@ impl Search {
         if self.free == Free::All && has_power {
             moves.extend(RESPONSE_MOVES);
         }
-        if self.free == Free::All && has_counter {
+        // Steps far apart tell how much, not when: their lag is left at what it usually is, nothing.
+        let is_dense = observations.counter.as_ref().is_some_and(|counter| counter.period < 2.0 * LONGEST_STEP);
+        if self.free == Free::All && is_dense {
             moves.push(COUNTER_LAG);
         }
         let mut steps: Vec<f64> = vec![1.0; moves.len()];
