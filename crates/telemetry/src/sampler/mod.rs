@@ -19,7 +19,7 @@ use worker::Worker;
 /// Sees every batch after the timeline took it in, one at a time; recordings are written by one.
 pub type Tap = Box<dyn FnMut(&SensorInfo, SensorKey, &Batch) + Send>;
 
-/// How long a sensor may take over its last sample. The slowest read measured takes 49 ms.
+/// How long a sensor may take over its last sample. The slowest read measured takes 35 ms.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often the wall clock is compared: 10 ppm of drift move it by 10 us in that time.

@@ -8,7 +8,7 @@ use ergometer_units::{Timestamp, Window};
 use super::Column;
 
 /// The shortest silence that is a gap. A scheduler or a blocking driver call holds a sampler up for tens of
-/// milliseconds (counter reads on an H200 block for up to 49 ms), so a fast source needs a floor.
+/// milliseconds (counter reads on an H200 block for up to 35 ms), so a fast source needs a floor.
 const SHORTEST_GAP_NS: i64 = 250_000_000;
 
 /// How many usual spacings of silence are a gap: one or two missed updates are everyday jitter (power on an H200 is

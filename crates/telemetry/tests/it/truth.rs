@@ -106,6 +106,42 @@ fn windows_of_known_energy_are_measured_within_the_goals() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
+/// A recording by our own sensors on another card, its counter read every two seconds. What the copy draws is taken
+/// from its long windows, so this tells whether short windows agree with long ones.
+#[test]
+fn short_windows_of_another_card_agree_with_long_ones() {
+    let timeline = recording::read_file(fixture("h200_stream_b.jsonl.gz")).unwrap();
+    let listed = std::fs::read_to_string(fixture("h200_stream_b.windows.json")).unwrap();
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let mut windows = Vec::new();
+    for row in ["isolated", "adjacent"].iter().flat_map(|kind| listed[kind].as_array().unwrap()) {
+        let at = |index: usize| Timestamp::from_micros_since_epoch(row[index].as_i64().unwrap()).unwrap();
+        windows.push(Window::new(at(0), at(1)).unwrap());
+    }
+    let isolated = listed["isolated"].as_array().unwrap().len();
+    let meter = EnergyMeter::new(&timeline, &windows);
+    let measured: Vec<_> =
+        windows[..isolated].iter().map(|&window| (window, meter.energy(window).measured.unwrap())).collect();
+    let power = |(window, energy): &(Window, ergometer_telemetry::Estimate)| (energy.joules / window.length()).get();
+    let long = measured.iter().filter(|(window, _)| window.length().get() > 0.5);
+    let watts = median(long.map(power).collect());
+    for (milliseconds, goal) in [(10.0..50.0, 4.0), (50.0..150.0, 1.0), (150.0..500.0, 0.5)] {
+        let class = measured.iter().filter(|(window, _)| milliseconds.contains(&window.length().as_millis()));
+        let (mut errors, mut covered) = (Vec::new(), 0_u32);
+        for (window, energy) in class {
+            let truth = watts * window.length().get();
+            errors.push(100.0 * (energy.joules.get() / truth - 1.0).abs());
+            covered += u32::from((energy.low.get()..=energy.high.get()).contains(&truth));
+        }
+        let (count, error) = (errors.len(), median(errors));
+        println!("{milliseconds:?} ms: median error {error:.2} %, {covered} of {count} covered");
+        assert!(
+            error <= goal && f64::from(covered) >= 0.9 * count as f64,
+            "{milliseconds:?}: {error} %, {covered} of {count}"
+        );
+    }
+}
+
 /// Whoever asks for a few windows of a busy recording leaves the rest of the activity unknown.
 #[test]
 fn windows_among_activity_nobody_announced_are_covered_too() {
