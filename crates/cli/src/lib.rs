@@ -10,6 +10,7 @@ mod devices;
 mod exit;
 mod figures;
 mod interrupt;
+mod keep;
 mod repeats;
 mod report;
 mod screen;

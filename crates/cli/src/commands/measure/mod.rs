@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
-use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler, Sensor, Tap};
+use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler};
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use crate::arguments::{Format, MeasureArguments};
 use crate::devices::{have_energy, select};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::keep::{Keep, tell_events};
 use crate::screen::{Screen, print};
 use runs::{Run, code_of};
 
@@ -33,13 +33,11 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
     }
     let interrupt = Interrupt::listen()?;
     let clock = Arc::new(Clock::start());
-    let (tap, recording) = record(arguments, &sensors)?;
+    let (tap, keep) = Keep::start(arguments.record.as_deref(), &sensors)?;
     let sampler = Sampler::start(sensors, Arc::clone(&clock), tap);
     let outcome = measure(arguments, screen, &clock, &interrupt);
     let timeline = sampler.stop();
-    if let Some(recording) = recording {
-        recording.finish().map_err(Failure::failed)?;
-    }
+    let kept = keep.finish();
     let Measured { runs, rests } = outcome?;
     let windows: Vec<Window> = runs.iter().map(|run| run.window).chain(rests.iter().copied()).collect();
     let meter = EnergyMeter::new(&timeline, &windows);
@@ -49,9 +47,8 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         Format::Csv => report.as_csv(),
         Format::Table => report.as_table(screen),
     })?;
-    for event in timeline.events() {
-        screen.warning(&event.message);
-    }
+    tell_events(&timeline, screen);
+    kept?;
     if report.devices().all(|device| device.provenance == Provenance::Modelled) {
         screen.warning(
             "energy is modelled from CPU utilization, not measured; `ergo doctor` says what else there could be",
@@ -121,16 +118,6 @@ fn rest(length: Duration, clock: &Clock, interrupt: &Interrupt, screen: Screen) 
         return None;
     }
     Window::new(start, clock.now()).ok()
-}
-
-fn record(
-    arguments: &MeasureArguments,
-    sensors: &[Box<dyn Sensor>],
-) -> Result<(Option<Tap>, Option<RecordingHandle>), Failure> {
-    let Some(path) = &arguments.record else { return Ok((None, None)) };
-    let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
-    let (tap, handle) = RecordingWriter::create(path, described).map_err(Failure::failed)?.into_tap();
-    Ok((Some(tap), Some(handle)))
 }
 
 /// The middle of a window.

@@ -9,15 +9,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
 use ergometer_telemetry::sensors::replay::{Pace, Replay, Times};
-use ergometer_telemetry::{Clock, Sampler, Sensor, Tap};
+use ergometer_telemetry::{Clock, Sampler, Sensor};
 
 use crate::arguments::{MonitorArguments, StreamFormat};
 use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::keep::{Keep, tell_events};
 use crate::screen::{Screen, print};
 use tick::{Sight, Tick};
 
@@ -30,29 +30,20 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     }
     let interrupt = Interrupt::listen()?;
     let sensors = sensors(arguments, screen)?;
-    let (tap, recording) = record(arguments, &sensors)?;
+    let (tap, keep) = Keep::start(arguments.record.as_deref(), &sensors)?;
     let clock = Arc::new(Clock::start());
     let started = Instant::now();
     let sampler = Sampler::start(sensors, Arc::clone(&clock), tap);
     let is_interrupted = watch(arguments, screen, &sampler, &interrupt, started)?;
     let timeline = sampler.stop();
-    if let Some(recording) = recording {
-        recording.finish().map_err(|error| {
-            Failure::failed(error).hint("is the disk full? what was written can be read with --lenient")
-        })?;
-    }
+    let kept = keep.finish();
     let text = match arguments.format {
         StreamFormat::Jsonl => totals::as_json(&timeline)?,
         StreamFormat::Table => totals::as_table(&timeline, screen),
     };
     print(&text)?;
-    let mut told = Vec::new();
-    for event in timeline.events() {
-        if !told.contains(&&event.message) {
-            screen.warning(&event.message);
-            told.push(&event.message);
-        }
-    }
+    tell_events(&timeline, screen);
+    kept?;
     if let Some(path) = &arguments.record {
         screen.note(&format!("recorded {} readings in {}", timeline.len(), path.display()));
     }
@@ -66,18 +57,6 @@ fn sensors(arguments: &MonitorArguments, screen: Screen) -> Result<Vec<Box<dyn S
     let timeline = read(path, false, screen)?;
     let replay = Replay { pace: Pace::Speed(arguments.speed), times: Times::FromNow };
     replay.sensors(&timeline).map_err(|error| Failure::usage(error).hint("--speed 1 plays as it was recorded"))
-}
-
-/// The file that keeps every reading, where one was asked for.
-fn record(
-    arguments: &MonitorArguments,
-    sensors: &[Box<dyn Sensor>],
-) -> Result<(Option<Tap>, Option<RecordingHandle>), Failure> {
-    let Some(path) = &arguments.record else { return Ok((None, None)) };
-    let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
-    let writer = RecordingWriter::create(path, described).map_err(Failure::failed)?;
-    let (tap, handle) = writer.into_tap();
-    Ok((Some(tap), Some(handle)))
 }
 
 /// Shows ticks until the end, by time, by the end of a recording, or by Ctrl-C. Says whether it was the last.

@@ -1,0 +1,43 @@
+//! What every command that samples does: keep the readings in a file where one was asked for, and tell what happened.
+
+use std::path::Path;
+
+use ergometer_telemetry::recording::{RecordingError, RecordingHandle, RecordingWriter};
+use ergometer_telemetry::{Sensor, Tap, Timeline};
+
+use crate::exit::Failure;
+use crate::screen::Screen;
+
+/// A recording that is being written, or none.
+#[derive(Default)]
+pub(crate) struct Keep(Option<RecordingHandle>);
+
+impl Keep {
+    /// Starts the file. The tap goes to the sampler.
+    pub(crate) fn start(path: Option<&Path>, sensors: &[Box<dyn Sensor>]) -> Result<(Option<Tap>, Self), Failure> {
+        let Some(path) = path else { return Ok((None, Self(None))) };
+        let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
+        let (tap, handle) = RecordingWriter::create(path, described).map_err(unwritten)?.into_tap();
+        Ok((Some(tap), Self(Some(handle))))
+    }
+
+    /// Ends the file. An error here means that the file is not whole; what was measured is still there to be shown.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.0.map_or(Ok(()), |handle| handle.finish().map_err(unwritten))
+    }
+}
+
+fn unwritten(error: RecordingError) -> Failure {
+    Failure::failed(error).hint("is there room, and may you write there? what was written can be read with --lenient")
+}
+
+/// Tells each thing that happened to the sensors once.
+pub(crate) fn tell_events(timeline: &Timeline, screen: Screen) {
+    let mut told: Vec<&str> = Vec::new();
+    for event in timeline.events() {
+        if !told.contains(&event.message.as_str()) {
+            screen.warning(&event.message);
+            told.push(&event.message);
+        }
+    }
+}
