@@ -5,20 +5,7 @@ use ergometer_telemetry::{
 };
 
 use crate::random::Random;
-use crate::simulator::{Counter, Curve, Memory, Place, Read, Ring, add, time, window};
-
-const GPU: DeviceId = DeviceId::gpu(0);
-
-const RING: Ring =
-    Ring { memory: Memory::LowPass(0.012), period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
-
-const COUNTER: Counter = Counter {
-    memory: Memory::None,
-    period: 0.1,
-    lag: 0.0,
-    read: Read::EveryStep { shortest: 0.006, longest: 0.025 },
-    unit: 1e-3,
-};
+use crate::simulator::{COUNTER, Curve, GPU, Place, RING, add, time, window};
 
 /// Idle at 100 W with 500 W from 4 s to 6 s, for 10 s.
 fn curve() -> Curve {

@@ -1,23 +1,10 @@
 //! What holds of every energy, whatever the sensors and the windows.
 
-use ergometer_telemetry::{DeviceId, EnergyMeter, Timeline};
+use ergometer_telemetry::{EnergyMeter, Timeline};
 use proptest::prelude::*;
 
 use crate::random::Random;
-use crate::simulator::{Counter, Curve, Memory, Place, Read, Ring, add, window};
-
-const GPU: DeviceId = DeviceId::gpu(0);
-
-const RING: Ring =
-    Ring { memory: Memory::LowPass(0.012), period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
-
-const COUNTER: Counter = Counter {
-    memory: Memory::None,
-    period: 0.1,
-    lag: 0.0,
-    read: Read::EveryStep { shortest: 0.006, longest: 0.025 },
-    unit: 1e-3,
-};
+use crate::simulator::{COUNTER, Curve, GPU, Place, RING, Ring, add, window};
 
 /// Which sensors there are.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,10 @@
 //! Many windows: ten thousand over an hour, and fifteen thousand at once. Solved in one go, right in the sum and in each.
 
-use ergometer_telemetry::{DeviceId, EnergyMeter, Timeline};
+use ergometer_telemetry::{EnergyMeter, Timeline};
 use ergometer_units::Window;
 
 use crate::random::Random;
-use crate::simulator::{Counter, Curve, Memory, Place, Read, Ring, add, window};
+use crate::simulator::{COUNTER, Counter, Curve, GPU, Place, RING, add, window};
 
 const WINDOWS: usize = 10_000;
 
@@ -60,12 +60,9 @@ fn edges_that_are_crowded() {
 }
 
 fn seen_by_an_h200(curve: &Curve, random: &mut Random) -> Timeline {
-    let memory = Memory::LowPass(0.012);
-    let ring = Ring { memory, period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
-    let read = Read::EveryStep { shortest: 0.006, longest: 0.025 };
-    let counter = Counter { memory, period: 0.1, lag: 0.005, read, unit: 1e-3 };
-    let (mut timeline, gpu) = (Timeline::default(), DeviceId::gpu(0));
-    add(&mut timeline, Place::ring(gpu), ring.readings(curve, random));
-    add(&mut timeline, Place::counter(gpu, counter.period), counter.readings(curve, random));
+    let counter = Counter { memory: RING.memory, lag: RING.lag, ..COUNTER };
+    let mut timeline = Timeline::default();
+    add(&mut timeline, Place::ring(GPU), RING.readings(curve, random));
+    add(&mut timeline, Place::counter(GPU, counter.period), counter.readings(curve, random));
     timeline
 }

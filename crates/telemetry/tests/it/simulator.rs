@@ -234,3 +234,19 @@ pub(crate) fn add(timeline: &mut Timeline, place: Place, readings: Vec<Reading>)
     let key = timeline.add_sensor(&info, &[Channel { device, scope, signal, provenance, update_period }]);
     timeline.append(key, &Batch { readings, events: Vec::new() });
 }
+
+/// The device most tests are about.
+pub(crate) const GPU: DeviceId = DeviceId::gpu(0);
+
+/// A ring like an H200's.
+pub(crate) const RING: Ring =
+    Ring { memory: Memory::LowPass(0.012), period: 0.02, lag: 0.005, jitter: 0.001, late: 0.07, noise: 2.0 };
+
+/// A counter that counts the true power.
+pub(crate) const COUNTER: Counter = Counter {
+    memory: Memory::None,
+    period: 0.1,
+    lag: 0.0,
+    read: Read::EveryStep { shortest: 0.006, longest: 0.025 },
+    unit: 1e-3,
+};
