@@ -49,14 +49,24 @@ impl Failure {
         self
     }
 
+    /// Whether nobody reads stdout any more.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.exit == Exit::Done
+    }
+
     pub(crate) fn report(&self, screen: Screen) -> ExitCode {
+        if self.is_closed_pipe() {
+            return self.exit.into();
+        }
         screen.error(&self.message, self.hint.as_deref());
         self.exit.into()
     }
 }
 
 impl From<std::io::Error> for Failure {
+    /// A reader that had enough is no failure.
     fn from(error: std::io::Error) -> Self {
-        Self::failed(error)
+        let is_closed = error.kind() == std::io::ErrorKind::BrokenPipe;
+        Self { exit: if is_closed { Exit::Done } else { Exit::Failed }, ..Self::failed(error) }
     }
 }

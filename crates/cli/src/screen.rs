@@ -108,13 +108,10 @@ fn paint(color: bool, tone: Tone, text: &str) -> String {
     if color && tone != Tone::Plain { format!("\x1b[{}m{text}\x1b[0m", tone.code()) } else { text.to_owned() }
 }
 
-/// Prints to stdout; a reader that went away (`| head`) ends the program quietly as it does other tools.
+/// Prints to stdout. A reader that went away (`| head`) is an error of its own kind, which ends the program quietly.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// How a column stands.

@@ -70,6 +70,25 @@ fn an_interrupt_ends_the_watch_with_its_totals() {
     assert!(lines(&text).last().unwrap()["totals"]["joules"].is_number() || text.is_empty(), "{text}");
 }
 
+/// `ergo monitor | head -1` once went on for ever.
+#[test]
+fn a_reader_that_goes_away_ends_the_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
+        .args(["monitor", "--interval", "50ms", "--format", "jsonl", "--record"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    assert!(line.starts_with('{'), "{line}");
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(fs::read_to_string(&path).unwrap().ends_with("}}\n"), "the recording has its end");
+}
+
 #[test]
 fn a_recording_that_cannot_be_written_is_told() {
     assert_fails(&["monitor", "--duration", "1s", "--record", "/nowhere/run.jsonl"], 1, &["/nowhere/run.jsonl"]);

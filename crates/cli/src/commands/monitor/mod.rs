@@ -34,9 +34,11 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     let clock = Arc::new(Clock::start());
     let started = Instant::now();
     let sampler = Sampler::start(sensors, Arc::clone(&clock), tap);
-    let is_interrupted = watch(arguments, screen, &sampler, &interrupt, started)?;
+    // A reader that went away ends the watch as Ctrl-C does: what was recorded is kept.
+    let watched = watch(arguments, screen, &sampler, &interrupt, started);
     let timeline = sampler.stop();
     let kept = keep.finish();
+    let is_interrupted = watched?;
     let text = match arguments.format {
         StreamFormat::Jsonl => totals::as_json(&timeline)?,
         StreamFormat::Table => totals::as_table(&timeline, screen),
