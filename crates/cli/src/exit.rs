@@ -35,12 +35,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// The user asked for something that cannot be.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
-        Self { exit: Exit::Usage, message: message.to_string(), hint: None }
+        Self::new(Exit::Usage, &message)
     }
 
     /// Something outside went wrong.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self { exit: Exit::Failed, message: message.to_string(), hint: None }
+        Self::new(Exit::Failed, &message)
+    }
+
+    /// The user stopped it before there was anything to show.
+    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Interrupted, &message)
+    }
+
+    /// A library's error may carry its hint in its text; here it has a line of its own.
+    fn new(exit: Exit, message: &dyn fmt::Display) -> Self {
+        let message = message.to_string();
+        match message.split_once(". hint: ") {
+            Some((message, hint)) => Self { exit, message: message.to_owned(), hint: Some(hint.to_owned()) },
+            None => Self { exit, message, hint: None },
+        }
     }
 
     /// What to do about it.

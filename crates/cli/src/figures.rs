@@ -5,6 +5,9 @@ use std::time::Duration;
 use ergometer_telemetry::Estimate;
 use ergometer_units::{Timestamp, Window};
 
+/// Longer than anybody waits; clocks overflow later.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
 /// Reads `500ms`, `2s`, `1.5m`, `1h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no duration: write a number and its unit, as in 500ms, 2s, 1.5m or 1h");
@@ -19,7 +22,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3600.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if duration > LONGEST { Err(format!("`{text}` is longer than a year")) } else { Ok(duration) }
 }
 
 /// Reads `START_US..END_US`.
@@ -57,7 +61,8 @@ pub(crate) fn margin(half: f64, beside: f64) -> String {
 
 /// `98.31 J ±1.30`.
 pub(crate) fn joules(estimate: &Estimate) -> String {
-    let (value, half) = (estimate.joules.get(), (estimate.high - estimate.low).get() / 2.0);
+    // The lower end stops at zero, so the upper one tells the margin.
+    let (value, half) = (estimate.joules.get(), (estimate.high - estimate.joules).get());
     format!("{} J {}", digits(value), margin(half, value))
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// How many times the user asked to stop, and a bell that rings on every signal.
@@ -19,7 +20,7 @@ struct Shared {
     bell: Condvar,
 }
 
-/// How long an interrupted command may take to end by itself; the terminal has told it too.
+/// How long an interrupted command may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Signals can come together and count as one, so a wait looks again after this long.
@@ -29,7 +30,7 @@ impl Interrupt {
     /// Listens from now on; Ctrl-C no longer ends the program by itself.
     pub(crate) fn listen() -> io::Result<Self> {
         let interrupt = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
         let shared = Arc::clone(&interrupt.0);
         thread::Builder::new().name(String::from("ergo-signals")).spawn(move || {
             for signal in signals.forever() {
@@ -59,7 +60,8 @@ impl Interrupt {
         true
     }
 
-    /// Waits for a command to end. Once interrupted it has five seconds, and none after a second Ctrl-C.
+    /// Waits for a command to end. Once interrupted it is asked to end and has five seconds, and none after a second
+    /// Ctrl-C.
     pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut deadline = None;
         loop {
@@ -69,7 +71,13 @@ impl Interrupt {
                 return Ok(status);
             }
             if *asked > 0 {
-                let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                let end = *deadline.get_or_insert_with(|| {
+                    // Ctrl-C reached it by the terminal; a signal to us alone did not. Asking twice does no harm.
+                    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                        let _ = kill_process(pid, Signal::TERM);
+                    }
+                    Instant::now() + PATIENCE
+                });
                 if *asked > 1 || Instant::now() >= end {
                     child.kill()?;
                 }

@@ -59,6 +59,17 @@ impl Screen {
         }
     }
 
+    /// The same without colour.
+    pub(crate) fn plain(self) -> Self {
+        Self { stdout_color: false, stderr_color: false, ..self }
+    }
+
+    /// How many characters a line of the terminal has; `None` where there is none.
+    pub(crate) fn width() -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    }
+
     /// Text for stdout in its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         paint(self.stdout_color, tone, text)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ergometer_units::Seconds;
+use ergometer_units::{Seconds, Watts};
 use serde::{Deserialize, Serialize};
 
 /// The kind of thing a sensor measures.
@@ -110,6 +110,19 @@ pub enum Scope {
     Dram,
     /// The platform as its supply sees it; contains the packages.
     Psys,
+}
+
+impl Scope {
+    /// More power than this scope of one device draws, by a good margin: a step that implies more is not energy. An
+    /// eight-GPU board is eight devices; a platform may hold them all.
+    #[must_use]
+    pub const fn power_bound(self) -> Watts {
+        match self {
+            Self::Psys => Watts::new(20_000.0),
+            Self::Device | Self::Memory => Watts::new(5000.0),
+            Self::Package | Self::Core | Self::Uncore | Self::Dram => Watts::new(2000.0),
+        }
+    }
 }
 
 /// The quantity a channel carries. Energy is in joules, power in watts, memory in bytes, temperature in degrees

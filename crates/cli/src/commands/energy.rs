@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
-use ergometer_telemetry::{EnergyMeter, Scope, Timeline, WindowEnergy};
+use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnergy};
 use ergometer_units::Window;
 
 use crate::arguments::{EnergyArguments, Format};
 use crate::csv;
 use crate::exit::{Exit, Failure};
-use crate::figures::{digits, joules, window_of};
+use crate::figures::{digits, joules, or_dash, window_of};
 use crate::report::{WindowReport, to_json};
 use crate::screen::{Align, Screen, Table, Tone, print};
 
@@ -25,9 +25,8 @@ pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCod
     tell_sensors(&timeline, &meter, screen);
     let energies: Vec<WindowEnergy> = windows.iter().map(|&window| meter.energy(window)).collect();
     for (index, energy) in energies.iter().enumerate() {
-        if let (Err(error), None) = (&energy.measured, &energy.modelled) {
-            return Err(Failure::failed(format!("window {}: {error}", index + 1))
-                .hint("times are microseconds since the Unix epoch, as the recording's own"));
+        if let (&Err(error), None) = (&energy.measured, &energy.modelled) {
+            return Err(no_energy(index + 1, error, energy));
         }
     }
     let format = arguments.format.unwrap_or(if io::stdout().is_terminal() { Format::Table } else { Format::Json });
@@ -38,6 +37,21 @@ pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCod
     };
     print(&text)?;
     Ok(Exit::Done.into())
+}
+
+/// Why a window has no energy at all: what is measured speaks first, then what is modelled.
+fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Failure {
+    let mut of_devices = energy.devices.iter().filter_map(|device| device.estimate.as_ref().err().copied());
+    let error = if measured == EnergyError::NoSensor { of_devices.next_back().unwrap_or(measured) } else { measured };
+    let failure = Failure::failed(format!("window {number}: {error}"));
+    match error {
+        EnergyError::Outside { .. } => {
+            failure.hint("times are microseconds since the Unix epoch, as the recording's own")
+        }
+        EnergyError::NoSensor | EnergyError::TooFewReadings => {
+            failure.hint("`ergo doctor` says which sensors could have been recorded")
+        }
+    }
 }
 
 /// How the sensors were found to behave, for who wants to know.
@@ -72,9 +86,11 @@ fn unreadable(path: &Path, error: &RecordingError) -> Failure {
     }
     let failure = Failure::failed(message);
     match error {
-        RecordingError::Truncated { .. } => failure.hint("--lenient reads what is whole"),
-        RecordingError::Io { .. } => failure,
-        _ => failure.hint("`ergo monitor --record FILE` makes a recording that can be read"),
+        RecordingError::Truncated(cut) if cut.readings == 0 => {
+            failure.hint("nothing of it is whole: copy or record it again")
+        }
+        RecordingError::Truncated(_) => failure.hint("--lenient reads what is whole"),
+        _ => failure,
     }
 }
 
@@ -134,22 +150,24 @@ fn shorten(line: &str) -> String {
 }
 
 fn as_csv(energies: &[WindowEnergy]) -> String {
-    let mut text = csv::line(["start_us", "end_us", "device", "joules", "low", "high", "method"]);
+    let mut text = csv::line(["start_us", "end_us", "device", "joules", "low", "high", "method", "notes"]);
     for energy in energies {
         let report = WindowReport::new(energy);
-        let all = report.energy.as_ref().map(|energy| (String::from("all"), energy));
-        let each = report.devices.iter().filter_map(|device| {
-            device.energy.as_ref().map(|energy| (format!("{} {}", device.device, device.scope), energy))
+        let all = (String::from("all"), report.energy.as_ref(), None);
+        let each = report.devices.iter().map(|device| {
+            (format!("{} {}", device.device, device.scope), device.energy.as_ref(), device.error.clone())
         });
-        for (device, energy) in all.into_iter().chain(each) {
+        for (device, energy, error) in std::iter::once(all).chain(each) {
+            let notes = energy.map_or_else(Vec::new, |energy| energy.notes.clone());
             text.push_str(&csv::line([
                 report.start_us.to_string(),
                 report.end_us.to_string(),
                 device,
-                energy.joules.to_string(),
-                energy.low.to_string(),
-                energy.high.to_string(),
-                energy.method.to_string(),
+                csv::number(energy.map(|energy| energy.joules)),
+                csv::number(energy.map(|energy| energy.low)),
+                csv::number(energy.map(|energy| energy.high)),
+                energy.map_or_else(String::new, |energy| energy.method.to_string()),
+                notes.into_iter().chain(error).collect::<Vec<_>>().join("; "),
             ]));
         }
     }
@@ -162,13 +180,14 @@ fn as_table(energies: &[WindowEnergy], screen: Screen) -> String {
     for energy in energies {
         let Some(estimate) = energy.measured.as_ref().ok().or(energy.modelled.as_ref()) else { continue };
         let length = energy.window.length();
+        let watts = (estimate.joules / length).get();
         let method = std::iter::once(estimate.method.to_string());
         let told: Vec<String> = method.chain(estimate.notes.iter().map(ToString::to_string)).collect();
         table.row(vec![
             (Tone::Plain, energy.window.start().micros_since_epoch().to_string()),
             (Tone::Plain, format!("{:.1} ms", length.as_millis())),
             (Tone::Strong, joules(estimate)),
-            (Tone::Plain, format!("{} W", digits((estimate.joules / length).get()))),
+            (Tone::Plain, or_dash(watts.is_finite().then(|| format!("{} W", digits(watts))))),
             (Tone::Faint, told.join("; ")),
         ]);
     }

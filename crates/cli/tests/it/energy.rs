@@ -43,7 +43,7 @@ fn tables_and_csv_are_for_people_and_spreadsheets() {
     assert!(stdout(&table).contains("27.2 ms") && stdout(&table).contains(" J ±"), "{}", stdout(&table));
     let csv = ergo().args(["energy", &truth(), "--format", "csv", "--window", &window]).output().unwrap();
     let lines: Vec<String> = stdout(&csv).lines().map(str::to_owned).collect();
-    assert_eq!(lines[0], "start_us,end_us,device,joules,low,high,method");
+    assert_eq!(lines[0], "start_us,end_us,device,joules,low,high,method,notes");
     assert!(lines[1].contains(",all,") && lines[2].contains(",gpu:0 device,"), "{lines:?}");
 }
 

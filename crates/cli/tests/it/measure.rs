@@ -43,6 +43,32 @@ fn net_energy_is_gross_less_what_the_machine_draws_at_rest() {
     }
 }
 
+/// A model that may be off by half is off by half however often it is asked.
+#[test]
+fn repeating_does_not_shrink_what_a_sensor_is_off_by() {
+    let output = ergo().args(QUICK).args(["--format", "json", "-n", "3", "--", "sleep", "0.3"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for device in report["devices"].as_array().unwrap().iter().filter(|device| device["provenance"] == "modelled") {
+        let number = |key: &str| device["gross_j"][key].as_f64().unwrap();
+        assert!(number("high") - number("mean") >= 0.49 * number("mean"), "{device}");
+    }
+}
+
+/// A signal to us alone reaches the command, and the code says that it was cut short.
+#[test]
+fn a_termination_is_passed_on() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
+        .args(["measure", "--idle", "0s", "--", "sleep", "600"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
 #[test]
 fn commands_that_cannot_run_are_told() {
     assert_fails(

@@ -21,11 +21,12 @@ pub(super) struct Grading {
 }
 
 /// What counts as near an edge, in seconds: far beyond any sensor's memory.
-const NEAR: f64 = 2.0;
+pub(super) const NEAR: f64 = 2.0;
 
 impl Cells {
     /// Cuts `start..end` at `edges` (sorted), and what lies between them evenly into cells of at most `longest`
     /// seconds. Edges closer than `shortest` are one: no sensor tells them apart.
+    #[cfg(test)]
     pub(super) fn new(start: f64, end: f64, edges: &[f64], longest: f64, shortest: f64) -> Self {
         Self::graded(start, end, edges, Grading { longest, shortest, coarse: 1.0 })
     }

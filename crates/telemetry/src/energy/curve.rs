@@ -2,7 +2,7 @@
 
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
-use super::cells::{Cells, Grading};
+use super::cells::{Cells, Grading, NEAR};
 use super::fit::{CellSize, fit};
 use super::jumps::{knowledge, surprises};
 use super::model::{Levels, Model, Parameters, Shape};
@@ -22,6 +22,9 @@ const MISSED: f64 = 0.2;
 
 /// Cells far from every edge may be this many times longer: only their sum is asked for.
 const COARSE: f64 = 5.0;
+
+/// About how many cells there may be far from every edge; a gap of days or a stray time must not fill the memory.
+const MOST_CELLS: f64 = 200_000.0;
 
 /// How a sensor was found to behave.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +76,10 @@ impl Curve {
         // the first samples after it still show some of it.
         let is_blind = edges.is_empty();
         let mut edges = edges.to_vec();
-        edges.extend(surprises(&observations, &edges));
+        let mut surprising = surprises(&observations, &edges);
+        // Far from every known edge nobody will ask where it was, only how much.
+        surprising.retain(|&at| is_blind || is_near(&edges, at));
+        edges.extend(surprising);
         edges
             .extend(silences.iter().flat_map(|&(from, to)| [from, from + 0.25 * (to - from), to - 0.25 * (to - from)]));
         edges.sort_by(f64::total_cmp);
@@ -81,9 +87,9 @@ impl Curve {
         let parameters = fit(&observations, edges, size, knowledge)?;
         let reach = 0.2_f64.max(2.0 * size.longest);
         // Where no edge is known every cell is as good as another.
-        let coarse = if is_blind { 1.0 } else { COARSE };
+        let coarse = (if is_blind { 1.0 } else { COARSE }).max((span.1 - span.0) / (size.longest * MOST_CELLS));
         let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
-        let cells = Cells::graded(span.0 - reach, span.1, edges, grading);
+        let cells = Cells::graded(span.0 - reach, span.1 + reach, edges, grading);
         let is_counted = observations.counter.is_some() && parameters.shape != Shape::BoxcarBoth;
         let samples = observations.power.clone();
         let mut model = Model::new(observations, cells);
@@ -118,7 +124,10 @@ impl Curve {
         let blurred: f64 =
             [from, to].into_iter().zip(known).filter(|&(_, known)| !known).map(|(edge, _)| self.blur(edge)).sum();
         let unheard: f64 = [from, to].into_iter().map(|edge| self.unheard(edge)).sum();
-        let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard;
+        // What a window reaches past the readings is as nobody knows, and taken as it was last seen.
+        let beyond = (self.span.0 - from).max(0.0) * self.mean(self.span.0, self.span.0 + near)
+            + (to - self.span.1).max(0.0) * self.mean(self.span.1 - near, self.span.1);
+        let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond;
         Read { joules: Joules::new(joules), margin: Joules::new(margin) }
     }
 
@@ -172,6 +181,12 @@ impl Curve {
         let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
         if length > 0.0 { (joules / length).max(0.0) } else { 0.0 }
     }
+}
+
+/// Whether one of these edges (in order) is near enough for a sensor to mix the two up.
+fn is_near(edges: &[f64], at: f64) -> bool {
+    let next = edges.partition_point(|&edge| edge < at - NEAR);
+    edges.get(next).is_some_and(|&edge| edge <= at + NEAR)
 }
 
 /// Seconds from `base`, exact to a nanosecond for months.

@@ -1,13 +1,16 @@
 //! The sensors' constants, fitted to what they showed: by a compass search for the largest evidence, with outliers
 //! weighed down between the rounds.
 
-use super::cells::Cells;
+use super::cells::{Cells, Grading};
 use super::jumps::Knowledge;
 use super::model::{Model, Parameters, Shape};
 use super::observations::{Observations, PowerKind, median};
 
 /// The most samples the constants are fitted on; more would only cost time. Two minutes of an H200's ring.
 const MOST_SAMPLES: usize = 6000;
+
+/// The most cells the samples may be spread over: there may be days between them.
+const MOST_CELLS: f64 = 20_000.0;
 
 /// Rounds of the search; on the recordings the constants stand still after about ten.
 const ROUNDS: usize = 12;
@@ -46,7 +49,9 @@ pub(super) fn fit(
     let (from, to) = liveliest(observations)?;
     let part = observations.within(from, to);
     let search = |parameters: Parameters, free: Free| {
-        let cells = Cells::new(from - 0.2, to, edges, size.longest, size.shortest);
+        let coarse = ((to - from) / (size.longest * MOST_CELLS)).max(1.0);
+        let grading = Grading { longest: size.longest, shortest: size.shortest, coarse };
+        let cells = Cells::graded(from - 0.2, to + 0.2, edges, grading);
         let mut search = Search { model: Model::new(part.clone(), cells), parameters, free };
         search.run().map(|evidence| (evidence, search.parameters))
     };

@@ -5,14 +5,14 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
 use super::source::{Incident, Source};
-use crate::{ChannelId, DeviceId, DeviceKind, Provenance, Scope, Timeline};
+use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
 
 /// How far a modelled power may be off, as a share of it. The model knows a processor's class and its utilization,
 /// not its clocks, its board or its neighbours in a virtual machine.
 const MODEL_MARGIN: f64 = 0.5;
 
-/// The share of a window a model must have seen to speak for the rest.
-const LEAST_COVERED: f64 = 0.5;
+/// How much of a window a model may speak for without having been asked: two of its readings.
+const MODEL_SLACK: Seconds = Seconds::new(0.2);
 
 /// The meter of a run.
 ///
@@ -74,22 +74,27 @@ impl<'a> EnergyMeter<'a> {
             let curve = source.is_measured().then(|| Curve::new(base, observations, &cuts)).flatten();
             Metered { source, summed, curve, heard, incidents, base }
         };
-        // The curves have nothing to do with each other: one thread each.
-        let sources = std::thread::scope(|scope| {
-            let builders: Vec<_> = sources
-                .iter()
-                .zip(&summed)
-                .map(|(&source, &summed)| (source, summed, scope.spawn(move || build(source, summed))))
-                .collect();
-            let lost = |source, summed| {
-                let heard = Heard::default();
-                Metered { source, summed, curve: None, heard, incidents: Vec::new(), base }
-            };
-            builders
-                .into_iter()
-                .map(|(source, summed, builder)| builder.join().unwrap_or_else(|_| lost(source, summed)))
-                .collect()
-        });
+        // The curves have nothing to do with each other: as many at a time as there are processors.
+        let width = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let places: Vec<(Source, bool)> = sources.into_iter().zip(summed).collect();
+        let mut sources = Vec::with_capacity(places.len());
+        for several in places.chunks(width) {
+            std::thread::scope(|scope| {
+                let builders: Vec<_> =
+                    several.iter().map(|&(source, summed)| scope.spawn(move || build(source, summed))).collect();
+                for (builder, &(source, summed)) in builders.into_iter().zip(several) {
+                    let lost = || Metered {
+                        source,
+                        summed,
+                        curve: None,
+                        heard: Heard::default(),
+                        incidents: Vec::new(),
+                        base,
+                    };
+                    sources.push(builder.join().unwrap_or_else(|_| lost()));
+                }
+            });
+        }
         Self { timeline, sources, edges }
     }
 
@@ -127,15 +132,18 @@ impl<'a> EnergyMeter<'a> {
 impl Metered {
     fn energy(&self, timeline: &Timeline, window: Window, known: [bool; 2]) -> DeviceEnergy {
         let (estimate, provenance) = match (&self.curve, self.source.modelled) {
-            (Some(curve), _) => (self.read(curve, timeline, window, known), self.provenance()),
+            (Some(curve), _) => (self.read(curve, timeline, window, known), self.provenance(timeline)),
             (None, Some(channel)) => (modelled(timeline, channel, window), Provenance::Modelled),
-            (None, None) => (Err(EnergyError::TooFewReadings), self.provenance()),
+            (None, None) => (Err(EnergyError::TooFewReadings), self.provenance(timeline)),
         };
-        DeviceEnergy { device: self.source.device, scope: self.source.scope, provenance, summed: self.summed, estimate }
+        let summed = self.summed && provenance != Provenance::Modelled;
+        DeviceEnergy { device: self.source.device, scope: self.source.scope, provenance, summed, estimate }
     }
 
-    fn provenance(&self) -> Provenance {
-        if self.heard.counter { Provenance::Counter } else { Provenance::SampledPower }
+    /// That of the best channel that had anything to say, or else of the best there is.
+    fn provenance(&self, timeline: &Timeline) -> Provenance {
+        let counter = self.source.counter.filter(|_| self.heard.counter || !self.heard.power);
+        counter.or(self.source.power).map_or(self.source.fallback, |id| timeline.channel(id).provenance)
     }
 
     fn read(
@@ -166,10 +174,12 @@ impl Metered {
         }
         let inside = |at: f64| (from..to).contains(&at);
         for incident in &self.incidents {
-            match *incident {
-                Incident::Reset(at) if inside(at) => estimate.notes.push(Note::CounterReset),
-                Incident::Impossible(at) if inside(at) => estimate.notes.push(Note::ImpossibleStep),
-                Incident::Reset(_) | Incident::Impossible(_) => {}
+            let (at, note) = match *incident {
+                Incident::Reset(at) => (at, Note::CounterReset),
+                Incident::Impossible(at) => (at, Note::ImpossibleStep),
+            };
+            if inside(at) && !estimate.notes.contains(&note) {
+                estimate.notes.push(note);
             }
         }
         let silent = self.silence(timeline, window);
@@ -179,13 +189,18 @@ impl Metered {
         Ok(estimate)
     }
 
-    /// How long all sensors of this source were silent: a gap of one is bridged by the other.
+    /// How long all sensors of this source were silent at once: a gap of one is bridged by the other.
     fn silence(&self, timeline: &Timeline, window: Window) -> Seconds {
         let channels = [self.source.power, self.source.counter];
-        let gaps = channels.into_iter().flatten().map(|id| {
-            timeline.gaps(id, window).iter().map(|gap| gap.length()).fold(Seconds::ZERO, |sum, length| sum + length)
+        let gaps = channels.into_iter().flatten().map(|id| timeline.gaps(id, window)).reduce(|one, other| {
+            let both = one.iter().flat_map(|gap| other.iter().map(move |beside| (gap, beside)));
+            both.filter_map(|(gap, beside)| {
+                let (start, end) = (gap.start().max(beside.start()), gap.end().min(beside.end()));
+                Window::new(start, end).ok()
+            })
+            .collect()
         });
-        gaps.reduce(Seconds::min).unwrap_or(Seconds::ZERO)
+        gaps.into_iter().flatten().map(Window::length).sum()
     }
 }
 
@@ -206,15 +221,18 @@ fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<E
         joules += Watts::new(point.value) * overlap;
         covered += overlap;
     }
-    let outside = || match (column.get(0), column.last()) {
-        (Some(first), Some(last)) => EnergyError::Outside { window, first: first.after, last: last.at },
-        _ => EnergyError::NoSensor,
-    };
-    if covered <= window.length() * LEAST_COVERED {
-        return Err(outside());
+    let (Some(first), Some(last)) = (column.get(0), column.last()) else { return Err(EnergyError::TooFewReadings) };
+    let (first, last) = (first.after, last.at);
+    if window.start() < first - MODEL_SLACK || window.end() > last + MODEL_SLACK || covered <= Seconds::ZERO {
+        return Err(EnergyError::Outside { window, first, last });
     }
     let joules = joules * (window.length() / covered);
-    Ok(Estimate::new(joules, joules * MODEL_MARGIN, Method::Modelled))
+    let mut estimate = Estimate::new(joules, joules * MODEL_MARGIN, Method::Modelled);
+    let silent = window.length() - covered;
+    if silent > MODEL_SLACK {
+        estimate.notes.push(Note::Gap(silent));
+    }
+    Ok(estimate)
 }
 
 /// Whether a source is part of the sum: none that another one contains. A GPU contains its memory; psys contains the
@@ -223,12 +241,16 @@ fn is_summed(source: &Source, all: &[Source]) -> bool {
     if !source.is_measured() {
         return false;
     }
-    let measured = |kind: DeviceKind, scope: Scope| {
-        all.iter().any(|other| other.device.kind == kind && other.scope == scope && other.is_measured())
+    let is_measured = |scope: Scope| all.iter().any(|other| other.scope == scope && other.is_measured());
+    let has_package = |device: DeviceId| {
+        all.iter().any(|other| other.device == device && other.scope == Scope::Package && other.is_measured())
     };
     match source.scope {
-        Scope::Device | Scope::Package | Scope::Dram => true,
+        Scope::Device | Scope::Package => true,
         Scope::Memory => false,
-        Scope::Core | Scope::Uncore | Scope::Psys => !measured(DeviceKind::Cpu, Scope::Package),
+        // The packages are what a query uses; the platform with its fans and disks speaks where there are none.
+        Scope::Psys => !is_measured(Scope::Package),
+        Scope::Dram => is_measured(Scope::Package) || !is_measured(Scope::Psys),
+        Scope::Core | Scope::Uncore => !has_package(source.device) && !is_measured(Scope::Psys),
     }
 }

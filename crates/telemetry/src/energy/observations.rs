@@ -107,7 +107,8 @@ impl CounterSteps {
             steps.follows.push(step.follows && !steps.follows.is_empty());
         }
         steps.period = median_spacing(&steps.at)?;
-        Some(steps)
+        // A counter that only ever starts anew has counted nothing that is known.
+        steps.follows.contains(&true).then_some(steps)
     }
 
     fn within(&self, from: f64, to: f64) -> Option<Self> {

@@ -7,9 +7,6 @@ use super::curve::seconds;
 use super::observations::{CounterSteps, Observations, PowerKind, PowerSamples, RawStep};
 use crate::{ChannelId, Column, Counter, CounterLimits, DeviceId, Provenance, Scope, Signal, Step, Timeline};
 
-/// More power than any one device draws: a step that implies more is not energy. An eight-GPU board is eight devices.
-const BOUND: Watts = Watts::new(5000.0);
-
 /// One device and scope that has energy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
@@ -18,6 +15,8 @@ pub(super) struct Source {
     pub(super) counter: Option<ChannelId>,
     pub(super) power: Option<ChannelId>,
     pub(super) modelled: Option<ChannelId>,
+    /// What its first channel is, whether that has readings or not.
+    pub(super) fallback: Provenance,
 }
 
 /// What a counter went through that an estimate must mention.
@@ -46,7 +45,12 @@ impl Source {
         let sampled = find(Signal::PowerRing).or_else(|| find(Signal::PowerInstant));
         // Beside a counter an average over a second tells nothing new.
         let averaged = if counter.is_none() { find(Signal::PowerAverage) } else { None };
-        Self { device, scope, counter, power: sampled.or(averaged), modelled: find(Signal::PowerModelled) }
+        let mut channels = timeline.channels().map(|(_, channel)| channel);
+        let first = channels.find(|channel| {
+            (channel.device, channel.scope) == (device, scope) && channel.provenance != Provenance::Gauge
+        });
+        let fallback = first.map_or(Provenance::Counter, |channel| channel.provenance);
+        Self { device, scope, counter, power: sampled.or(averaged), modelled: find(Signal::PowerModelled), fallback }
     }
 
     pub(super) fn is_measured(&self) -> bool {
@@ -61,32 +65,34 @@ impl Source {
                 Signal::PowerAverage => PowerKind::Average,
                 _ => PowerKind::Instant,
             };
-            power_samples(kind, timeline.column(id), base)
+            power_samples(kind, timeline.column(id), self.scope.power_bound(), base)
         });
         let (steps, incidents) = self.counter.map_or_else(Default::default, |id| {
-            counter_steps(timeline.column(id), timeline.channel(id).update_period, base)
+            let limits = CounterLimits {
+                unit: Joules::from_micros(1.0),
+                range: None,
+                bound: self.scope.power_bound(),
+                update_period: timeline.channel(id).update_period.unwrap_or(Seconds::ZERO),
+            };
+            counter_steps(timeline.column(id), limits, base)
         });
         (Observations { power, counter: CounterSteps::new(&steps) }, incidents)
     }
 }
 
-fn power_samples(kind: PowerKind, column: &Column, base: Timestamp) -> Option<PowerSamples> {
+fn power_samples(kind: PowerKind, column: &Column, bound: Watts, base: Timestamp) -> Option<PowerSamples> {
     let (stamps, watts) = column
         .readings()
         .points()
-        .filter(|point| (0.0..=BOUND.get()).contains(&point.value))
+        .filter(|point| (0.0..=bound.get()).contains(&point.value))
         .map(|point| (seconds(base, point.at), point.value))
         .unzip();
     PowerSamples::new(kind, stamps, watts)
 }
 
-fn counter_steps(column: &Column, period: Option<Seconds>, base: Timestamp) -> (Vec<RawStep>, Vec<Incident>) {
-    let unit = Joules::from_micros(1.0);
-    let update_period = period.unwrap_or(Seconds::ZERO);
-    let mut counter = Counter::new(CounterLimits { unit, range: None, bound: BOUND, update_period });
+fn counter_steps(column: &Column, limits: CounterLimits, base: Timestamp) -> (Vec<RawStep>, Vec<Incident>) {
+    let mut counter = Counter::new(limits);
     let (mut steps, mut incidents) = (Vec::new(), Vec::new());
-    // A source that updates more often than it is read may have done so a whole period before the read.
-    let stale = update_period.get() * f64::from(update_period.get() < spacing(column) / 2.0);
     let mut last = None;
     for point in column.readings().points() {
         // The same value again says that the counter was read, not that it stepped.
@@ -94,7 +100,7 @@ fn counter_steps(column: &Column, period: Option<Seconds>, base: Timestamp) -> (
             continue;
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count saturates at the ends")]
-        let count = (point.value / unit.get()).round() as u64;
+        let count = (point.value / limits.unit.get()).round() as u64;
         let at = seconds(base, point.at);
         let follows = match counter.update(point.at, count) {
             Step::Advance(_) | Step::Wrapped(_) => true,
@@ -108,16 +114,8 @@ fn counter_steps(column: &Column, period: Option<Seconds>, base: Timestamp) -> (
                 continue;
             }
         };
-        let after = seconds(base, point.after) - stale;
+        let after = seconds(base, point.after);
         steps.push(RawStep { after, at, joules: counter.total().get(), follows });
     }
     (steps, incidents)
-}
-
-fn spacing(column: &Column) -> f64 {
-    let times = column.readings().at_ns;
-    match times {
-        [first, .., last] => Seconds::from_nanos(last - first).get() / (times.len() - 1) as f64,
-        _ => 0.0,
-    }
 }

@@ -36,11 +36,15 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
                 return Err(RecordingError::WrongCount { expected: end.readings, found: readings });
             }
             match past_the_end(lines)? {
-                None => return Ok(Recording { timeline, truncation: None }),
+                None => {
+                    timeline.settle();
+                    return Ok(Recording { timeline, truncation: None });
+                }
                 Some(cut) => break cut,
             }
         }
     };
+    timeline.settle();
     let truncation = lines.truncation(cut, readings);
     match leniency {
         Leniency::Strict => Err(RecordingError::Truncated(truncation)),
@@ -90,7 +94,7 @@ fn take_reading(timeline: &mut Timeline, lines: &Lines<'_>) -> Result<(), Record
     let value = value.filter(|value| value.is_finite()).ok_or(RecordingError::NotFinite { line })?;
     let channels = timeline.channels().len();
     let column = usize::try_from(channel).ok().and_then(|index| timeline.column_mut(index));
-    column.ok_or(RecordingError::UnknownChannel { line, channel, channels })?.push(at_ns, early_ns, value);
+    column.ok_or(RecordingError::UnknownChannel { line, channel, channels })?.push_unsorted(at_ns, early_ns, value);
     Ok(())
 }
 

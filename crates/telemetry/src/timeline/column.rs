@@ -55,6 +55,28 @@ impl Column {
         }
     }
 
+    /// Adds a reading at the end, wherever its time belongs; [`settle`](Self::settle) must follow.
+    pub(crate) fn push_unsorted(&mut self, at_ns: i64, early_ns: u32, value: f64) {
+        self.at_ns.push(at_ns);
+        self.early_ns.push(early_ns);
+        self.values.push(value);
+    }
+
+    /// Puts everything in its place, at once: a recording in reverse would cost the square of its length otherwise.
+    pub(crate) fn settle(&mut self) {
+        if !self.at_ns.is_sorted() {
+            let mut order: Vec<usize> = (0..self.at_ns.len()).collect();
+            order.sort_by_key(|&place| self.at_ns[place]);
+            self.at_ns = order.iter().map(|&place| self.at_ns[place]).collect();
+            self.early_ns = order.iter().map(|&place| self.early_ns[place]).collect();
+            self.values = order.iter().map(|&place| self.values[place]).collect();
+        }
+        self.spacing = Spacing::default();
+        for pair in self.at_ns.windows(2) {
+            self.spacing.add(pair[1].saturating_sub(pair[0]));
+        }
+    }
+
     fn insert(&mut self, at_ns: i64, early_ns: u32, value: f64) {
         let place = self.at_ns.partition_point(|&at| at <= at_ns);
         let next = self.at_ns[place];

@@ -113,6 +113,11 @@ impl Timeline {
         self.events.push(event);
     }
 
+    /// Puts the readings of a recording in order.
+    pub(crate) fn settle(&mut self) {
+        self.tracks.iter_mut().for_each(|track| track.column.settle());
+    }
+
     /// The column a recording's reading goes to.
     pub(crate) fn column_mut(&mut self, index: usize) -> Option<&mut Column> {
         self.tracks.get_mut(index).map(|track| &mut track.column)

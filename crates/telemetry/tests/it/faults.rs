@@ -153,3 +153,74 @@ fn contained_scopes_and_models_stay_out_of_the_sum() {
     assert_eq!(modelled.method, Method::Modelled);
     assert_holds(&modelled, 1000.0);
 }
+
+/// A counter of steady power: one reading every `period`, its value by `count`.
+fn counted(period: f64, readings: u32, count: impl Fn(u32) -> f64) -> Timeline {
+    let mut timeline = Timeline::default();
+    let readings = (0..readings).map(|index| {
+        let at = time(f64::from(index) * period);
+        Reading { channel: 0, after: at, at, value: count(index) }
+    });
+    add(&mut timeline, Place::counter(GPU, period), readings.collect());
+    timeline
+}
+
+/// The time past the last reading was once taken for 0 W, with a narrow interval.
+#[test]
+fn a_window_that_reaches_past_the_readings_is_not_idle_there() {
+    let timeline = counted(1.0, 30, |index| 100.0 * f64::from(index));
+    for (from, to) in [(29.0, 29.9), (28.0, 29.9), (-0.9, 0.0), (-0.9, 1.0)] {
+        let asked = window(from, to);
+        let energy = EnergyMeter::new(&timeline, &[asked]).energy(asked).measured.unwrap();
+        let truth = 100.0 * (to - from);
+        assert!(energy.low.get() <= truth && truth <= energy.high.get(), "{from}..{to}: {energy:?} for {truth} J");
+        assert!((energy.joules.get() / truth - 1.0).abs() < 0.3, "{from}..{to}: {energy:?} for {truth} J");
+    }
+}
+
+#[test]
+fn a_counter_that_only_goes_back_has_counted_nothing() {
+    for step in [-3.0, 1e9] {
+        let timeline = counted(0.1, 50, |index| 1e6 + step * f64::from(index));
+        let asked = window(1.0, 2.0);
+        let energy = EnergyMeter::new(&timeline, &[asked]).energy(asked).measured;
+        assert_eq!(energy, Err(EnergyError::TooFewReadings), "steps of {step} J");
+    }
+}
+
+/// One stray time, or a gap of days, once made as many cells as fit into it.
+#[test]
+fn a_stray_time_costs_no_more_than_any_other() {
+    for stray in [-4e8, 3e6, 7e9] {
+        let (mut timeline, mut random) = (Timeline::default(), Random::new(1));
+        let mut readings = RING.readings(&curve(), &mut random);
+        let at = time(stray);
+        readings.push(Reading { channel: 0, after: at, at, value: 100.0 });
+        add(&mut timeline, Place::ring(GPU), readings);
+        let asked = window(4.0, 6.0);
+        let energy = EnergyMeter::new(&timeline, &[asked]).energy(asked).measured.unwrap();
+        assert!((energy.joules.get() / 1000.0 - 1.0).abs() < 0.05, "{stray}: {energy:?}");
+    }
+}
+
+/// Psys contains the cores and, on most machines, the memory: where no package is measured it speaks for all.
+#[test]
+fn the_platform_is_not_added_to_its_parts() {
+    let mut timeline = Timeline::default();
+    let places = [
+        (DeviceId::host(), Scope::Psys, 100.0),
+        (DeviceId::cpu(0), Scope::Core, 40.0),
+        (DeviceId::cpu(0), Scope::Dram, 10.0),
+    ];
+    for (device, scope, watts) in places {
+        let readings = (0..200).map(|index| {
+            let at = time(f64::from(index) * 0.05);
+            Reading { channel: 0, after: at, at, value: watts * 0.05 * f64::from(index) }
+        });
+        add(&mut timeline, Place { scope, ..Place::counter(device, 0.05) }, readings.collect());
+    }
+    let asked = window(2.0, 8.0);
+    let energy = EnergyMeter::new(&timeline, &[asked]).energy(asked);
+    let joules = energy.measured.unwrap().joules.get();
+    assert!((joules / 600.0 - 1.0).abs() < 0.02, "{joules} J for 600");
+}

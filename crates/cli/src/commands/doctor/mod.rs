@@ -156,7 +156,7 @@ impl Report {
             let _ = writeln!(text, "  {}", accuracy.sentence());
         }
         if self.accuracy.is_empty() {
-            text.push_str("  nothing here measures or models energy\n");
+            text.push_str("  no energy was seen: nothing measures or models it, or the watch was too short\n");
         }
         for event in &self.events {
             let _ = writeln!(text, "  {} {event}", screen.paint(Tone::Warning, "warning"));

@@ -54,11 +54,11 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
             "energy is modelled from CPU utilization, not measured; `ergo doctor` says what else there could be",
         );
     }
-    // The first failure is passed on, as the command's own; a command that could not end by itself was interrupted.
+    // The first failure is passed on, as the command's own.
     let failed = runs.iter().map(|run| code_of(run.status)).find(|&code| code != 0);
     Ok(match failed {
+        _ if interrupt.is_asked() => Exit::Interrupted.into(),
         Some(code) => ExitCode::from(code),
-        None if interrupt.is_asked() => Exit::Interrupted.into(),
         None => Exit::Done.into(),
     })
 }
@@ -93,7 +93,7 @@ fn measure(
         interrupt.sleep_until(Instant::now() + FRAME);
     }
     if measured.runs.is_empty() {
-        return Err(Failure::failed("interrupted before the command was started"));
+        return Err(Failure::interrupted("interrupted before the command was started"));
     }
     if !interrupt.is_asked() {
         measured.rests.extend(rest(arguments.idle, clock, interrupt, screen));

@@ -28,7 +28,7 @@ pub(super) struct Report {
     runs: Vec<RunReport>,
 }
 
-/// A mean over the runs with its 95 % interval. Of one run, the interval is the estimate's own.
+/// A mean over the runs with its 95 % interval: of what the runs scatter by and of the estimates' own uncertainty.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Spread {
     mean: f64,
@@ -209,23 +209,34 @@ impl Figures {
         if estimates.len() < runs.len() {
             return None;
         }
+        let rested: Vec<(Window, Estimate)> = rests.iter().filter_map(|&rest| Some((rest, ask(rest)?))).collect();
         let rest_watts: Vec<(Timestamp, f64)> =
-            rests.iter().filter_map(|&rest| Some((middle(rest), (ask(rest)?.joules / rest.length()).get()))).collect();
+            rested.iter().map(|(rest, energy)| (middle(*rest), (energy.joules / rest.length()).get())).collect();
         let idle: Option<Vec<f64>> = runs.iter().map(|&run| idle_at(&rest_watts, middle(run))).collect();
         let gross: Vec<f64> = estimates.iter().map(|estimate| estimate.joules.get()).collect();
         let seconds: Vec<f64> = runs.iter().map(|run| run.length().get()).collect();
-        let own = estimates.first().map(|estimate| (estimate.high - estimate.low).get() / 2.0);
+        let mean = |values: &[f64]| Mean::of(values).map_or(0.0, |mean| mean.value);
+        let own = mean(&estimates.iter().map(half_width).collect::<Vec<_>>());
+        // What the power at rest is off by is off for as long as the command ran.
+        let rest_halves: Vec<f64> =
+            rested.iter().map(|(rest, energy)| half_width(energy) / rest.length().get()).collect();
+        let own_net = own.hypot(mean(&rest_halves) * mean(&seconds));
         let net: Option<Vec<f64>> = idle.as_ref().map(|idle| {
             gross.iter().zip(idle).zip(&seconds).map(|((gross, idle), seconds)| gross - idle * seconds).collect()
         });
         let average: Vec<f64> = gross.iter().zip(&seconds).map(|(gross, seconds)| gross / seconds).collect();
         Some(Self {
-            gross_j: Spread::of(&gross, own),
-            net_j: net.map(|net| Spread::of(&net, own)),
-            average_w: Spread::of(&average, own.zip(seconds.first()).map(|(own, seconds)| own / seconds)),
+            gross_j: Spread::of(&gross, Some(own)).not_below_zero(),
+            net_j: net.map(|net| Spread::of(&net, Some(own_net))),
+            average_w: Spread::of(&average, Some(own / mean(&seconds))).not_below_zero(),
             idle_w: idle.and_then(|idle| Mean::of(&idle)).map(|idle| idle.value),
         })
     }
+}
+
+/// Half the width of an interval; its lower end stops at zero, so the upper one tells.
+fn half_width(estimate: &Estimate) -> f64 {
+    (estimate.high - estimate.joules).get()
 }
 
 /// The power at rest at a time between two rests, on the line through them; one rest alone holds for all times.
@@ -241,11 +252,19 @@ fn idle_at(rests: &[(Timestamp, f64)], at: Timestamp) -> Option<f64> {
 }
 
 impl Spread {
-    /// Over the runs; of a single run the interval is `own`, half the width of the estimate's.
+    /// Over the runs. `own` is half the width of one estimate's interval: it is the same sensor or model every time, so
+    /// it does not shrink with the number of runs, and what they scatter by comes to it.
     fn of(values: &[f64], own: Option<f64>) -> Self {
         let Some(mean) = Mean::of(values) else { return Self { mean: 0.0, low: None, high: None } };
-        let half = mean.half_width.or(own);
+        let half = match (mean.half_width, own) {
+            (Some(scatter), Some(own)) => Some(scatter.hypot(own)),
+            (scatter, own) => scatter.or(own),
+        };
         Self { mean: mean.value, low: half.map(|half| mean.value - half), high: half.map(|half| mean.value + half) }
+    }
+
+    fn not_below_zero(self) -> Self {
+        Self { low: self.low.map(|low| low.max(0.0)), ..self }
     }
 
     fn shown(self, unit: &str) -> String {

@@ -85,7 +85,7 @@ fn watch(
             StreamFormat::Jsonl => tick.as_json()?,
             StreamFormat::Table => tick.as_table(screen),
         };
-        if arguments.format == StreamFormat::Table && is_terminal && drawn_lines > 0 {
+        if arguments.format == StreamFormat::Table && is_terminal && drawn_lines > 0 && tick.fits(screen) {
             // Up over the last table, and clear to the end of the screen.
             print(&format!("\x1b[{drawn_lines}A\x1b[J"))?;
         }

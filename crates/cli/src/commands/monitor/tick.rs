@@ -66,7 +66,24 @@ impl Tick {
         Ok(line)
     }
 
+    /// Whether no line of the table wraps: a wrapped one can't be drawn over.
+    pub(super) fn fits(&self, screen: Screen) -> bool {
+        let widest = self.table().render(screen.plain()).lines().map(|line| line.chars().count()).max();
+        Screen::width().is_none_or(|width| widest.unwrap_or(0) <= width)
+    }
+
     pub(super) fn as_table(&self, screen: Screen) -> String {
+        let mut text = self.table().render(screen);
+        let mut legend = format!("  {:.0} s", self.elapsed_s);
+        if self.devices.iter().any(|device| device.power_source == Some(Signal::PowerModelled)) {
+            legend.push_str("   ~ modelled from utilization, not measured");
+        }
+        text.push_str(&screen.paint(Tone::Faint, &legend));
+        text.push('\n');
+        text
+    }
+
+    fn table(&self) -> Table {
         use Align::{Left, Right};
         let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Right]);
         table.head(["device", "", "power", "energy", "busy", "memory", "temp", "clock"]);
@@ -89,14 +106,7 @@ impl Tick {
                 (Tone::Plain, or_dash(device.clock_core_mhz.map(|megahertz| format!("{megahertz:.0} MHz")))),
             ]);
         }
-        let mut text = table.render(screen);
-        let mut legend = format!("  {:.0} s", self.elapsed_s);
-        if self.devices.iter().any(|device| device.power_source == Some(Signal::PowerModelled)) {
-            legend.push_str("   ~ modelled from utilization, not measured");
-        }
-        text.push_str(&screen.paint(Tone::Faint, &legend));
-        text.push('\n');
-        text
+        table
     }
 }
 
@@ -115,7 +125,7 @@ impl DeviceTick {
         let power = power.or_else(|| Some((Signal::Energy, counter_power(timeline, counter?)?)));
         let summed = [Signal::PowerRing, Signal::PowerInstant, Signal::PowerModelled]
             .into_iter()
-            .find_map(|signal| Some((signal, sight.sum(timeline, find(signal)?))));
+            .find_map(|signal| Some((signal, sight.sum(timeline, find(signal)?)?)));
         let energy = match counter.and_then(|id| counted(timeline, id)) {
             Some(joules) => Some((Signal::Energy, joules)),
             None => summed,
@@ -165,7 +175,8 @@ fn counter_power(timeline: &Timeline, counter: ChannelId) -> Option<f64> {
 
 impl Sight {
     /// The sum of a power channel over its readings so far, each holding from the one before it.
-    fn sum(&mut self, timeline: &Timeline, channel: ChannelId) -> f64 {
+    /// Nothing below two.
+    fn sum(&mut self, timeline: &Timeline, channel: ChannelId) -> Option<f64> {
         let readings = timeline.column(channel).readings();
         let sum = self.sums.entry(channel).or_default();
         for index in sum.readings.max(1)..readings.len() {
@@ -173,6 +184,6 @@ impl Sight {
             sum.joules += readings.values[index] * seconds;
         }
         sum.readings = readings.len();
-        sum.joules
+        (readings.len() > 1).then_some(sum.joules)
     }
 }

@@ -1,13 +1,13 @@
 //! The sensor of one device's zones.
 //!
 //! In go open counters; out come their unwrapped totals in joules, one reading per zone and call, also where the
-//! counter stood still. `after` is the start of the read and `at` its end; the count itself is at most one update
-//! (1 ms) older. A zone whose counter stands still while the processors work gives an event and then no reading
+//! counter stood still. `after` is one update (1 ms) before the start of the read, the oldest the count can be, and `at`
+//! its end. After a reset the totals start from zero again, so that whoever reads them sees it. A zone whose counter stands still while the processors work gives an event and then no reading
 //! until it moves: a stuck counter is not zero watts.
 
 use std::time::Duration;
 
-use ergometer_units::{Joules, Seconds, Watts};
+use ergometer_units::{Joules, Seconds};
 
 use super::OpenZone;
 use super::counter_file::{ReadCounter, is_gone};
@@ -22,10 +22,6 @@ use crate::{
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Intel's manual (Software Developer's Manual, volume 3B, 16.10): updated every 1 ms or so.
 pub(super) const UPDATE_PERIOD: Seconds = Seconds::new(0.001);
-/// The largest sockets are sold at 500 W; short peaks reach twice that.
-const SOCKET_BOUND: Watts = Watts::new(2_000.0);
-/// A whole machine behind one supply.
-const PLATFORM_BOUND: Watts = Watts::new(10_000.0);
 /// Every so many samples (1 s) each counter is asked whether it moved.
 const WATCH_SAMPLES: u32 = 20;
 /// From this busy share of all processors on, a counter that stands still is stuck.
@@ -45,6 +41,8 @@ pub(super) struct Rapl {
 struct Meter {
     zone: Zone,
     counter: Counter,
+    /// The total at the last reset.
+    start: Joules,
     file: Box<dyn ReadCounter>,
     state: State,
     moved: bool,
@@ -136,14 +134,14 @@ impl Meter {
         let limits = CounterLimits {
             unit: Joules::from_micros(1.0),
             range: zone.range_uj,
-            bound: if zone.scope == Scope::Psys { PLATFORM_BOUND } else { SOCKET_BOUND },
+            bound: zone.scope.power_bound(),
             update_period: UPDATE_PERIOD,
         };
-        Self { zone, counter: Counter::new(limits), file, state: State::Works, moved: false }
+        Self { zone, counter: Counter::new(limits), start: Joules::ZERO, file, state: State::Works, moved: false }
     }
 
     fn read(&mut self, channel: usize, clock: &Clock, batch: &mut Batch) -> Presence {
-        let after = clock.now();
+        let after = clock.now() - UPDATE_PERIOD;
         let count = self.file.read();
         let at = clock.now();
         let count = match count {
@@ -167,12 +165,15 @@ impl Meter {
         }
         let step = self.counter.update(at, count);
         self.tell(step, at, batch);
+        if step == Step::Reset {
+            self.start = self.counter.total();
+        }
         if step != Step::Advance(Joules::ZERO) {
             self.moved = true;
             self.state = State::Works;
         }
         if self.state == State::Works && !matches!(step, Step::Impossible { .. }) {
-            batch.readings.push(Reading { channel, after, at, value: self.counter.total().get() });
+            batch.readings.push(Reading { channel, after, at, value: (self.counter.total() - self.start).get() });
         }
         Presence::There
     }
