@@ -28,7 +28,7 @@ impl Pace {
     const fn interval(self) -> Duration {
         match self {
             Self::Brisk => Duration::from_millis(100),
-            Self::Calm => Duration::from_millis(500),
+            Self::Calm => Duration::from_millis(250),
         }
     }
 }
