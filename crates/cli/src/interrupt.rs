@@ -10,14 +10,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// How many times the user asked to stop, and a bell that rings on every signal.
+/// What the user asked for, and a bell that rings on every signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    asked: Mutex<usize>,
+    asked: Mutex<Asked>,
     bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// How many times a signal asked us to stop.
+    times: usize,
+    /// Whether one came to us alone. Ctrl-C comes from the terminal, and reaches a command as well.
+    alone: bool,
 }
 
 /// How long an interrupted command may take to end by itself.
@@ -35,7 +43,8 @@ impl Interrupt {
         thread::Builder::new().name(String::from("ergo-signals")).spawn(move || {
             for signal in signals.forever() {
                 let mut asked = shared.lock();
-                *asked += usize::from(signal != SIGCHLD);
+                asked.times += usize::from(signal != SIGCHLD);
+                asked.alone |= signal == SIGTERM || signal == SIGHUP;
                 shared.bell.notify_all();
             }
         })?;
@@ -44,13 +53,13 @@ impl Interrupt {
 
     /// Whether the user asked to stop.
     pub(crate) fn is_asked(&self) -> bool {
-        *self.0.lock() > 0
+        self.0.lock().times > 0
     }
 
     /// Sleeps until the deadline or an interrupt. Says whether it was interrupted.
     pub(crate) fn sleep_until(&self, deadline: Instant) -> bool {
         let mut asked = self.0.lock();
-        while *asked == 0 {
+        while asked.times == 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -60,8 +69,7 @@ impl Interrupt {
         true
     }
 
-    /// Waits for a command to end. Once interrupted it is asked to end and has five seconds, and none after a second
-    /// Ctrl-C.
+    /// Waits for a command to end. Once interrupted it has five seconds, and none after a second Ctrl-C.
     pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut deadline = None;
         loop {
@@ -70,15 +78,12 @@ impl Interrupt {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            if *asked > 0 {
-                let end = *deadline.get_or_insert_with(|| {
-                    // Ctrl-C reached it by the terminal; a signal to us alone did not. Asking twice does no harm.
-                    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                        let _ = kill_process(pid, Signal::TERM);
-                    }
-                    Instant::now() + PATIENCE
-                });
-                if *asked > 1 || Instant::now() >= end {
+            if asked.times > 0 {
+                if deadline.is_none() && asked.alone {
+                    ask_to_end(child);
+                }
+                let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                if asked.times > 1 || Instant::now() >= end {
                     child.kill()?;
                 }
             }
@@ -87,12 +92,19 @@ impl Interrupt {
     }
 }
 
+/// Passes a termination on. A command that is gone already needs none.
+fn ask_to_end(child: &Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, usize> {
+    fn lock(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&'a self, asked: MutexGuard<'a, usize>, timeout: Duration) -> MutexGuard<'a, usize> {
+    fn wait<'a>(&'a self, asked: MutexGuard<'a, Asked>, timeout: Duration) -> MutexGuard<'a, Asked> {
         self.bell.wait_timeout(asked, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 }
