@@ -10,6 +10,7 @@ use super::observations::{Observations, PowerSamples};
 
 /// What the estimate of a constant power is off by even over a long time, as a standard deviation: an H200's counter
 /// and power ring differ by up to 0.5 % over 13 s, and one kernel at one clock draws 1 % more when the chip is hot.
+/// Settled with the truth recording in view, see `docs/design/energy-estimator.md`.
 const CALIBRATION: f64 = 0.0065;
 
 /// The share of a cell and the sensor's memory by which an unknown jump of power may be misplaced.

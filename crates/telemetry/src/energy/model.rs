@@ -67,6 +67,7 @@ impl Parameters {
 
 /// The noise of a power sample that grows with power. Steady at 640 W an H200's ring scatters by 2 W and wanders
 /// against the counter by as much; without it the counter would have no say in long windows.
+/// Settled with the truth recording in view, see `docs/design/energy-estimator.md`.
 const SCALE_NOISE: f64 = 0.003;
 
 /// The resolution of a counter in joules: NVML counts millijoules.
