@@ -1,0 +1,29 @@
+//! One request from its schedule to its end: the raw event everything published is derived from.
+
+use ergometer_units::Timestamp;
+
+use crate::client::{Outcome, Transcript};
+use crate::dataset::Query;
+
+/// One request, as it happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// Its number in the run, from 0, in the order of sending; a resumed run counts on.
+    pub request: u64,
+    /// The session of the run it was sent in, from 0; every resumption is a session.
+    pub session: u32,
+    /// Which attempt at its query, from 1.
+    pub attempt: u32,
+    /// What was asked.
+    pub query: Query,
+    /// When it should have been sent.
+    pub scheduled: Timestamp,
+    /// When it was sent.
+    pub sent: Timestamp,
+    /// When its stream closed or failed.
+    pub end: Timestamp,
+    /// What came back.
+    pub transcript: Transcript,
+    /// How it ended.
+    pub outcome: Outcome,
+}
