@@ -55,8 +55,9 @@ fn cut(slug: String, name: &str, longest: usize) -> String {
     }
     let digest = Sha256::digest(name.as_bytes());
     let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-    let end = slug.floor_char_boundary(longest.saturating_sub("_01234567".len()));
-    format!("{}_{hash:08x}", slug[..end].trim_end_matches('_'))
+    let kept = longest.saturating_sub("_01234567".len());
+    let end = slug.char_indices().map(|(start, character)| start + character.len_utf8()).take_while(|&end| end <= kept);
+    format!("{}_{hash:08x}", slug[..end.last().unwrap_or(0)].trim_end_matches('_'))
 }
 
 #[cfg(test)]

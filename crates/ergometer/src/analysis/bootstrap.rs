@@ -15,7 +15,7 @@ use fastrand::Rng;
 use super::{Interval, percentile};
 
 /// Below this many blocks the percentile interval is too narrow to be called a 95 % one (from ten values of a normal
-/// distribution it holds the truth about 90 % of the time, and from five about 80 %), so it is absent.
+/// distribution it holds the truth about 90 % of the time, and from five about 85 %), so it is absent.
 pub const MINIMUM_BLOCKS: usize = 10;
 
 /// The 2.5th percentile of fewer draws than this is decided by two or three of them.
@@ -130,6 +130,7 @@ impl PrefixSums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fastrand::Rng;
     use proptest::prelude::*;
     use std::time::Instant;
 

@@ -15,7 +15,7 @@ pub struct Distribution {
     pub count: usize,
     /// Their mean.
     pub mean: f64,
-    /// Their sample standard deviation (n - 1); absent below two values.
+    /// Their sample standard deviation (n - 1); absent below two values, or beyond what a float can hold.
     pub std: Option<f64>,
     /// The smallest.
     pub min: f64,
@@ -53,7 +53,7 @@ impl Distribution {
         Some(Self {
             count: sorted.len(),
             mean,
-            std: (sorted.len() > 1).then(|| (squares / (count - 1.0)).sqrt()),
+            std: (sorted.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|std| std.is_finite()),
             min,
             max,
             p50: at(50.0)?,
