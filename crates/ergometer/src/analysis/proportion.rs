@@ -9,7 +9,7 @@ const Z: f64 = 1.959_963_984_540_054;
 ///
 /// E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference" (Journal of the American
 /// Statistical Association 22, 1927). Unlike the usual p ± z √(p(1-p)/n) it holds for small samples and near 0 and 1,
-/// where that one has no width at all: Brown, Cai and DasGupta, "Interval Estimation for a Binomial Proportion"
+/// where that one has no width at all: Brown, Cai and Das Gupta, "Interval Estimation for a Binomial Proportion"
 /// (Statistical Science 16, 2001).
 #[must_use]
 pub fn proportion_interval(successes: u64, trials: u64) -> Option<Interval> {

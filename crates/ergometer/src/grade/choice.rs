@@ -74,7 +74,7 @@ fn opening(text: &str) -> Option<Choice> {
 
 fn alone_on_a_line(text: &str) -> Option<Choice> {
     static ALONE: LazyLock<Regex> = LazyLock::new(|| compile(r#"^[\s*_"'“‘`$(\[#>]*([A-Za-z])[\s*_"'”’`$)\].]*$"#));
-    text.lines().rev().find_map(|line| one(ALONE.captures(line)?[1].chars().next()?))
+    text.lines().rev().find_map(|line| ALONE.captures(line)?[1].chars().next().map(one))
 }
 
 /// The last of `B is correct`, `I choose B`, `it must be B`.
@@ -92,7 +92,7 @@ fn verdict(text: &str) -> Option<Choice> {
     let after = AFTER.find_iter(text).filter_map(|verb| Some((verb.end(), letter_at(&text[verb.end()..])?)));
     let before = BEFORE.captures_iter(text).filter_map(|found| {
         let letter = found.get(1)?;
-        Some((letter.start(), one(letter.as_str().chars().next()?)?))
+        Some((letter.start(), one(letter.as_str().chars().next()?)))
     });
     after.chain(before).max_by_key(|&(place, _)| place).map(|(_, choice)| choice)
 }
@@ -104,8 +104,8 @@ fn only_one_in_brackets(text: &str) -> Option<char> {
     letters.all(|letter| letter == first).then_some(first)
 }
 
-fn one(letter: char) -> Option<Choice> {
-    Some(Choice::One(letter.to_ascii_uppercase()))
+fn one(letter: char) -> Choice {
+    Choice::One(letter.to_ascii_uppercase())
 }
 
 /// The letter that a text begins with, behind markup, brackets and words such as `option`, if it stands alone.
@@ -127,7 +127,7 @@ fn letter_at(text: &str) -> Option<Choice> {
     if letter.is_ascii_uppercase() && SEVERAL.is_match(after) {
         return Some(Choice::Several);
     }
-    stands_alone(letter, after).then(|| one(letter)).flatten()
+    stands_alone(letter, after).then(|| one(letter))
 }
 
 /// Whether a letter is one by itself, by what comes after it, and not the start of a word, a name or a formula.

@@ -82,7 +82,8 @@ fn read(number: &Captures<'_>, sign: &str, found: &mut Vec<Number>) {
     } else {
         (pieces.last().copied().unwrap_or_default().to_owned(), &pieces[..pieces.len().saturating_sub(1)])
     };
-    found.extend(listed.iter().map(|piece| Number::plain((*piece).to_owned())));
+    let signs = std::iter::once(sign).chain(std::iter::repeat(""));
+    found.extend(listed.iter().zip(signs).map(|(piece, sign)| Number::plain(format!("{sign}{piece}"))));
     let is_percent = number.name("percent").is_some();
     let written = format!("{last}{ending}");
     found.push(Number { is_percent, ..Number::plain(written) });
@@ -92,8 +93,7 @@ fn read(number: &Captures<'_>, sign: &str, found: &mut Vec<Number>) {
 fn is_grouped(pieces: &[&str]) -> bool {
     let [first, middle @ .., last] = pieces else { return true };
     let lengths = |length: usize| middle.iter().all(|piece| piece.len() == length);
-    let is_group = last.len() == 3 && first.len() <= 3 && (lengths(3) || (first.len() <= 2 && lengths(2)));
-    is_group || (middle.is_empty() && pieces.len() == 1)
+    last.len() == 3 && first.len() <= 3 && (lengths(3) || (first.len() <= 2 && lengths(2)))
 }
 
 fn parse(text: &str) -> f64 {
@@ -164,7 +164,7 @@ mod tests {
             ("$1,234.50", "1234.50"),
             ("-$5 and $-6", "-5 -6"),
             ("1,234,567 or 12,34,567", "1234567 1234567"),
-            ("1,2,3 and 1,2345", "1 2 3 1 2345"),
+            ("-1,2,3 and 1,2345", "-1 2 3 1 2345"),
             ("1\u{202f}234\u{a0}567", "1234567"),
             (".5 and 5.", ".5 5"),
             ("6.02e23", "6.02e23"),

@@ -57,21 +57,18 @@ impl Tolerance {
     }
 
     fn holds(self, answer: &Number, found: &Number) -> bool {
-        if let (Self::None, Some(answer), Some(found)) = (self, answer.integer, found.integer)
-            && answer == found
-        {
-            return true;
-        }
-        let is_whole = answer.integer.is_some() && found.integer.is_some();
-        if (self != Self::None || !is_whole) && self.allows(answer.value, found.value) {
-            return true;
-        }
+        // Whole numbers are compared as such: floats cannot tell long ones apart.
+        let is_same = match (self, answer.integer, found.integer) {
+            (Self::None, Some(answer), Some(found)) => answer == found,
+            _ => self.allows(answer.value, found.value),
+        };
         // 50% is 50 where the answer leaves its sign off, and 0.5.
-        match (answer.is_percent, found.is_percent) {
-            (true, false) => self.allows(answer.value / 100.0, found.value),
-            (false, true) => self.allows(answer.value, found.value / 100.0),
-            _ => false,
-        }
+        is_same
+            || match (answer.is_percent, found.is_percent) {
+                (true, false) => self.allows(answer.value / 100.0, found.value),
+                (false, true) => self.allows(answer.value, found.value / 100.0),
+                (true, true) | (false, false) => false,
+            }
     }
 }
 

@@ -99,17 +99,17 @@ fn shorten(pieces: &[String]) -> (String, bool) {
     };
     let model = &pieces[place];
     let mut short = String::new();
-    if model.bytes().all(|byte| byte.is_ascii_digit()) {
-        let before = pieces[..place].iter().filter(|piece| piece.len() > 1 || !is_number(piece));
+    if is_number(model) {
+        let before = pieces[..place].iter().filter(|piece| !is_lone_digit(piece));
         short = before.clone().filter(|piece| !is_brand(piece)).cloned().collect();
         if short.is_empty() {
             short = before.cloned().next_back().unwrap_or_default();
         }
     }
     short.push_str(model);
-    let tells_apart = |piece: &&String| !(is_number(piece) && piece.len() == 1) && !is_brand(piece);
-    let is_tier = |piece: &String| holds(TIERS, &piece.to_ascii_lowercase());
-    short.extend(pieces[place + 1..].iter().filter(tells_apart).filter(|piece| !is_tier(piece)).map(String::as_str));
+    let is_dropped =
+        |piece: &String| is_lone_digit(piece) || is_brand(piece) || holds(TIERS, &piece.to_ascii_lowercase());
+    short.extend(pieces[place + 1..].iter().filter(|piece| !is_dropped(piece)).map(String::as_str));
     (short, false)
 }
 
@@ -119,6 +119,11 @@ fn holds(list: &str, word: &str) -> bool {
 
 fn is_number(piece: &str) -> bool {
     piece.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The 9 of `Ryzen 9`.
+fn is_lone_digit(piece: &str) -> bool {
+    piece.len() == 1 && is_number(piece)
 }
 
 /// `12th`, as in `12th Gen`.
