@@ -112,7 +112,9 @@ fn one(letter: char) -> Choice {
 fn letter_at(text: &str) -> Option<Choice> {
     static LETTER: LazyLock<Regex> = LazyLock::new(|| {
         compile(
-            r#"(?i)^(?:[\s*_"'“”‘’`$(\[{:：=]|\\[(\[]|\\[a-z]+\s*\{|(?:the|option|choice|letter|answer)\b|选项)*([a-z])"#,
+            r#"(?ix)^(?: [\s*_"'“”‘’`$(\[{}:：=] | \\[(\[] | \\[a-z]+\s*\{ | 选项 |
+                (?:the|option|choice|letter|answer|most|likely|probably|clearly|simply|thus|therefore|indeed)\b )*
+                ([a-z])"#,
         )
     });
     static SEVERAL: LazyLock<Regex> = LazyLock::new(|| {
@@ -202,6 +204,11 @@ mod tests {
             ("The answer to this question is B, as shown.", "B"),
             ("The correct choice would be (D) since", "D"),
             ("The best option is C", "C"),
+            ("The right answer is therefore C.", "C"),
+            ("I think the answer is most likely B", "B"),
+            (r"\text{Answer: } B", "B"),
+            ("<think>The answer is A... no</think>\n\nThe answer is **D**.", "D"),
+            ("A or B? I'd go with B.", "B"),
             ("Final answer: \\boxed{B}", "B"),
             (r"Thus \(\boxed{\text{C}}\).", "C"),
             (r"$\boxed{\textbf{(D)}\ 42}$", "D"),
@@ -246,6 +253,8 @@ mod tests {
             "Answer: A/B",
             "Vitamin C is good.",
             "Both (A) and (B) look right",
+            "The answer is definitely not C.",
+            "None of the options is correct.",
             "Paris",
             "42",
             "é",

@@ -2,7 +2,8 @@
 //!
 //! Read are signs (the Unicode minus too), thousands separators (`1,234`, `12,34,567`, thin spaces), decimals,
 //! exponents (`6.02e23`, `6.02 × 10^23`), fractions (`3/4`, `1 1/2`, `\frac{3}{4}`), per cent, and amounts of money. Not
-//! read are words (`five`, `3 million`) and the decimal comma, which cannot be told from a separator.
+//! read are words (`five`, `3 million`), roots, other powers and multiples of π, and the decimal comma, which cannot be
+//! told from a separator.
 
 use std::sync::LazyLock;
 
@@ -36,11 +37,16 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn numbers(text: &str) -> Vec<Number> {
     let mut found = Vec::new();
     for number in NUMBER.captures_iter(text) {
-        let start = number.get_match().start();
-        let before = &text[..start];
+        let place = number.get_match().range();
+        let (before, after) = (&text[..place.start], text[place.end..].trim_start_matches(' '));
         let last = before.chars().next_back();
-        // An exponent or an index, and part of a name: 10^6, x_1, H2O.
+        // An exponent or an index, and part of a name: m^2, x_1, H2O.
         let is_index = before.ends_with(['^', '_']) || before.ends_with("^{") || before.ends_with("_{");
+        // 3√2 is not 3, nor 2.
+        let is_factor = before.ends_with(r"\sqrt{") || before.ends_with('√') || after.starts_with(['^', '√', 'π']);
+        if is_factor || after.starts_with(r"\sqrt") || after.starts_with(r"\pi") {
+            continue;
+        }
         let has_sign = !number["sign"].is_empty();
         if is_index || (!has_sign && last.is_some_and(|last| last.is_ascii_alphabetic())) {
             continue;
@@ -117,6 +123,8 @@ pub(super) fn tidy(text: &str) -> String {
     static POWER: LazyLock<Regex> = LazyLock::new(|| {
         compile(r"(\d)\s*(?:×|\\times|\\cdot|·|\*|x)\s*10\s*\^\s*(?:\{\s*([-+]?\d+)\s*\}|([-+]?\d+))")
     });
+    static TEN: LazyLock<Regex> =
+        LazyLock::new(|| compile(r"(^|[^\w.,^])10\s*\^\s*(?:\{\s*([-+]?\d+)\s*\}|([-+]?\d+))"));
     let plain = text
         .replace(['\u{2212}', '\u{ff0d}', '\u{fe63}'], "-")
         .replace("{,}", ",")
@@ -129,7 +137,7 @@ pub(super) fn tidy(text: &str) -> String {
         format!("{}{gap}{}/{}", &found[1], &found[2], &found[3])
     });
     let powers = POWER.replace_all(&fractions, "${1}e${2}${3}");
-    join_thousands(&powers)
+    join_thousands(&TEN.replace_all(&powers, "${1}1e${2}${3}"))
 }
 
 /// Leaves out no-break and thin spaces between a digit and three more.
@@ -169,6 +177,8 @@ mod tests {
             (".5 and 5.", ".5 5"),
             ("6.02e23", "6.02e23"),
             (r"6.02 \times 10^{23} and 3 × 10^-4", "6.02e23 3e-4"),
+            ("10^6 and 10^{-2}, 2^{10}", "1e6 1e-2"),
+            (r"3\sqrt{2}, 2π, \sqrt{5}, 4 \pi", ""),
             ("50% and 12.5 %", "50 12.5"),
             ("3/4, 1 1/2, 3 5/2", "3/4 1 1/2 3 5/2"),
             (r"\frac{3}{4} -\dfrac{1}{2} 2\frac{1}{3}", "3/4 -1/2 2 1/3"),
