@@ -218,11 +218,11 @@ pub struct EnergyValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnergyMethod {
+    /// Every slice of time was shared equally by the requests in flight.
+    EqualShare,
     /// The energy of its window, which it had to itself.
     #[serde(untagged)]
     Window(Method),
-    /// Every slice of time was shared equally by the requests in flight.
-    EqualShare,
 }
 
 impl std::fmt::Display for EnergyMethod {
