@@ -1,8 +1,9 @@
-//! Records for the tests of this module.
+//! Records and metadata for the tests of this module.
 
 use ergometer_telemetry::{DeviceId, Provenance, Scope, Stats};
 use ergometer_units::{Seconds, Timestamp};
-use serde_json::{Map, json};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use crate::record::{
     DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
@@ -69,4 +70,23 @@ pub(super) fn bare_record(query_index: u64) -> Record {
             grade: None,
         },
     }
+}
+
+/// Any JSON, three levels deep.
+pub(super) fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((any::<String>(), inner), 0..4)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+        ]
+    })
 }

@@ -15,10 +15,12 @@
 mod columns;
 mod error;
 mod layout;
+mod length;
 mod metadata;
 mod partial;
 mod records;
 mod requests;
+mod state;
 mod telemetry;
 
 #[cfg(test)]

@@ -5,14 +5,14 @@
 //! taken away before the data changes and comes back last: where it stands, the data beside it is whole and its own.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_ipc::writer::StreamWriter;
-use serde_json::json;
-use sha2::{Digest, Sha256};
 
+use super::length::text_bytes;
 use super::partial::PartialFile;
+use super::state::{Hashed, state_json};
 use super::{RecordSchema, StoreError};
 use crate::record::Record;
 
@@ -55,7 +55,7 @@ impl DatasetWriter {
     /// Begins the dataset of a run. What is in the folder stays until [`finish`](Self::finish).
     pub fn create(folder: &Path, schema: RecordSchema) -> Result<Self, StoreError> {
         let path = folder.join(DATA_FILE);
-        let file = Hashed { file: PartialFile::create(&path)?, digest: Sha256::new() };
+        let file = Hashed::new(PartialFile::create(&path)?);
         let stream = StreamWriter::try_new(file, &schema.schema()).map_err(StoreError::arrow(&path))?;
         let waiting = Vec::with_capacity(BATCH_ROWS);
         Ok(Self { folder: folder.to_owned(), path, schema, stream, waiting, waiting_bytes: 0, rows: 0 })
@@ -85,7 +85,7 @@ impl DatasetWriter {
     /// Ends the stream and puts the three files in their places. Says how many records there are.
     pub fn finish(mut self) -> Result<u64, StoreError> {
         self.write_batch()?;
-        let Hashed { file, digest } = self.stream.into_inner().map_err(StoreError::arrow(&self.path))?;
+        let (file, fingerprint) = self.stream.into_inner().map_err(StoreError::arrow(&self.path))?.into_parts();
         let state = self.folder.join(STATE_FILE);
         match fs::remove_file(&state) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -94,7 +94,7 @@ impl DatasetWriter {
             _ => file.commit()?,
         }
         PartialFile::write_whole(&self.folder.join(INFO_FILE), b"{}\n")?;
-        PartialFile::write_whole(&state, state_json(&fingerprint(digest)).as_bytes())?;
+        PartialFile::write_whole(&state, state_json(DATA_FILE, &fingerprint).as_bytes())?;
         Ok(self.rows)
     }
 
@@ -117,71 +117,6 @@ impl std::fmt::Debug for DatasetWriter {
     }
 }
 
-/// The bytes of a record's texts, those a dataset, a model or a server can make long; metadata by its JSON.
-fn text_bytes(record: &Record) -> usize {
-    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let metadata = record.dataset_metadata.iter().map(|(key, value)| key.len() + json_bytes(value)).sum::<usize>();
-    let grade = record.ergometer.grade.as_ref().map_or(0, |grade| grade.grader.len() + length(&grade.extracted));
-    [&record.problem, &record.answer, &record.subject].map(String::len).iter().sum::<usize>()
-        + [&record.model_answer, &record.model_metrics.lm_response, &record.ergometer.cause, &record.ergometer.finish]
-            .map(length)
-            .iter()
-            .sum::<usize>()
-        + metadata
-        + grade
-}
-
-/// How long a value is as JSON, at most: an escaped character has six bytes.
-fn json_bytes(value: &serde_json::Value) -> usize {
-    use serde_json::Value;
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
-        Value::String(text) => 2 + 6 * text.len(),
-        Value::Array(items) => 2 + items.iter().map(|item| 1 + json_bytes(item)).sum::<usize>(),
-        Value::Object(map) => 2 + map.iter().map(|(key, value)| 4 + 6 * key.len() + json_bytes(value)).sum::<usize>(),
-    }
-}
-
-/// Seven keys, of which `datasets` forgives none to be missing.
-fn state_json(fingerprint: &str) -> String {
-    let state = json!({
-        "_data_files": [{ "filename": DATA_FILE }],
-        "_fingerprint": fingerprint,
-        "_format_columns": null,
-        "_format_kwargs": {},
-        "_format_type": null,
-        "_output_all_columns": false,
-        "_split": null,
-    });
-    format!("{state:#}\n")
-}
-
-/// Sixteen hex digits, as `datasets` has it. It names its cached results by them, so they follow from the content:
-/// the same records have the same, and other records never find an old cache.
-fn fingerprint(digest: Sha256) -> String {
-    let first = digest.finalize().iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte));
-    format!("{first:016x}")
-}
-
-/// A file whose content is digested as it passes.
-#[derive(Debug)]
-struct Hashed<File> {
-    file: File,
-    digest: Sha256,
-}
-
-impl<File: Write> Write for Hashed<File> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.digest.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -195,7 +130,7 @@ mod tests {
     use serde_json::{Map, Value};
 
     use super::super::MetadataShape;
-    use super::super::example::{bare_record, record};
+    use super::super::example::{any_json, bare_record, record};
     use super::*;
 
     fn write(folder: &Path, model: &str, records: &[Record]) -> u64 {
@@ -300,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn a_second_dataset_takes_the_place_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "m", &[record(0), record(1)]);
+        let first = state(folder.path());
+        write(folder.path(), "m", &[record(0)]);
+        assert_eq!(read(folder.path())[0].num_rows(), 1);
+        assert_ne!(state(folder.path()), first);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "and nothing else is left");
+    }
+
+    #[test]
     fn what_was_not_foreseen_is_an_error_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let schema = RecordSchema::new("m", &MetadataShape::default());
@@ -308,24 +254,6 @@ mod tests {
         assert!(error.contains("the metadata `level` of query 0 is not in the schema"), "{error}");
         drop(writer);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    fn any_json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<u64>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
-            any::<String>().prop_map(Value::from),
-        ];
-        leaf.prop_recursive(3, 16, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::vec((any::<String>(), inner), 0..4)
-                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
-            ]
-        })
     }
 
     proptest! {
