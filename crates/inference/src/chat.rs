@@ -14,7 +14,7 @@ use crate::error::ModelError;
 use crate::files::File;
 use crate::python_methods::call_method;
 
-/// What tokenizer_config.json says about prompts.
+/// What `tokenizer_config.json` says about prompts.
 #[derive(Default, Deserialize)]
 struct TokenizerConfig {
     chat_template: Option<WrittenTemplate>,
@@ -56,7 +56,7 @@ pub(crate) struct Chat {
 const NAME: &str = "chat_template";
 
 impl Chat {
-    /// Reads tokenizer_config.json and chat_template.jinja, which is the one taken where both hold a template.
+    /// Reads `tokenizer_config.json` and `chat_template.jinja`, which is the one taken where both hold a template.
     pub(crate) fn load(config: Option<&File>, template: Option<&File>) -> Result<Self, ModelError> {
         let written = config.map(|file| parse_json::<TokenizerConfig>(&file.path, &file.bytes)).transpose()?;
         let TokenizerConfig { chat_template, bos_token, eos_token } = written.unwrap_or_default();
@@ -72,7 +72,7 @@ impl Chat {
         })
     }
 
-    /// The text of the end-of-sequence token, where tokenizer_config.json has one.
+    /// The text of the end-of-sequence token, where `tokenizer_config.json` has one.
     pub(crate) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }

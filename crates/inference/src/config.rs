@@ -98,7 +98,7 @@ pub(crate) fn parse_json<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -
     serde_json::from_slice(bytes).map_err(|cause| ModelError::Json { path: path.to_owned(), cause })
 }
 
-/// The end-of-sequence tokens in generation_config.json.
+/// The end-of-sequence tokens in `generation_config.json`.
 pub(crate) fn parse_generation_config(path: &Path, bytes: &[u8]) -> Result<Vec<u32>, ModelError> {
     #[derive(Deserialize)]
     struct GenerationConfig {
@@ -167,7 +167,7 @@ impl Config {
             return Err("rope_theta is not above 0");
         }
         // The limit keeps a product of two of them, in bytes, inside 64 bits; the largest models are near 2^18.
-        let attention_size = heads.checked_mul(config.head_size).unwrap_or(usize::MAX);
+        let attention_size = heads.saturating_mul(config.head_size);
         if [attention_size, config.context].iter().chain(&sizes).any(|&size| size > 1 << 28) {
             return Err("a size is above 2^28");
         }

@@ -46,7 +46,7 @@ pub struct ModelInfo {
 
 impl Model {
     /// Loads a Hugging Face folder: config.json, tokenizer.json and the weights in safetensors files, and where they
-    /// are there tokenizer_config.json, `chat_template.jinja` and generation_config.json.
+    /// are there `tokenizer_config.json`, `chat_template.jinja` and `generation_config.json`.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
         // "." has no name; the folder that it stands for has.
         let named = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());

@@ -1,7 +1,6 @@
 //! Text to tokens and back: the tokenizer of the model, with nothing cut off and nothing filled up.
 
 use std::error::Error;
-use std::ops::Deref;
 
 use crate::error::ModelError;
 use crate::files::File;
@@ -26,7 +25,7 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     pub(crate) fn load(file: &File) -> Result<Self, ModelError> {
         let wrong = |cause| ModelError::Tokenizer { path: file.path.clone(), cause };
-        let mut inner = tokenizers::Tokenizer::from_bytes(file.bytes.deref()).map_err(wrong)?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(&*file.bytes).map_err(wrong)?;
         // Some files carry the settings of their training, and a prompt would be cut without a word.
         inner.with_truncation(None).map_err(wrong)?;
         inner.with_padding(None);

@@ -202,7 +202,9 @@ fn matrices_that_are_spread_over_threads() {
     let wide = json!({"hidden_size": 512, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 8});
     let mut random = Random::new(&wide);
     for (_, weights) in random.weights.values_mut() {
-        weights.iter_mut().for_each(|weight| *weight *= 0.2);
+        for weight in weights {
+            *weight *= 0.2;
+        }
     }
     let (transformer, tokens) = (random.transformer(), [1, 5, 9, 2, 5]);
     assert!(transformer.layers[0].query.weight.is_parallel());
