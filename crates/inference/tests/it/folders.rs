@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ergometer_inference::{Demo, Model, ModelError, WeightType};
+use ergometer_inference::{Demo, GenerateError, Generation, Model, ModelError, Sampling, WeightType};
 use half::bf16;
+use proptest::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -50,6 +52,12 @@ fn rewrite(folder: &TempDir, change: impl FnOnce(&mut Tensors)) {
     let mut tensors = tensors(folder);
     change(&mut tensors);
     write(folder.path().join("model.safetensors"), &tensors);
+}
+
+/// A few tokens.
+fn generate(model: &Model, problem: &str) -> Result<Generation, GenerateError> {
+    let sampling = Sampling { max_tokens: Some(3), ..Sampling::default() };
+    model.generate(&model.encode(None, problem)?, &sampling, &mut |_| ControlFlow::Continue(()))
 }
 
 fn error(folder: &TempDir) -> ModelError {
@@ -136,10 +144,7 @@ fn a_model_without_template_takes_the_text_as_it_is() {
     fs::remove_file(folder.path().join("tokenizer_config.json")).expect("removed");
     let model = Model::load(folder.path()).expect("loads");
     assert_eq!(model.encode(Some("a"), "b").expect("a prompt").tokens(), [97, 10, 10, 98]);
-    let empty = model.encode(None, "").expect("no tokens");
-    let nothing =
-        model.generate(&empty, &ergometer_inference::Sampling::default(), &mut |_| std::ops::ControlFlow::Continue(()));
-    assert!(nothing.is_err_and(|error| error.to_string().contains("empty")));
+    assert!(matches!(generate(&model, ""), Err(GenerateError::EmptyPrompt)));
     fs::write(folder.path().join("chat_template.jinja"), "<s>{{ messages[-1].content }}<answer>\n").expect("written");
     assert_eq!(answer(&Model::load(folder.path()).expect("loads"), QUESTION), "40");
 }
@@ -202,8 +207,38 @@ fn weights_that_are_not_numbers_are_an_error_of_the_generation() {
     let folder = folder();
     rewrite(&folder, |tensors| tensors.get_mut("model.norm.weight").expect("there").2.fill(0xFF));
     let model = Model::load(folder.path()).expect("the shapes are right");
-    let prompt = model.encode(None, QUESTION).expect("a prompt");
-    let result = model
-        .generate(&prompt, &ergometer_inference::Sampling::default(), &mut |_| std::ops::ControlFlow::Continue(()));
-    assert!(result.is_err_and(|error| error.to_string().contains("not finite")));
+    assert!(matches!(generate(&model, QUESTION), Err(GenerateError::NotFinite { position: 17 })));
+}
+
+#[test]
+fn a_token_that_only_the_tokenizer_knows_is_an_error_of_the_generation() {
+    let folder = folder();
+    edit(&folder, "tokenizer.json", |tokenizer| {
+        let mut extra = tokenizer["added_tokens"][0].clone();
+        (extra["id"], extra["content"]) = (json!(260), json!("<extra>"));
+        tokenizer["added_tokens"].as_array_mut().expect("a list").push(extra);
+    });
+    let model = Model::load(folder.path()).expect("loads");
+    assert!(matches!(generate(&model, "<extra>"), Err(GenerateError::UnknownToken { token: 260, vocabulary: 260 })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the damage: an error, or a model that answers something.
+    #[test]
+    fn damaged_files_never_panic(file in 0_usize..4, damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let folder = folder();
+        let name = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"][file];
+        let mut bytes = fs::read(folder.path().join(name)).expect("there");
+        // The header of the weights, not the weights: any weights are a model.
+        let damageable = bytes.len().min(5_000);
+        for (place, byte) in damage {
+            bytes[place.index(damageable)] = byte;
+        }
+        fs::write(folder.path().join(name), bytes).expect("written");
+        if let Ok(model) = Model::load(folder.path()) {
+            let _ = generate(&model, QUESTION);
+        }
+    }
 }
