@@ -8,4 +8,6 @@ pub mod hardware;
 pub mod journal;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
+pub mod redact;
+pub mod slug;
 pub mod store;

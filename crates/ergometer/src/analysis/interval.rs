@@ -1,0 +1,39 @@
+//! An interval of a statistic: its two ends, low before high.
+
+use serde::Serialize;
+
+/// The 95 % interval of a statistic, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether a value lies inside.
+    #[must_use]
+    pub fn contains(self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// How far the ends are apart.
+    #[must_use]
+    pub fn width(self) -> f64 {
+        self.high - self.low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_belong_to_it_and_nan_does_not() {
+        let interval = Interval { low: 1.0, high: 2.5 };
+        assert!(interval.contains(1.0) && interval.contains(2.5) && interval.contains(2.0));
+        assert!(!interval.contains(0.999) && !interval.contains(2.501) && !interval.contains(f64::NAN));
+        assert_eq!(interval.width(), 1.5);
+    }
+}
