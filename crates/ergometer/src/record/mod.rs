@@ -160,6 +160,8 @@ pub struct ErgometerColumn {
     pub token_source: Option<&'static str>,
     /// Why the answer ended.
     pub finish: Option<String>,
+    /// The processor time it took, where it was made in the process that measured.
+    pub processor_seconds: Option<f64>,
     /// What the energy came to.
     pub energy: QueryEnergy,
     /// How the answer was graded.

@@ -66,6 +66,7 @@ pub(super) fn bare_record(query_index: u64) -> Record {
             end: sent + Seconds::new(1.0),
             token_source: None,
             finish: None,
+            processor_seconds: None,
             energy: QueryEnergy::default(),
             grade: None,
         },

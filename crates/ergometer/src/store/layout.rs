@@ -222,6 +222,7 @@ fn ergometer() -> Column<ErgometerColumn> {
         .nanos("end_ns", |column| Some(column.end))
         .text("token_source", |column| column.token_source)
         .text("finish", |column| column.finish.as_deref())
+        .float("processor_seconds", |column| column.processor_seconds)
         .part("energy", |column| Some(&column.energy), query_energy())
         .part("grade", |column| column.grade.as_ref(), grade())
         .column()

@@ -26,9 +26,21 @@ mod telemetry;
 #[cfg(test)]
 mod example;
 
+use std::path::Path;
+
+use serde::Serialize;
+
 pub use error::StoreError;
 pub use layout::RecordSchema;
 pub use metadata::MetadataShape;
 pub use records::{DATA_FILE, DatasetWriter, INFO_FILE, STATE_FILE};
 pub use requests::{REQUESTS_FILE, RequestsWriter};
 pub use telemetry::{TELEMETRY_FILE, TelemetryWriter};
+
+/// Writes a value as JSON for people to read too, whole or not at all.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let encoding = |cause: serde_json::Error| StoreError::Encoding { path: path.to_path_buf(), cause: Box::new(cause) };
+    let mut text = serde_json::to_vec_pretty(value).map_err(encoding)?;
+    text.push(b'\n');
+    partial::PartialFile::write_whole(path, &text)
+}

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ergometer_units::Timestamp;
+use ergometer_units::{Seconds, Timestamp};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::WriterProperties;
@@ -64,6 +64,7 @@ struct Row {
     chunk_is_reasoning: Option<Vec<bool>>,
     usage: Option<Usage>,
     finish: Option<String>,
+    processor_ns: Option<i64>,
     outcome: &'static str,
     failure: Option<FailureKind>,
     cause: Option<String>,
@@ -87,6 +88,7 @@ fn columns() -> Column<Row> {
         .integer("output_tokens", |row| row.usage.map(|usage| usage.output))
         .text("token_source", |row| row.usage.map(|usage| TokenSource::name(usage.source)))
         .text("finish", |row| row.finish.as_deref())
+        .integer("processor_ns", |row| row.processor_ns)
         .text("outcome", |row| Some(row.outcome))
         .text("failure", |row| row.failure.map(FailureKind::name))
         .text("cause", |row| row.cause.as_deref())
@@ -119,6 +121,7 @@ impl From<&Exchange> for Row {
                 .then(|| transcript.chunks.iter().map(|chunk| is_reasoning(chunk.kind)).collect()),
             usage: transcript.usage,
             finish: transcript.finish.clone(),
+            processor_ns: transcript.processor_time.map(Seconds::as_nanos),
             outcome: outcome.name(),
             failure,
             cause,
