@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// It was asked wrongly.
     Usage = 2,
+    /// It did what was asked, but some requests failed.
+    SomeFailed = 3,
     /// It was interrupted; what was measured is kept.
     Interrupted = 130,
 }

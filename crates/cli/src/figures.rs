@@ -39,6 +39,55 @@ pub(crate) fn window_of(start: &str, end: &str) -> Option<Result<Window, String>
     Some(Window::new(at(start)?, at(end)?).map_err(|error| error.to_string()))
 }
 
+/// Reads `key=value`.
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is no parameter: write KEY=VALUE")),
+    }
+}
+
+/// Reads a count of parameters: `8B`, `135M`, `0.1M`, `7000000000`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no count: write a number, as in 8B, 135M or 7000000000");
+    let (number, factor) = match text.trim().char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text.trim()[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text.trim()[..at], 1e6),
+        Some((at, 'b' | 'B' | 'g' | 'G')) => (&text.trim()[..at], 1e9),
+        Some((at, 't' | 'T')) => (&text.trim()[..at], 1e12),
+        _ => (text.trim(), 1.0),
+    };
+    let count = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
+    if !(1.0..=1e15).contains(&count) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 1e15")]
+    let count = count.round() as u64;
+    Ok(count)
+}
+
+/// Reads a price in US dollars.
+pub(crate) fn parse_price(text: &str) -> Result<f64, String> {
+    let price: Result<f64, _> = text.trim().trim_start_matches('$').parse();
+    match price {
+        Ok(price) if price.is_finite() && price >= 0.0 => Ok(price),
+        _ => Err(format!("`{text}` is no price: write US dollars for a million tokens, as in 0.15")),
+    }
+}
+
+/// A whole number with commas between its thousands.
+pub(crate) fn thousands(value: f64) -> String {
+    let text = format!("{:.0}", value.abs());
+    let mut grouped = String::new();
+    for (place, digit) in text.chars().enumerate() {
+        if place > 0 && (text.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if value < 0.0 { format!("-{grouped}") } else { grouped }
+}
+
 /// A number with about four significant digits.
 pub(crate) fn digits(value: f64) -> String {
     let magnitude = value.abs();
@@ -91,6 +140,24 @@ mod tests {
         for wrong in ["", "1000", "1000..", "a..b", "1000-2000", "99999999999999999999..1"] {
             assert!(parse_window(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn counts_prices_and_pairs_are_read() {
+        assert_eq!(parse_count("8B"), Ok(8_000_000_000));
+        assert_eq!(parse_count("0.1 M"), Ok(100_000));
+        assert_eq!(parse_count("135000000"), Ok(135_000_000));
+        for wrong in ["", "B", "-8B", "8X", "0", "1e99", "nan"] {
+            assert!(parse_count(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_price("$0.15"), Ok(0.15));
+        assert!(parse_price("-1").is_err() && parse_price("free").is_err() && parse_price("inf").is_err());
+        assert_eq!(parse_pair("stop=a=b"), Ok((String::from("stop"), String::from("a=b"))));
+        assert!(parse_pair("=x").is_err() && parse_pair("x").is_err());
+        assert_eq!(
+            (thousands(1_234_567.4), thousands(999.0), thousands(-1000.0)),
+            ("1,234,567".into(), "999".into(), "-1,000".into())
+        );
     }
 
     #[test]

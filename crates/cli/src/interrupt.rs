@@ -69,6 +69,24 @@ impl Interrupt {
         true
     }
 
+    /// Calls this on a thread of its own each time the user asks to stop, with how many times they did.
+    pub(crate) fn on_signals(&self, mut call: impl FnMut(usize) + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.0);
+        thread::Builder::new().name(String::from("ergo-stop")).spawn(move || {
+            let mut seen = 0;
+            loop {
+                let mut asked = shared.lock();
+                while asked.times == seen {
+                    asked = shared.wait(asked, LOOK_AGAIN);
+                }
+                seen = asked.times;
+                drop(asked);
+                call(seen);
+            }
+        })?;
+        Ok(())
+    }
+
     /// Waits for a command to end. Once interrupted it has five seconds, and none after a second Ctrl-C.
     pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut deadline = None;

@@ -43,6 +43,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
     match command {
+        Command::Profile(arguments) => commands::profile::run(&arguments, screen),
+        Command::Finalize(arguments) => commands::finalize::run(&arguments, screen),
+        Command::List(arguments) => commands::list::run(&arguments, screen),
         Command::Doctor(arguments) => commands::doctor::run(&arguments, screen),
         Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),
         Command::Measure(arguments) => commands::measure::run(&arguments, screen),

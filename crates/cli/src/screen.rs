@@ -70,6 +70,11 @@ impl Screen {
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
+    /// Whether a line on stderr can be drawn over.
+    pub(crate) fn draws(self) -> bool {
+        self.talk != Talk::Little && io::stderr().is_terminal()
+    }
+
     /// Text for stdout in its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         paint(self.stdout_color, tone, text)

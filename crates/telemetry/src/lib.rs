@@ -17,7 +17,9 @@ mod timeline;
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
-pub use energy::{DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, WindowEnergy};
+pub use energy::{
+    DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, Slice, Slices, WindowEnergy,
+};
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sampler::{Sampler, Tap};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};

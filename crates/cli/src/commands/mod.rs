@@ -2,6 +2,9 @@
 
 pub(crate) mod doctor;
 pub(crate) mod energy;
+pub(crate) mod finalize;
 pub(crate) mod generate;
+pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod monitor;
+pub(crate) mod profile;

@@ -1,7 +1,105 @@
 //! Clients: a request goes in, a transcript and an outcome come out.
+//!
+//! A client is asked whether it is healthy, prepared, then sent requests, several at a time, and closed on every path
+//! out. What a request brought in before it failed, timed out or was dropped is in its transcript.
 
+#[cfg(feature = "embedded")]
+mod embedded;
+mod error;
 mod outcome;
+mod registry;
 mod transcript;
 
+use async_trait::async_trait;
+use ergometer_telemetry::{Clock, DeviceKind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome};
+pub use registry::{ClientInfo, ClientSpec, open, registry};
 pub use transcript::{Chunk, ChunkKind, TokenSource, Transcript, Usage};
+
+/// Something that answers requests.
+#[async_trait]
+pub trait Client: Send + Sync {
+    /// The id in the registry.
+    fn id(&self) -> &'static str;
+
+    /// Where the work is done: whose energy it is.
+    fn place(&self) -> Place;
+
+    /// Whether it can be reached at all.
+    async fn health(&self) -> Result<(), ClientError>;
+
+    /// The models it has.
+    async fn models(&self) -> Result<Vec<String>, ClientError>;
+
+    /// Loads the model and checks what every request will ask for.
+    async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError>;
+
+    /// Sends one request and takes in what comes back, as it comes. Dropping the future gives the request up.
+    async fn stream(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError>;
+
+    /// Lets go of what it holds.
+    async fn close(&self) -> Result<(), ClientError>;
+}
+
+/// Where a client's work is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Place {
+    /// In this process.
+    ThisProcess,
+    /// On this machine.
+    ThisMachine,
+    /// On another machine: what is measured here is not what it uses.
+    Elsewhere {
+        /// Its name.
+        host: String,
+    },
+}
+
+/// What every request of a run asks for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RequestOptions {
+    /// Said before the problem.
+    pub system_prompt: Option<String>,
+    /// The most tokens an answer may have.
+    pub max_tokens: Option<u64>,
+    /// Sampling and other parameters, by name.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// What random choices start from.
+    pub seed: u64,
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The query's place in the dataset: with the seed it makes random choices the same whatever the order.
+    pub index: u64,
+    /// What is asked.
+    pub problem: &'a str,
+    /// What all requests ask for.
+    pub common: &'a RequestOptions,
+}
+
+/// What is known about a model; `None` where the client cannot tell.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// How many parameters it has.
+    pub parameters: Option<u64>,
+    /// The bytes its weights take where they are computed with.
+    pub weight_bytes: Option<u64>,
+    /// How many tokens it can look at.
+    pub context: Option<u64>,
+    /// What kind of device computes, where that is known.
+    #[serde(skip)]
+    pub computes_on: Option<DeviceKind>,
+}

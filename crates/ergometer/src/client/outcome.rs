@@ -49,8 +49,6 @@ pub enum FailureKind {
     TimedOut,
     /// The answer broke off with an error.
     MidStream,
-    /// The answer ended without any content.
-    Empty,
 }
 
 impl FailureKind {
@@ -61,7 +59,6 @@ impl FailureKind {
             Self::Rejected => "rejected",
             Self::TimedOut => "timed_out",
             Self::MidStream => "mid_stream",
-            Self::Empty => "empty",
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A client writes into it while it reads, so what arrived before a failure or a stop is never lost.
 
-use ergometer_units::Timestamp;
+use ergometer_units::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What came back on one request.
@@ -20,6 +20,8 @@ pub struct Transcript {
     pub usage: Option<Usage>,
     /// Why the answer ended, in the server's word: `stop`, `length`.
     pub finish: Option<String>,
+    /// The processor time the answer took, where it was made in this process.
+    pub processor_time: Option<Seconds>,
 }
 
 /// One chunk with content. A chunk is not a token.

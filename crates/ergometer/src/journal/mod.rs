@@ -1,5 +1,22 @@
 //! The journal of a run: raw events go in as they happen; after a kill they come out again.
+//!
+//! A run folder has a `journal` folder with `run.json` (what was asked for, written once) and, for every session of
+//! the run, the events of its requests and the readings of its sensors. Both are JSON lines that are only ever added
+//! to. A line is whole or it is the last one, cut by a kill; then it is left out. Everything else in a run folder is
+//! derived from the journal.
 
+mod entry;
+mod error;
 mod exchange;
+mod folder;
+mod manifest;
+mod reader;
+mod writer;
 
+pub use entry::{Closing, Entry, IdleKind, SessionStart};
+pub use error::JournalError;
 pub use exchange::Exchange;
+pub use folder::{JournalFolder, Lock};
+pub use manifest::{DatasetFacts, Manifest};
+pub use reader::{Located, SessionEvents};
+pub use writer::JournalWriter;

@@ -160,6 +160,8 @@ pub struct ErgometerColumn {
     pub token_source: Option<&'static str>,
     /// Why the answer ended.
     pub finish: Option<String>,
+    /// The processor time it took, where it was made in the process that measured.
+    pub processor_seconds: Option<f64>,
     /// What the energy came to.
     pub energy: QueryEnergy,
     /// How the answer was graded.
@@ -218,11 +220,11 @@ pub struct EnergyValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnergyMethod {
+    /// Every slice of time was shared equally by the requests in flight.
+    EqualShare,
     /// The energy of its window, which it had to itself.
     #[serde(untagged)]
     Window(Method),
-    /// Every slice of time was shared equally by the requests in flight.
-    EqualShare,
 }
 
 impl std::fmt::Display for EnergyMethod {

@@ -105,9 +105,8 @@ impl Curve {
     /// The energy of a window; `known` says of its start and its end whether they are among the edges of activity.
     pub(super) fn energy(&self, window: Window, known: [bool; 2]) -> Read {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
+        let joules = self.joules(window).get();
         let (first, overlap) = self.cells.overlaps(from, to);
-        let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
-        let joules = joules.max(0.0);
         let near = self.size.longest;
         let fitted = self.levels.variance(first, &overlap);
         // An edge that is off by δ moves δ·P of this side out, or of the other side in; δ is what an edge can be
@@ -130,6 +129,14 @@ impl Curve {
             + (to - self.span.1).max(0.0) * self.mean(self.span.1 - near, self.span.1);
         let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond;
         Read { joules: Joules::new(joules), margin: Joules::new(margin) }
+    }
+
+    /// The joules of a window alone.
+    pub(super) fn joules(&self, window: Window) -> Joules {
+        let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
+        let (first, overlap) = self.cells.overlaps(from, to);
+        let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
+        Joules::new(joules.max(0.0))
     }
 
     /// The joules that may lie on the wrong side of an edge in a silence: a counter that goes on after it knows the

@@ -34,17 +34,17 @@ const MODEL_SLACK: Seconds = Seconds::new(0.2);
 /// ```
 #[derive(Debug)]
 pub struct EnergyMeter<'a> {
-    timeline: &'a Timeline,
-    sources: Vec<Metered>,
+    pub(super) timeline: &'a Timeline,
+    pub(super) sources: Vec<Metered>,
     /// The known edges of activity, in order.
     edges: Vec<Timestamp>,
 }
 
 #[derive(Debug)]
-struct Metered {
-    source: Source,
-    summed: bool,
-    curve: Option<Curve>,
+pub(super) struct Metered {
+    pub(super) source: Source,
+    pub(super) summed: bool,
+    pub(super) curve: Option<Curve>,
     heard: Heard,
     incidents: Vec<Incident>,
     base: Timestamp,
@@ -131,11 +131,12 @@ impl<'a> EnergyMeter<'a> {
 
 impl Metered {
     fn energy(&self, timeline: &Timeline, window: Window, known: [bool; 2]) -> DeviceEnergy {
-        let (estimate, provenance) = match (&self.curve, self.source.modelled) {
-            (Some(curve), _) => (self.read(curve, timeline, window, known), self.provenance(timeline)),
-            (None, Some(channel)) => (modelled(timeline, channel, window), Provenance::Modelled),
-            (None, None) => (Err(EnergyError::TooFewReadings), self.provenance(timeline)),
+        let estimate = match (&self.curve, self.source.modelled) {
+            (Some(curve), _) => self.read(curve, timeline, window, known),
+            (None, Some(channel)) => modelled(timeline, channel, window),
+            (None, None) => Err(EnergyError::TooFewReadings),
         };
+        let provenance = self.told_provenance(timeline);
         let summed = self.summed && provenance != Provenance::Modelled;
         DeviceEnergy { device: self.source.device, scope: self.source.scope, provenance, summed, estimate }
     }
@@ -153,14 +154,7 @@ impl Metered {
         window: Window,
         known: [bool; 2],
     ) -> Result<Estimate, EnergyError> {
-        let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
-        let (first, last) = curve.span();
-        // The edges of the data are as sharp as a sensor's period.
-        let slack = 2.0 * curve.resolution().get();
-        if from < first - slack || to > last + slack {
-            let at = |offset: f64| self.base + Seconds::new(offset);
-            return Err(EnergyError::Outside { window, first: at(first), last: at(last) });
-        }
+        let (from, to) = self.within(curve, window)?;
         let read = curve.energy(window, known);
         let method = match self.heard {
             Heard { counter: true, power: true } if known == [true; 2] => Method::ActivityAware,
@@ -182,16 +176,32 @@ impl Metered {
                 estimate.notes.push(note);
             }
         }
-        let silent = self.silence(timeline, window);
+        let silent: Seconds = self.silences(timeline, window).into_iter().map(Window::length).sum();
         if silent > Seconds::ZERO {
             estimate.notes.push(Note::Gap(silent));
         }
         Ok(estimate)
     }
 
-    /// How long all sensors of this source were silent at once: a gap of one is bridged by the other.
-    fn silence(&self, timeline: &Timeline, window: Window) -> Seconds {
-        let channels = [self.source.power, self.source.counter];
+    /// The window in seconds from the base, or why the data has nothing about it.
+    pub(super) fn within(&self, curve: &Curve, window: Window) -> Result<(f64, f64), EnergyError> {
+        let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
+        let (first, last) = curve.span();
+        // The edges of the data are as sharp as a sensor's period.
+        let slack = 2.0 * curve.resolution().get();
+        if from < first - slack || to > last + slack {
+            let at = |offset: f64| self.base + Seconds::new(offset);
+            return Err(EnergyError::Outside { window, first: at(first), last: at(last) });
+        }
+        Ok((from, to))
+    }
+
+    /// When all sensors of this source were silent at once, in order: a gap of one is bridged by the other.
+    pub(super) fn silences(&self, timeline: &Timeline, window: Window) -> Vec<Window> {
+        let channels = match self.curve {
+            Some(_) => [self.source.power, self.source.counter],
+            None => [self.source.modelled, None],
+        };
         let gaps = channels.into_iter().flatten().map(|id| timeline.gaps(id, window)).reduce(|one, other| {
             let both = one.iter().flat_map(|gap| other.iter().map(move |beside| (gap, beside)));
             both.filter_map(|(gap, beside)| {
@@ -200,13 +210,21 @@ impl Metered {
             })
             .collect()
         });
-        gaps.into_iter().flatten().map(Window::length).sum()
+        gaps.unwrap_or_default()
+    }
+
+    /// As [`energy`](Self::energy) tells it.
+    pub(super) fn told_provenance(&self, timeline: &Timeline) -> Provenance {
+        match (&self.curve, self.source.modelled) {
+            (None, Some(_)) => Provenance::Modelled,
+            _ => self.provenance(timeline),
+        }
     }
 }
 
 /// The integral of a modelled power. A value is the mean from the reading before to its own; what of a window lies
 /// beyond the readings at its ends is taken at the window's mean.
-fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<Estimate, EnergyError> {
+pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<Estimate, EnergyError> {
     let column = timeline.column(channel);
     let (mut joules, mut covered) = (Joules::ZERO, Seconds::ZERO);
     let first = column.range(window).start;

@@ -16,8 +16,10 @@ mod meter;
 mod model;
 mod observations;
 mod response;
+mod slices;
 mod source;
 
 pub use curve::SensorModel;
 pub use estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
 pub use meter::EnergyMeter;
+pub use slices::{Slice, Slices};

@@ -224,6 +224,14 @@ impl Timeline {
         stats::stats(self.column(id), window, self.gap_threshold_ns(id))
     }
 
+    /// As [`stats`](Self::stats), of the sum of several channels (the power of eight GPUs), over the time in which all
+    /// of them had a value. `None` of none.
+    #[must_use]
+    pub fn stats_of_sum(&self, ids: &[ChannelId], window: Window) -> Option<Stats> {
+        let columns: Vec<_> = ids.iter().map(|&id| (self.column(id), self.gap_threshold_ns(id))).collect();
+        stats::stats_of_sum(&columns, window)
+    }
+
     fn gap_threshold_ns(&self, id: ChannelId) -> i64 {
         let track = &self.tracks[id.0];
         let period_ns = track.channel.update_period.map(ergometer_units::Seconds::as_nanos);

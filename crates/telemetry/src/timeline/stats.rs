@@ -37,18 +37,47 @@ pub(super) fn stats(column: &Column, window: Window, hold_ns: i64) -> Option<Sta
     if window.start() == window.end() {
         return moment(column, window, hold_ns);
     }
+    summarise(stretches(column, window, hold_ns).map(|(from, until, value)| Held { value, length_ns: until - from }))
+}
+
+/// The stats of the sum of several columns, over the time in which all of them had a value in force.
+pub(super) fn stats_of_sum(columns: &[(&Column, i64)], window: Window) -> Option<Stats> {
+    if let [(column, hold_ns)] = columns {
+        return stats(column, window, *hold_ns);
+    }
+    let mut changes: Vec<(i64, i32, f64)> = columns
+        .iter()
+        .flat_map(|&(column, hold_ns)| stretches(column, window, hold_ns))
+        .flat_map(|(from, until, value)| [(from, 1, value), (until, -1, -value)])
+        .collect();
+    // Ends come before starts, so that no two values of one column are in force at once.
+    changes.sort_unstable_by_key(|&(at, count, _)| (at, count));
+    let (mut held, mut in_force, mut sum, mut since) = (Vec::new(), 0, 0.0, 0);
+    for (at, count, value) in changes {
+        if usize::try_from(in_force).is_ok_and(|in_force| in_force == columns.len()) && at > since {
+            held.push(Held { value: sum, length_ns: at - since });
+        }
+        (in_force, sum, since) = (in_force + count, sum + value, at);
+    }
+    summarise(held.into_iter())
+}
+
+/// The stretches of a window in which each value was in force: from, until, value.
+fn stretches(column: &Column, window: Window, hold_ns: i64) -> impl Iterator<Item = (i64, i64, f64)> {
     let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
     let readings = column.readings();
     let range = column.range(window);
-    let mut held: Vec<Held> = (range.start.saturating_sub(1)..range.end)
-        .filter_map(|place| {
-            let at = readings.at_ns[place];
-            let next = readings.at_ns.get(place + 1).copied().unwrap_or(i64::MAX);
-            let until = next.min(at.saturating_add(hold_ns)).min(end);
-            let length_ns = until.saturating_sub(at.max(start));
-            (length_ns > 0).then(|| Held { value: readings.values[place], length_ns })
-        })
-        .collect();
+    (range.start.saturating_sub(1)..range.end).filter_map(move |place| {
+        let at = readings.at_ns[place];
+        let next = readings.at_ns.get(place + 1).copied().unwrap_or(i64::MAX);
+        let until = next.min(at.saturating_add(hold_ns)).min(end);
+        let from = at.max(start);
+        (until > from).then(|| (from, until, readings.values[place]))
+    })
+}
+
+fn summarise(held: impl Iterator<Item = Held>) -> Option<Stats> {
+    let mut held: Vec<Held> = held.collect();
     held.sort_unstable_by(|one, other| one.value.total_cmp(&other.value));
     let (min, max) = (held.first()?.value, held.last()?.value);
     let covered_ns: i64 = held.iter().fold(0, |sum, each| sum.saturating_add(each.length_ns));
@@ -128,6 +157,17 @@ mod tests {
         assert_eq!(stats(&column, window(500, 500), 50), None);
         assert_eq!(stats(&column, window(-10, 0), 50), None, "nothing before the first reading");
         assert_eq!(stats(&Column::default(), window(0, 10), 50), None);
+    }
+
+    #[test]
+    fn the_sum_of_two_columns_has_its_own_extremes() {
+        let (one, other) = (column(&[(0, 100.0), (10, 200.0)]), column(&[(5, 10.0), (15, 1.0)]));
+        let found = stats_of_sum(&[(&one, 1000), (&other, 1000)], window(0, 20)).unwrap();
+        assert_eq!((found.min, found.max, found.median), (110.0, 210.0, 201.0), "110, 210, 201 for 5 each from 5 on");
+        assert_eq!(found.covered.as_nanos(), 15);
+        assert!((found.avg - (110.0 + 210.0 + 201.0) / 3.0).abs() < 1e-9);
+        assert_eq!(stats_of_sum(&[], window(0, 20)), None);
+        assert_eq!(stats_of_sum(&[(&one, 1000)], window(0, 20)), stats(&one, window(0, 20), 1000));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
+mod profile;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +12,14 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
+pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, SummaryFormat};
+
 /// Measure what AI inference costs, in time and in energy.
 #[derive(Debug, Parser)]
 #[command(name = "ergo", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what was measured is kept).")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some requests failed, 130 interrupted (what was measured is kept)."
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: GlobalArguments,
@@ -36,6 +42,12 @@ pub(crate) struct GlobalArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Send a dataset to a model and record what every query costs, in time and in energy.
+    Profile(Box<ProfileArguments>),
+    /// Write the files of a run that was killed, from its journal.
+    Finalize(FinalizeArguments),
+    /// List what there is: datasets, clients, graders, sensors.
+    List(ListArguments),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.
     Doctor(DoctorArguments),
     /// Show power, energy, memory, temperature and utilization as they go.

@@ -1,0 +1,180 @@
+//! What the user typed after `ergo profile`, `ergo finalize` and `ergo list`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Format;
+use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Without arguments: the built-in dataset on the embedded model `tiny`, into the folder runs.")]
+pub(crate) struct ProfileArguments {
+    #[command(flatten)]
+    pub(crate) what: WhatArguments,
+    #[command(flatten)]
+    pub(crate) how: HowArguments,
+    #[command(flatten)]
+    pub(crate) energy: EnergyArguments,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// How to print the summary.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: SummaryFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is asked, and whom")]
+pub(crate) struct WhatArguments {
+    /// The dataset: an id (`ergo list datasets`) or the path of a JSON Lines file.
+    #[arg(long, value_name = "ID|PATH", default_value = "builtin")]
+    pub(crate) dataset: String,
+    /// A parameter of the dataset, such as problem=COLUMN. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) dataset_param: Vec<(String, String)>,
+    /// The client (`ergo list clients`).
+    #[arg(long, value_name = "ID", default_value = "embedded")]
+    pub(crate) client: String,
+    /// A parameter of the client. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) client_param: Vec<(String, String)>,
+    /// The address of the server.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// A header of every request. Repeatable; its value is never stored.
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// The model: its name, or for the embedded client tiny, small or the path of a folder.
+    #[arg(long, value_name = "NAME|PATH", default_value = "tiny")]
+    pub(crate) model: String,
+    /// Said before every problem.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system_prompt: Option<String>,
+    /// The most tokens an answer may have.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// A parameter of every request, such as temperature=0.7. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) param: Vec<(String, String)>,
+    /// How answers are graded (`ergo list graders`); by default as the dataset says.
+    #[arg(long, value_name = "GRADER")]
+    pub(crate) grader: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How much, how fast")]
+pub(crate) struct HowArguments {
+    /// Send this many queries at most.
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_queries: Option<u64>,
+    /// Send requests for this long at most.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Keep this many requests in flight.
+    #[arg(long, short, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) concurrency: u32,
+    /// Send this many requests first that do not count.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) warmup: u32,
+    /// What random choices start from.
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) seed: u64,
+    /// A request that takes longer has failed.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Stop after this many failed requests.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_failures: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Energy and cost")]
+pub(crate) struct EnergyArguments {
+    /// Only these devices count: gpu:0, gpu, cpu. Repeatable, or with commas.
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
+    /// Don't model the CPU's power where nothing measures it.
+    #[arg(long)]
+    pub(crate) no_model: bool,
+    /// The server is on this machine, whatever its address says.
+    #[arg(long)]
+    pub(crate) server_is_local: bool,
+    /// Measure the machine at rest for this long before and after, for the net energy; 0s leaves it out.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub(crate) idle: Duration,
+    /// How many parameters the model has, such as 8B or 135M, where the client cannot tell.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    pub(crate) model_params: Option<u64>,
+    /// US dollars for a million input tokens.
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) price_input: Option<f64>,
+    /// US dollars for a million output tokens.
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub(crate) price_output: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Where it goes")]
+pub(crate) struct PlaceArguments {
+    /// The folder of run folders.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) output_dir: PathBuf,
+    /// What stands at the end of the run folder's name.
+    #[arg(long, value_name = "SUFFIX")]
+    pub(crate) name: Option<String>,
+    /// Replace a run of the same name, once the new one has its first record.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Go on with a run that was stopped or killed; everything else comes from the run.
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "dataset", "dataset_param", "client", "client_param", "base_url", "model", "system_prompt", "max_tokens", "param",
+        "grader", "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
+        "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
+        "overwrite",
+    ])]
+    pub(crate) resume: Option<PathBuf>,
+}
+
+/// How a summary is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SummaryFormat {
+    /// For people.
+    Table,
+    /// For programs: what is in summary.json.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FinalizeArguments {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// How to print the summary.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: SummaryFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// What to list.
+    #[arg(value_enum, default_value = "all")]
+    pub(crate) what: Listed,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    /// Where queries come from.
+    Datasets,
+    /// Who answers them.
+    Clients,
+    /// How answers are graded.
+    Graders,
+    /// What this machine measures with.
+    Sensors,
+    /// All of these.
+    All,
+}

@@ -1,0 +1,114 @@
+//! `ergo list`: what there is to choose from.
+
+use std::process::ExitCode;
+
+use ergometer::{client, dataset, grade};
+use ergometer_telemetry::sensors::{self, modelled::Modelled};
+use serde::Serialize;
+
+use crate::arguments::{Format, ListArguments, Listed};
+use crate::csv;
+use crate::exit::{Exit, Failure};
+use crate::report::to_json;
+use crate::screen::{Align, Screen, Table, Tone, print};
+
+#[derive(Debug, Serialize)]
+struct Item {
+    kind: &'static str,
+    id: String,
+    description: String,
+    parameters: Vec<Parameter>,
+}
+
+#[derive(Debug, Serialize)]
+struct Parameter {
+    option: &'static str,
+    name: String,
+    description: String,
+}
+
+pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let items = items(arguments.what);
+    print(&match arguments.format {
+        Format::Json => to_json(&items)?,
+        Format::Csv => {
+            let rows = items.iter().map(|item| csv::line([item.kind, &item.id, &item.description]));
+            csv::line(["kind", "id", "description"]) + &rows.collect::<String>()
+        }
+        Format::Table => table(&items, screen),
+    })?;
+    Ok(Exit::Done.into())
+}
+
+fn items(what: Listed) -> Vec<Item> {
+    let wants = |listed: Listed| what == listed || what == Listed::All;
+    let mut items = Vec::new();
+    if wants(Listed::Datasets) {
+        items.extend(dataset::registry().iter().map(|info| Item {
+            kind: "dataset",
+            id: info.id.to_owned(),
+            description: info.description.to_owned(),
+            parameters: parameters("--dataset-param", info.parameters).collect(),
+        }));
+    }
+    if wants(Listed::Clients) {
+        items.extend(client::registry().iter().map(|info| {
+            Item {
+                kind: "client",
+                id: info.id.to_owned(),
+                description: info.description.to_owned(),
+                parameters: parameters("--client-param", info.parameters)
+                    .chain(parameters("--param", info.request_parameters))
+                    .collect(),
+            }
+        }));
+    }
+    if wants(Listed::Graders) {
+        items.extend(grade::registry().iter().map(|info| Item {
+            kind: "grader",
+            id: info.id.to_owned(),
+            description: info.description.to_owned(),
+            parameters: Vec::new(),
+        }));
+    }
+    if wants(Listed::Sensors) {
+        items.extend(sensors::probe_machine(Modelled::WhereUnmeasured).sensors.iter().map(|sensor| Item {
+            kind: "sensor",
+            id: sensor.info().id.clone(),
+            description: format!("{}, {}", sensor.info().device, sensor.info().name),
+            parameters: Vec::new(),
+        }));
+    }
+    items
+}
+
+fn parameters(option: &'static str, known: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = Parameter> {
+    known.iter().map(move |(name, description)| Parameter {
+        option,
+        name: (*name).to_owned(),
+        description: (*description).to_owned(),
+    })
+}
+
+fn table(items: &[Item], screen: Screen) -> String {
+    let mut table = Table::new([Align::Left, Align::Left, Align::Left]);
+    let mut kind = "";
+    for item in items {
+        let shown = if kind == item.kind { "" } else { item.kind };
+        kind = item.kind;
+        table.row(vec![
+            (Tone::Faint, shown.to_owned()),
+            (Tone::Strong, item.id.clone()),
+            (Tone::Plain, item.description.clone()),
+        ]);
+        for parameter in &item.parameters {
+            let name = format!("  {} {}=", parameter.option, parameter.name);
+            table.row(vec![
+                (Tone::Faint, String::new()),
+                (Tone::Faint, name),
+                (Tone::Faint, parameter.description.clone()),
+            ]);
+        }
+    }
+    table.render(screen)
+}

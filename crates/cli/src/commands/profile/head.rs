@@ -1,0 +1,72 @@
+//! The first line of a run: what is asked, whom, and what measures it.
+
+use ergometer::client::Place;
+use ergometer::run::Prepared;
+use ergometer_telemetry::{DeviceId, Provenance};
+
+use crate::figures::thousands;
+
+pub(super) fn line(prepared: &Prepared) -> String {
+    let config = prepared.config();
+    let parameters = prepared.model().parameters.map(|count| format!(" ({} parameters)", short(count as f64)));
+    let queries = match (prepared.queries(), prepared.dataset().size()) {
+        (Some(queries), Some(size)) if queries < size => {
+            format!("{} of {} problems", thousands(queries as f64), thousands(size as f64))
+        }
+        (Some(queries), _) => format!("{} problems", thousands(queries as f64)),
+        (None, _) => String::from("without an end"),
+    };
+    [
+        format!("Ergometer {}", env!("CARGO_PKG_VERSION")),
+        format!("{} {}{}", config.client.id, config.client.model, parameters.unwrap_or_default()),
+        format!("{}, {queries}", prepared.dataset().name()),
+        meter(prepared),
+    ]
+    .join("  ·  ")
+}
+
+/// What measures, in a few words.
+fn meter(prepared: &Prepared) -> String {
+    if let Place::Elsewhere { host } = prepared.place() {
+        return format!("no energy: the server is on {host}");
+    }
+    let sensing = prepared.sensing();
+    let is_measured = |device: DeviceId| {
+        let mut channels = sensing.sensors.iter().flat_map(|sensor| sensor.channels());
+        channels.any(|channel| {
+            channel.device == device && !matches!(channel.provenance, Provenance::Modelled | Provenance::Gauge)
+        })
+    };
+    let (measured, modelled): (Vec<DeviceId>, Vec<DeviceId>) =
+        sensing.devices().into_iter().partition(|&device| is_measured(device));
+    let names = |devices: &[DeviceId]| devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match (measured.as_slice(), modelled.as_slice()) {
+        ([], []) => String::from("no energy (no sensor: run `ergo doctor`)"),
+        ([], _) => String::from("CPU modelled (no energy sensor: run `ergo doctor`)"),
+        (measured, []) => format!("{} measured", names(measured)),
+        (measured, modelled) => format!("{} measured, {} modelled", names(measured), names(modelled)),
+    }
+}
+
+/// `0.1 M`, `135 M`, `8.0 B`.
+fn short(count: f64) -> String {
+    let (value, unit) = if count >= 1e9 {
+        (count / 1e9, "B")
+    } else if count >= 1e5 {
+        (count / 1e6, "M")
+    } else {
+        (count / 1e3, "k")
+    };
+    if value >= 10.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_parameters_are_short() {
+        let shown: Vec<String> = [141_000.0, 921_000.0, 134_500_000.0, 8.03e9].map(short).to_vec();
+        assert_eq!(shown, ["0.1 M", "0.9 M", "134 M", "8.0 B"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! `ergo profile`: a dataset and a model go in; a run folder and its summary come out.
+
+mod config;
+mod head;
+mod live;
+pub(super) mod show;
+
+use std::io::{self, IsTerminal, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ergometer::journal::Closing;
+use ergometer::run::{Finished, Prepared, RunConfig, RunError, Sensing, Target};
+use tokio::sync::watch;
+
+use crate::arguments::{ProfileArguments, SummaryFormat};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::screen::Screen;
+use live::Live;
+
+pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let finished = runtime.block_on(profile(arguments, screen, &interrupt));
+    // Whatever still generates for a request that was given up must not hold up the end.
+    runtime.shutdown_background();
+    let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
+    end(finished, arguments.format, screen)
+}
+
+/// Makes the run; `None` where the user does not want it after all.
+async fn profile(
+    arguments: &ProfileArguments,
+    screen: Screen,
+    interrupt: &Interrupt,
+) -> Result<Option<Finished>, Failure> {
+    let (prepared, target) = match &arguments.place.resume {
+        Some(folder) => {
+            let headers = arguments.what.header.clone();
+            let secrets = move |config: &mut RunConfig| {
+                if !headers.is_empty() {
+                    config.client.headers = headers;
+                }
+            };
+            let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
+            (Prepared::resume(folder, secrets, sensing).await.map_err(failure)?, Target::Resume(folder.clone()))
+        }
+        None => {
+            let config = config::config(arguments)?;
+            let sensing = Sensing::of_this_machine(config.model_cpu).await;
+            let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
+            let folder = prepared.folder_in(&arguments.place.output_dir);
+            if folder.exists() && !arguments.place.overwrite {
+                if !can_ask() {
+                    prepared.close().await;
+                    return Err(failure(RunError::Exists { path: folder }));
+                }
+                if !is_confirmed(&folder)? {
+                    prepared.close().await;
+                    screen.note(&format!("{} is left as it is", folder.display()));
+                    return Ok(None);
+                }
+            }
+            (prepared, Target::Replace(folder))
+        }
+    };
+    screen.note(&head::line(&prepared));
+    let (sender, stop) = watch::channel(false);
+    interrupt.on_signals(move |times| {
+        if times > 1 {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+        screen.note("stopping: what was measured is kept; once more to leave at once");
+        let _ = sender.send(true);
+    })?;
+    let live = Arc::new(Live::new(screen));
+    prepared.run(target, stop, live).await.map(Some).map_err(failure)
+}
+
+/// Tells what came of it.
+fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
+    let Some(closed) = &finished.closed else {
+        return Err(match finished.failure {
+            Some(error) => failure(error),
+            None if finished.closing == Closing::Interrupted => {
+                Failure::interrupted("interrupted before the first request ended; nothing was kept")
+            }
+            None => Failure::failed("no request was sent").hint("see --max-queries, --duration and --max-failures"),
+        });
+    };
+    show::print(closed, format, screen)?;
+    if let Some(error) = finished.failure {
+        return Err(failure(error));
+    }
+    let has_failures = !closed.summary.outcomes.failed.is_empty();
+    Ok(match finished.closing {
+        Closing::Interrupted => Exit::Interrupted.into(),
+        _ if has_failures => Exit::SomeFailed.into(),
+        _ => Exit::Done.into(),
+    })
+}
+
+/// A wrong id, parameter or device is the user's; the rest is the world's.
+pub(super) fn failure(error: RunError) -> Failure {
+    match &error {
+        RunError::Dataset(ergometer::dataset::DatasetError::Unknown { .. })
+        | RunError::Dataset(ergometer::dataset::DatasetError::Parameter { .. })
+        | RunError::Client(ergometer::client::ClientError::Unknown { .. })
+        | RunError::Client(ergometer::client::ClientError::Parameter(_))
+        | RunError::Grader(_)
+        | RunError::Device(_)
+        | RunError::Config(_) => Failure::usage(error),
+        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(error)
+            .hint("make room; what was measured is in the journal, and `ergo profile --resume DIR` goes on from there"),
+        _ => Failure::failed(error),
+    }
+}
+
+fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks before anything is sent. No answer is no.
+fn is_confirmed(folder: &Path) -> Result<bool, Failure> {
+    let mut err = io::stderr().lock();
+    write!(err, "{} exists. Replace it, once the new run has its first record? [y/N] ", folder.display())?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

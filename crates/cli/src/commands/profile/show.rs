@@ -1,0 +1,185 @@
+//! The end of a run, as people want it: what matters first, each figure with its interval or its source.
+
+use std::fmt::Write as _;
+
+use ergometer::close::{Accuracy, Closed, Figure, Summary};
+
+use crate::arguments::SummaryFormat;
+use crate::exit::Failure;
+use crate::figures::{digits, margin, thousands};
+use crate::report::to_json;
+use crate::screen::{self, Align, Screen, Table, Tone};
+
+pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
+    match format {
+        SummaryFormat::Json => screen::print(&to_json(&closed.summary)?)?,
+        SummaryFormat::Table => screen::print(&table(&closed.summary, screen))?,
+    }
+    for warning in &closed.warnings {
+        match warning.hint() {
+            Some(hint) => screen.warning(&format!("{warning}.  hint: {hint}")),
+            None => screen.warning(&warning.to_string()),
+        }
+    }
+    let folder = closed.folder.display();
+    screen.note(&format!("saved    {folder}"));
+    screen.note(&format!("next     datasets.load_from_disk(\"{folder}\") in Python; requests.parquet and telemetry.parquet in DuckDB or pandas"));
+    Ok(())
+}
+
+/// One line of the table.
+struct Row {
+    label: &'static str,
+    value: String,
+    interval: String,
+    comment: String,
+}
+
+fn table(summary: &Summary, screen: Screen) -> String {
+    let mut table = Table::new([Align::Left, Align::Right, Align::Left, Align::Left]);
+    for row in rows(summary) {
+        table.row(vec![
+            (Tone::Plain, row.label.to_owned()),
+            (Tone::Strong, row.value),
+            (Tone::Plain, row.interval),
+            (Tone::Faint, row.comment),
+        ]);
+    }
+    format!("\n{}\n", table.render(screen))
+}
+
+fn rows(summary: &Summary) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = |label, value, interval, comment| rows.push(Row { label, value, interval, comment });
+    let failed: u64 = summary.outcomes.failed.values().sum();
+    let mut ended = format!("in {} s", digits(summary.duration_s));
+    if let Some(rate) = summary.tokens.requests_per_second {
+        let _ = write!(ended, ", {}/s", digits(rate));
+    }
+    let failures = if failed > 0 { format!("{failed} failed") } else { String::new() };
+    row("queries", thousands(summary.total_queries as f64), failures, ended);
+    if let Some(accuracy) = &summary.accuracy {
+        let percent = accuracy.rate.value * 100.0;
+        let half = half_width(accuracy.rate).map(|half| format!("± {:.1}", half * 100.0)).unwrap_or_default();
+        row("accuracy", format!("{percent:.1} %"), half, subjects(accuracy));
+    }
+    if let Some(ttft) = &summary.latency.ttft_ms {
+        let tail = ttft.p99.map_or_else(|| format!("{} p95", digits(ttft.p95)), |p99| format!("{} p99", digits(p99)));
+        let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("whole answer {} ms p50", digits(e2e.p50)));
+        row("TTFT", format!("{} ms p50", digits(ttft.p50)), tail, e2e.unwrap_or_default());
+    }
+    if let Some(speed) = summary.tokens.output_per_second {
+        let each = summary.tokens.output as f64 / summary.total_queries.max(1) as f64;
+        row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
+    }
+    energy_rows(summary, &mut row);
+    if let Some(cost) = summary.cost_usd {
+        let each = cost / summary.total_queries.max(1) as f64;
+        row("cost", format!("{cost:.4} USD"), String::new(), format!("{each:.2e} USD/query"));
+    }
+    rows
+}
+
+fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, String, String)) {
+    let energy = &summary.energy;
+    let (totals, is_modelled) = match (&energy.measured, &energy.modelled) {
+        (Some(measured), _) => (measured, false),
+        (None, Some(modelled)) => (modelled, true),
+        (None, None) => return,
+    };
+    let parts = energy.devices.iter().filter(|device| device.summed != is_modelled);
+    let names: Vec<String> = parts.clone().map(|device| device.device.to_string()).collect();
+    let source = if is_modelled { "modelled, not measured" } else { "measured" };
+    let per_query = totals.gross_j_per_query;
+    let interval = |figure: Figure| {
+        half_width(figure).map(|half| margin(half, figure.value).replace('±', "± ")).unwrap_or_default()
+    };
+    row(
+        "energy",
+        format!("{} J/query", digits(per_query.value)),
+        interval(per_query),
+        format!("{} {source}", names.join(" + ")),
+    );
+    if let Some(net) = totals.net_j_per_query {
+        let idle: Vec<String> = parts.flat_map(|device| device.idle_w.iter().map(|&watts| digits(watts))).collect();
+        let comment = format!("net of idle ({} W)", idle.join(", "));
+        row("", format!("{} J/query", digits(net)), String::new(), comment);
+    }
+    if let Some(joules) = totals.gross_j_per_output_token {
+        let net = totals.net_j_per_output_token.map(|net| format!("net {}", scaled(net, "J"))).unwrap_or_default();
+        row("", format!("{}/token", scaled(joules, "J")), String::new(), format!("output tokens; {net}"));
+    }
+    row("power", format!("{} W", digits(totals.mean_power_w)), String::new(), String::from("mean, gross"));
+    let balance = totals.balance;
+    let share = |joules: f64| format!("{:.1} %", joules / balance.meter_j * 100.0);
+    row(
+        "balance",
+        format!("{} J", digits(balance.meter_j)),
+        String::new(),
+        format!(
+            "requests {} + idle {} + unattributed {}",
+            share(balance.requests_j),
+            share(balance.idle_j),
+            share(balance.unattributed_j)
+        ),
+    );
+    if let Some(seconds) = energy.processor_s {
+        row(
+            "CPU time",
+            format!("{} s", digits(seconds)),
+            String::new(),
+            String::from("of the threads that ran the model"),
+        );
+    }
+    if let Some(intelligence) = &summary.intelligence {
+        let (joule, watt) = (intelligence.per_joule_with_meter, intelligence.per_watt_with_meter);
+        row(
+            "intelligence/joule",
+            format!("{} correct/J", digits(joule.value)),
+            range(joule),
+            intelligence.energy.to_owned(),
+        );
+        row(
+            "intelligence/watt",
+            format!("{} 1/W", digits(watt.value)),
+            range(watt),
+            String::from("accuracy / mean power"),
+        );
+    }
+}
+
+/// `2.1 to 7.4`: these intervals are far from even.
+fn range(figure: Figure) -> String {
+    let ends = figure.low.zip(figure.high);
+    ends.map(|(low, high)| format!("{} to {}", digits(low), digits(high))).unwrap_or_default()
+}
+
+fn half_width(figure: Figure) -> Option<f64> {
+    figure.low.zip(figure.high).map(|(low, high)| (high - low) / 2.0)
+}
+
+/// A small energy in a unit that keeps its digits.
+fn scaled(value: f64, unit: &str) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 0.1 || magnitude == 0.0 {
+        format!("{} {unit}", digits(value))
+    } else if magnitude >= 1e-4 {
+        format!("{} m{unit}", digits(value * 1e3))
+    } else {
+        format!("{} µ{unit}", digits(value * 1e6))
+    }
+}
+
+/// The best and the worst subject.
+fn subjects(accuracy: &Accuracy) -> String {
+    let named = accuracy.by_subject.iter().filter(|(name, _)| !name.is_empty());
+    let rates: Vec<(&str, f64)> = named.map(|(name, subject)| (name.as_str(), subject.rate.value)).collect();
+    let best = rates.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+    let worst = rates.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    match (best, worst) {
+        (Some(best), Some(worst)) if rates.len() > 1 => {
+            format!("best {} {:.0} %, worst {} {:.0} %", best.0, best.1 * 100.0, worst.0, worst.1 * 100.0)
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,68 @@
+//! The power of the machine at rest, and what it would have used in any stretch of time.
+
+use ergometer_telemetry::{DeviceId, EnergyMeter, Scope};
+use ergometer_units::{Seconds, Timestamp, Watts, Window};
+
+/// The power at rest of one device and scope: measured before and after, on a line in between.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct IdlePower {
+    rests: Vec<Rest>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rest {
+    middle: Timestamp,
+    power: Watts,
+    /// Half the width of its 95 % interval.
+    margin: Watts,
+}
+
+impl IdlePower {
+    /// Reads the rests of a session off its meter.
+    #[must_use]
+    pub fn new(meter: &EnergyMeter, rests: &[Window], device: DeviceId, scope: Scope) -> Self {
+        let rest = |&window: &Window| {
+            let devices = meter.energy(window).devices;
+            let found = devices.into_iter().find(|energy| (energy.device, energy.scope) == (device, scope))?;
+            let estimate = found.estimate.ok().filter(|_| window.length() > Seconds::ZERO)?;
+            Some(Rest {
+                middle: window.start() + Seconds::new(window.length().get() / 2.0),
+                power: estimate.joules / window.length(),
+                margin: (estimate.high - estimate.joules) / window.length(),
+            })
+        };
+        Self { rests: rests.iter().filter_map(rest).collect() }
+    }
+
+    /// The power at rest at a time, with half the width of its interval; `None` where no rest was measured.
+    #[must_use]
+    pub fn at(&self, time: Timestamp) -> Option<(Watts, Watts)> {
+        let (first, last) = (self.rests.first()?, self.rests.last()?);
+        let length = last.middle - first.middle;
+        let share = if length > Seconds::ZERO { ((time - first.middle) / length).clamp(0.0, 1.0) } else { 0.0 };
+        let between = |from: Watts, to: Watts| Watts::new(from.get() + (to.get() - from.get()) * share);
+        Some((between(first.power, last.power), between(first.margin, last.margin)))
+    }
+
+    /// Each power at rest that was measured, in the order of time.
+    pub fn powers(&self) -> impl Iterator<Item = Watts> {
+        self.rests.iter().map(|rest| rest.power)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lies_on_the_line_between_the_rests() {
+        let at = Timestamp::from_nanos_since_epoch;
+        let rest = |time, power| Rest { middle: at(time), power: Watts::new(power), margin: Watts::new(1.0) };
+        let idle = IdlePower { rests: vec![rest(0, 80.0), rest(10, 120.0)] };
+        assert_eq!(idle.at(at(5)), Some((Watts::new(100.0), Watts::new(1.0))));
+        assert_eq!(idle.at(at(-5)).unwrap().0, Watts::new(80.0));
+        assert_eq!(idle.at(at(50)).unwrap().0, Watts::new(120.0));
+        assert_eq!(IdlePower { rests: vec![rest(0, 80.0)] }.at(at(7)).unwrap().0, Watts::new(80.0));
+        assert_eq!(IdlePower::default().at(at(7)), None);
+    }
+}

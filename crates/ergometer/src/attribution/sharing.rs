@@ -1,0 +1,323 @@
+//! The equal sharing of every slice of time among the requests in flight.
+//!
+//! For each device and scope a curve is kept: what a request that was in flight all along would have got by each edge.
+//! A request's share of any stretch is the difference of two of its values, so a share costs two look-ups however many
+//! slices there are.
+
+use ergometer_telemetry::{DeviceId, EnergyMeter, Provenance, Scope, Slices};
+use ergometer_units::{Joules, Seconds, Timestamp, Window};
+
+/// One request in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// When it was sent.
+    pub sent: Timestamp,
+    /// When its first content came.
+    pub first_token: Option<Timestamp>,
+    /// When it ended.
+    pub end: Timestamp,
+}
+
+impl Span {
+    /// The stretches in which it is taken to do one kind of work: up to the first token, and from there.
+    pub fn windows(self) -> impl Iterator<Item = Window> {
+        let edges = [Some(self.sent), self.first_token, Some(self.end)];
+        let edges: Vec<Timestamp> = edges.into_iter().flatten().collect();
+        (1..edges.len()).filter_map(move |place| Window::new(edges[place - 1], edges[place]).ok())
+    }
+}
+
+/// The shares of a session's requests.
+#[derive(Debug)]
+pub struct Sharing {
+    edges: Vec<Timestamp>,
+    /// By each edge, the time of a request that shares it with the others.
+    shared_seconds: Vec<f64>,
+    places: Vec<Shared>,
+}
+
+/// A device and scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The device.
+    pub device: DeviceId,
+    /// The part of it.
+    pub scope: Scope,
+    /// How its energy is known.
+    pub provenance: Provenance,
+    /// Whether it is part of the sum over measured devices.
+    pub summed: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    place: Place,
+    /// By each edge: joules that are known…
+    known: Vec<f64>,
+    /// …joules in silences…
+    silent: Vec<f64>,
+    /// …and slices without data, counted.
+    unknown: Vec<u32>,
+    balance: Balance,
+}
+
+/// Where a place's energy went over a session, from the first request's start to the last one's end.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Balance {
+    /// In the windows of requests, each slice once.
+    pub requests: Joules,
+    /// Outside of them.
+    pub idle: Joules,
+    /// In silences of the sensors.
+    pub unattributed: Joules,
+    /// For how long there was no data at all.
+    pub unknown: Seconds,
+}
+
+impl Balance {
+    /// All of it: what the meter says.
+    #[must_use]
+    pub fn meter(&self) -> Joules {
+        self.requests + self.idle + self.unattributed
+    }
+}
+
+/// What of a place's energy falls to a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// The joules; `None` where there is no data for some of the time.
+    pub joules: Option<Joules>,
+    /// What it may have used in silences, on top.
+    pub silent: Joules,
+}
+
+impl Sharing {
+    /// Shares what the meter saw among the requests. `counts` says which devices count.
+    #[must_use]
+    pub fn new(meter: &EnergyMeter, spans: &[Span], counts: &dyn Fn(DeviceId) -> bool) -> Self {
+        let mut edges: Vec<Timestamp> =
+            spans.iter().flat_map(|span| [Some(span.sent), span.first_token, Some(span.end)]).flatten().collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let in_flight = in_flight(&edges, spans);
+        let shared_seconds = accumulate(
+            edges
+                .windows(2)
+                .zip(&in_flight)
+                .map(|(pair, &count)| if count == 0 { 0.0 } else { (pair[1] - pair[0]).get() / f64::from(count) }),
+        );
+        let slices = meter.slices(&edges);
+        let places = slices.iter().filter(|slices| counts(slices.device));
+        let places = places.map(|slices| Shared::new(slices, &edges, &in_flight)).collect();
+        Self { edges, shared_seconds, places }
+    }
+
+    /// The devices and scopes there are.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = Place> {
+        self.places.iter().map(|shared| shared.place)
+    }
+
+    /// Where the energy of a place went.
+    #[must_use]
+    pub fn balance(&self, place: usize) -> Balance {
+        self.places.get(place).map_or_else(Balance::default, |shared| shared.balance)
+    }
+
+    /// The share of a request in flight from one edge to another of its own.
+    #[must_use]
+    pub fn share(&self, place: usize, from: Timestamp, to: Timestamp) -> Share {
+        let (from, to) = (self.edge(from), self.edge(to));
+        let Some(shared) = self.places.get(place).filter(|_| to < self.edges.len()) else {
+            return Share { joules: None, silent: Joules::ZERO };
+        };
+        let is_known = shared.unknown[from] == shared.unknown[to];
+        Share {
+            joules: is_known.then(|| Joules::new(shared.known[to] - shared.known[from])),
+            silent: Joules::new(shared.silent[to] - shared.silent[from]),
+        }
+    }
+
+    /// How long a request had the machine, if it shared the time as it shared the energy.
+    #[must_use]
+    pub fn seconds(&self, from: Timestamp, to: Timestamp) -> Seconds {
+        let (from, to) = (self.edge(from), self.edge(to));
+        let at = |edge: usize| self.shared_seconds.get(edge).copied().unwrap_or(0.0);
+        Seconds::new(at(to) - at(from))
+    }
+
+    fn edge(&self, at: Timestamp) -> usize {
+        self.edges.partition_point(|&edge| edge < at)
+    }
+}
+
+impl Shared {
+    fn new(slices: &Slices, edges: &[Timestamp], in_flight: &[u32]) -> Self {
+        let mut balance = Balance::default();
+        let (mut known, mut silent, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        for ((slice, &count), pair) in slices.slices.iter().zip(in_flight).zip(edges.windows(2)) {
+            let share = 1.0 / f64::from(count.max(1));
+            let quiet = slice.silent;
+            let heard = slice.joules.map_or(Joules::ZERO, |joules| (joules - quiet).max(Joules::ZERO));
+            balance.unattributed += quiet;
+            if slice.joules.is_none() {
+                balance.unknown += pair[1] - pair[0];
+            }
+            if count == 0 {
+                balance.idle += heard;
+            } else {
+                balance.requests += heard;
+            }
+            known.push(heard.get() * share);
+            silent.push(quiet.get() * share);
+            unknown.push(u32::from(slice.joules.is_none()));
+        }
+        let place =
+            Place { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
+        let count = |counts: Vec<u32>| {
+            let mut sum = 0;
+            std::iter::once(0)
+                .chain(counts.into_iter().map(move |count| {
+                    sum += count;
+                    sum
+                }))
+                .collect()
+        };
+        Self { place, known: accumulate(known), silent: accumulate(silent), unknown: count(unknown), balance }
+    }
+}
+
+/// How many requests are in flight in each slice.
+fn in_flight(edges: &[Timestamp], spans: &[Span]) -> Vec<u32> {
+    let mut change = vec![0_i64; edges.len()];
+    let place = |at: Timestamp| edges.partition_point(|&edge| edge < at);
+    for span in spans {
+        change[place(span.sent)] += 1;
+        change[place(span.end)] -= 1;
+    }
+    let mut count = 0;
+    let counts = change.iter().map(|change| {
+        count += change;
+        u32::try_from(count).unwrap_or(0)
+    });
+    counts.take(edges.len().saturating_sub(1)).collect()
+}
+
+/// The sums up to each place, the first of which is of nothing.
+fn accumulate(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut sum = 0.0;
+    std::iter::once(0.0)
+        .chain(values.into_iter().map(move |value| {
+            sum += value;
+            sum
+        }))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ergometer_telemetry::{Batch, Channel, Reading, SensorInfo, Signal, Timeline};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::from_nanos_since_epoch(1_000_000_000_000) + Seconds::new(seconds)
+    }
+
+    fn span(sent: f64, first: f64, end: f64) -> Span {
+        Span { sent: at(sent), first_token: Some(at(first)), end: at(end) }
+    }
+
+    /// A device that draws 100 W, modelled every 100 ms, with the readings from `silent.0` to `silent.1` left out.
+    fn hundred_watts(length: f64, silent: (f64, f64)) -> Timeline {
+        let device = DeviceId::cpu(0);
+        let (scope, signal, provenance) = (Scope::Package, Signal::PowerModelled, Provenance::Modelled);
+        let channel = Channel { device, scope, signal, provenance, update_period: Some(Seconds::new(0.1)) };
+        let info =
+            SensorInfo { id: String::from("test"), name: String::new(), device, interval: Duration::from_millis(100) };
+        let mut timeline = Timeline::default();
+        let key = timeline.add_sensor(&info, &[channel]);
+        let mut batch = Batch::default();
+        let mut time = 0.0;
+        while time <= length {
+            if time <= silent.0 || time > silent.1 {
+                batch.readings.push(Reading { channel: 0, after: at(time - 0.1), at: at(time), value: 100.0 });
+            }
+            time += 0.1;
+        }
+        timeline.append(key, &batch);
+        timeline
+    }
+
+    #[test]
+    fn a_slice_is_shared_by_those_in_flight() {
+        let timeline = hundred_watts(10.0, (99.0, 99.0));
+        let spans = [span(1.0, 1.5, 4.0), span(2.0, 2.5, 3.0), span(5.0, 5.5, 6.0)];
+        let meter = EnergyMeter::new(&timeline, &[]);
+        let sharing = Sharing::new(&meter, &spans, &|_| true);
+        let joules = |span: Span| sharing.share(0, span.sent, span.end).joules.unwrap().get();
+        assert!((joules(spans[0]) - 250.0).abs() < 1e-6, "alone for 2 s, with another for 1 s");
+        assert!((joules(spans[1]) - 50.0).abs() < 1e-6);
+        assert!((joules(spans[2]) - 100.0).abs() < 1e-6);
+        assert!((sharing.seconds(spans[0].sent, spans[0].end).get() - 2.5).abs() < 1e-9);
+        let prefill = sharing.share(0, spans[1].sent, at(2.5)).joules.unwrap().get();
+        assert!((prefill - 25.0).abs() < 1e-6);
+        let balance = sharing.balance(0);
+        assert!((balance.idle.get() - 100.0).abs() < 1e-6 && balance.unattributed == Joules::ZERO);
+        assert!((balance.meter().get() - 500.0).abs() < 1e-6);
+        assert_eq!(Sharing::new(&meter, &spans, &|_| false).places().len(), 0, "no device counts");
+        assert_eq!(Sharing::new(&meter, &[], &|_| true).places().len(), 0, "no requests");
+    }
+
+    #[test]
+    fn what_falls_into_a_silence_is_unattributed() {
+        let timeline = hundred_watts(10.0, (2.0, 5.0));
+        let spans = [span(1.0, 1.5, 3.0), span(3.0, 3.5, 4.0)];
+        let meter = EnergyMeter::new(&timeline, &[]);
+        let sharing = Sharing::new(&meter, &spans, &|_| true);
+        let first = sharing.share(0, spans[0].sent, spans[0].end);
+        assert!((first.joules.unwrap().get() - 100.0).abs() < 1.0, "{first:?}");
+        let balance = sharing.balance(0);
+        assert!((balance.requests.get() - 100.0).abs() < 1.0, "{balance:?}");
+        assert!((balance.meter() - balance.requests - balance.unattributed).abs() < Joules::new(1e-9));
+    }
+
+    #[test]
+    fn a_request_that_outlived_the_data_has_no_energy() {
+        let timeline = hundred_watts(3.0, (99.0, 99.0));
+        let spans = [span(1.0, 1.5, 2.0), span(2.0, 2.5, 9.0)];
+        let meter = EnergyMeter::new(&timeline, &[]);
+        let sharing = Sharing::new(&meter, &spans, &|_| true);
+        assert!(sharing.share(0, spans[0].sent, spans[0].end).joules.is_some());
+        assert_eq!(sharing.share(0, spans[1].sent, spans[1].end).joules, None);
+        assert!(sharing.balance(0).unknown > Seconds::new(6.0));
+    }
+
+    proptest! {
+        #[test]
+        fn shares_sum_to_the_meter(rows in prop::collection::vec((0.0_f64..9.0, 0.0_f64..1.0, 0.001_f64..3.0), 1..40)) {
+            let timeline = hundred_watts(15.0, (99.0, 99.0));
+            let spans: Vec<Span> =
+                rows.iter().map(|&(sent, first, length)| span(sent, sent + first * length, sent + length)).collect();
+            let windows: Vec<Window> = spans.iter().flat_map(|span| span.windows()).collect();
+            let meter = EnergyMeter::new(&timeline, &windows);
+            let sharing = Sharing::new(&meter, &spans, &|_| true);
+            let (mut shares, mut phases) = (0.0, 0.0);
+            for span in &spans {
+                shares += sharing.share(0, span.sent, span.end).joules.unwrap().get();
+                let first = span.first_token.unwrap();
+                phases += sharing.share(0, span.sent, first).joules.unwrap().get();
+                phases += sharing.share(0, first, span.end).joules.unwrap().get();
+            }
+            let balance = sharing.balance(0);
+            let first = spans.iter().map(|span| span.sent).min().unwrap();
+            let last = spans.iter().map(|span| span.end).max().unwrap();
+            let whole = meter.energy(Window::new(first, last).unwrap()).modelled.unwrap().joules.get();
+            prop_assert!((shares - balance.requests.get()).abs() < 1e-6, "{shares} {balance:?}");
+            prop_assert!((phases - shares).abs() < 1e-6);
+            prop_assert!((balance.meter().get() - whole).abs() < 1e-6 * (1.0 + whole), "{balance:?} {whole}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The embedded client: the model runs in this process, and its tokens are streamed as they are decided.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use ergometer_inference::{Demo, Finish, GenerateError, Model, Sampling};
+use ergometer_telemetry::{Clock, DeviceKind};
+use ergometer_units::{Seconds, Timestamp};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::registry::names;
+use super::{
+    ChunkKind, Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError,
+    RequestOptions, TokenSource, Transcript, Usage,
+};
+
+const REQUEST_PARAMETERS: &[(&str, &str)] = &[
+    ("temperature", "0 takes the likeliest token (0)"),
+    ("top_p", "of the likeliest tokens that together have this probability"),
+    ("top_k", "of this many likeliest tokens"),
+    ("stop", "ends the answer before this text; a JSON list for several"),
+];
+
+pub(super) const INFO: ClientInfo = ClientInfo {
+    id: "embedded",
+    description: "a Llama model on this machine's processor, in this process; tiny and small are inside the program",
+    parameters: &[],
+    request_parameters: REQUEST_PARAMETERS,
+};
+
+/// The embedded client.
+pub(super) struct Embedded {
+    spec: ClientSpec,
+    model: Mutex<Option<Arc<Model>>>,
+}
+
+impl Embedded {
+    pub(super) fn new(spec: &ClientSpec) -> Result<Self, ClientError> {
+        if spec.base_url.is_some() || !spec.headers.is_empty() {
+            return Err(ClientError::Parameter(String::from(
+                "the client embedded runs in this process and has no --base-url or --header. hint: leave them out, or name a client with --client",
+            )));
+        }
+        if let Some(unknown) = spec.parameters.keys().next() {
+            return Err(ClientError::Parameter(format!(
+                "the client embedded has no parameter `{unknown}`: it has none"
+            )));
+        }
+        Ok(Self { spec: spec.clone(), model: Mutex::new(None) })
+    }
+
+    fn loaded(&self) -> Option<Arc<Model>> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn load(spec: &ClientSpec) -> Result<Model, ClientError> {
+        let name = &spec.model;
+        match (name.as_str(), &spec.model_folder) {
+            (_, Some(folder)) => Model::load(folder),
+            ("tiny", None) => Model::demo(Demo::Tiny),
+            ("small", None) => Model::demo(Demo::Small),
+            _ => {
+                return Err(ClientError::Model(format!(
+                    "no embedded model `{name}`. hint: there are tiny and small, and folders with a Llama model by their path"
+                )));
+            }
+        }
+        .map_err(|error| ClientError::Model(error.to_string()))
+    }
+}
+
+#[async_trait]
+impl Client for Embedded {
+    fn id(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn place(&self) -> Place {
+        Place::ThisProcess
+    }
+
+    async fn health(&self) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    async fn models(&self) -> Result<Vec<String>, ClientError> {
+        Ok(["tiny", "small"].map(String::from).to_vec())
+    }
+
+    async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        sampling(common, 0)?;
+        let spec = self.spec.clone();
+        let model = tokio::task::spawn_blocking(move || Self::load(&spec))
+            .await
+            .map_err(|error| ClientError::Model(error.to_string()))??;
+        let info = model.info();
+        let facts = ModelFacts {
+            parameters: Some(info.parameters),
+            weight_bytes: Some(info.weight_bytes),
+            context: Some(info.context as u64),
+            computes_on: Some(DeviceKind::Cpu),
+        };
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(model));
+        Ok(facts)
+    }
+
+    async fn stream(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let rejected = |cause: String| RequestError { kind: FailureKind::Rejected, cause };
+        let model = self.loaded().ok_or_else(|| rejected(String::from("the model is not loaded")))?;
+        let sampling = sampling(request.common, request.index).map_err(|error| rejected(error.to_string()))?;
+        let (system, problem) = (request.common.system_prompt.clone(), request.problem.to_owned());
+        let anchor = Anchor { clock: clock.now(), instant: std::time::Instant::now() };
+        let (sender, mut receiver) = mpsc::unbounded_channel::<(Timestamp, String)>();
+        let work = tokio::task::spawn_blocking(move || {
+            let started = thread_time();
+            let prompt = model.encode(system.as_deref(), &problem)?;
+            let generated = model.generate(&prompt, &sampling, &mut |piece| {
+                // A receiver that is gone means that the request was given up.
+                match sender.send((anchor.now(), piece.to_owned())) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            })?;
+            let processor_time = started.zip(thread_time()).map(|(started, ended)| ended - started);
+            Ok::<_, GenerateError>((generated, processor_time))
+        });
+        while let Some((at, piece)) = receiver.recv().await {
+            transcript.push(at, ChunkKind::Content, &piece);
+        }
+        let broken = |cause: String| RequestError { kind: FailureKind::MidStream, cause };
+        let (generated, processor_time) = match work.await {
+            Ok(Ok(done)) => done,
+            Ok(Err(error)) => return Err(rejected(error.to_string())),
+            Err(error) => return Err(broken(error.to_string())),
+        };
+        transcript.usage = Some(Usage {
+            input: generated.input_tokens as u64,
+            output: generated.output_tokens as u64,
+            source: TokenSource::Model,
+        });
+        transcript.processor_time = processor_time;
+        transcript.finish = Some(String::from(match generated.finish {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::Cancelled => "cancelled",
+        }));
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), ClientError> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
+    }
+}
+
+/// The run's clock on another thread, which cannot borrow it.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    clock: Timestamp,
+    instant: std::time::Instant,
+}
+
+impl Anchor {
+    fn now(self) -> Timestamp {
+        self.clock + Seconds::from_nanos(i64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// The processor time of the calling thread so far.
+fn thread_time() -> Option<Seconds> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Some(Seconds::from_nanos(time.tv_sec.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec)?))
+}
+
+/// What the parameters ask for. The seed of a request depends on its query alone, so that the order of sending does not
+/// change what is said.
+fn sampling(common: &RequestOptions, index: u64) -> Result<Sampling, ClientError> {
+    let mut sampling =
+        Sampling { seed: common.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Sampling::default() };
+    sampling.max_tokens = common.max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+    for (name, value) in &common.parameters {
+        let wrong = |wanted: &str| ClientError::Parameter(format!("--param {name}={value}: {name} is {wanted}"));
+        let number = |range: std::ops::RangeInclusive<f64>, wanted: &str| {
+            value.as_f64().filter(|number| range.contains(number)).ok_or_else(|| wrong(wanted))
+        };
+        match name.as_str() {
+            "temperature" => {
+                #[expect(clippy::cast_possible_truncation, reason = "a temperature of at most 100")]
+                let temperature = number(0.0..=100.0, "a number from 0 to 100")? as f32;
+                sampling.temperature = temperature;
+            }
+            "top_p" => {
+                #[expect(clippy::cast_possible_truncation, reason = "a share of at most 1")]
+                let share = number(f64::MIN_POSITIVE..=1.0, "a number above 0 and up to 1")? as f32;
+                sampling.top_p = Some(share);
+            }
+            "top_k" => {
+                let count = value.as_u64().filter(|&count| count > 0).and_then(|count| usize::try_from(count).ok());
+                sampling.top_k = Some(count.ok_or_else(|| wrong("a whole number above 0"))?);
+            }
+            "stop" => {
+                sampling.stop = match value {
+                    Value::String(text) if !text.is_empty() => vec![text.clone()],
+                    Value::Array(texts)
+                        if texts.iter().all(|text| text.as_str().is_some_and(|text| !text.is_empty())) =>
+                    {
+                        texts.iter().filter_map(Value::as_str).map(String::from).collect()
+                    }
+                    _ => return Err(wrong("a text, or a list of texts")),
+                };
+            }
+            _ => {
+                return Err(ClientError::Parameter(format!(
+                    "the client embedded has no parameter `{name}` for requests. hint: there are {}; see also --max-tokens, --seed and --system-prompt",
+                    names(REQUEST_PARAMETERS)
+                )));
+            }
+        }
+    }
+    Ok(sampling)
+}

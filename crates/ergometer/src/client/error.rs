@@ -1,0 +1,35 @@
+//! What can be wrong with a client, and with one request.
+
+use super::FailureKind;
+
+/// Why a client cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No client of this id.
+    #[error("unknown client `{id}`. hint: there are {known}")]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// What there is.
+        known: String,
+    },
+    /// A parameter or an option the client does not have, or cannot take.
+    #[error("{0}")]
+    Parameter(String),
+    /// The model cannot be used.
+    #[error("{0}")]
+    Model(String),
+    /// It does not answer.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Why one request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub struct RequestError {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// What happened.
+    pub cause: String,
+}

@@ -1,0 +1,144 @@
+//! The journal of a run goes in; its records, tables and summary come out.
+//!
+//! The same code closes a run that ended, one that was interrupted, and one that was killed. What a run says can be
+//! derived again at any time for as long as its journal is there.
+
+mod channels;
+mod energy;
+mod error;
+mod intelligence;
+mod records;
+mod session;
+mod summary;
+mod tally;
+mod utilization;
+mod warning;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+pub use error::CloseError;
+pub use summary::{
+    Accuracy, BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure, IntelligenceSummary, LatencySummary,
+    Outcomes, SubjectAccuracy, Summary, TokenSummary,
+};
+pub use warning::Warning;
+
+use crate::grade::Grader;
+use crate::journal::{JournalFolder, Located, Manifest};
+use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
+use channels::Channels;
+use records::RecordBuilder;
+use session::{Loaded, Metered};
+use tally::Tally;
+
+/// What closing a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// What is in its `summary.json`.
+    pub summary: Summary,
+    /// What to know about it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Derives everything from the journal of a run folder.
+pub fn close(folder: &Path) -> Result<Closed, CloseError> {
+    let journal = JournalFolder::of_run(folder);
+    let manifest = journal.manifest()?;
+    let grader: Grader = manifest.grader.parse()?;
+    let mut shape = MetadataShape::default();
+    let loaded = journal
+        .sessions()?
+        .into_iter()
+        .map(|number| Loaded::read(&journal, number, &mut shape))
+        .collect::<Result<Vec<_>, _>>()?;
+    let counted = crate::run::Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
+    let order = order(&loaded);
+    if order.iter().all(|entry| !entry.is_record) {
+        return Err(CloseError::NoRecords { path: folder.to_path_buf() });
+    }
+
+    let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
+    let mut requests = RequestsWriter::create(folder)?;
+    let mut tally = Tally::new(&manifest);
+    let builder = RecordBuilder::new(&manifest, &grader);
+    let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
+    let mut files = Files::default();
+    for entry in &order {
+        let exchange = files.read(&journal, entry.session, &loaded[entry.session], entry.located)?;
+        requests.push(&exchange)?;
+        if entry.is_record {
+            let record = builder.build(&exchange, &sessions[entry.session], &channels[entry.session]);
+            tally.record(&exchange, &record);
+            dataset.push(&record)?;
+        } else {
+            tally.other(&exchange);
+        }
+    }
+    dataset.finish()?;
+    requests.finish()?;
+    let mut telemetry = TelemetryWriter::create(folder)?;
+    for loaded in &loaded {
+        telemetry.push(loaded.number, &loaded.timeline)?;
+    }
+    telemetry.finish()?;
+    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, tally);
+    summary.write(folder)?;
+    Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
+}
+
+/// One request, and whether it is the record of its query.
+struct Ordered {
+    session: usize,
+    located: Located,
+    is_record: bool,
+}
+
+/// All requests in the order of the dataset. Of each query the first that was dealt with is its record.
+fn order(loaded: &[Loaded]) -> Vec<Ordered> {
+    let located = loaded.iter().enumerate().flat_map(|(session, loaded)| {
+        loaded.events.requests.iter().map(move |&located| Ordered { session, located, is_record: false })
+    });
+    let mut order: Vec<Ordered> = located.collect();
+    order.sort_by_key(|entry| (entry.located.index, entry.session, entry.located.request));
+    let mut recorded = BTreeSet::new();
+    for entry in &mut order {
+        entry.is_record = entry.located.is_final && recorded.insert(entry.located.index);
+    }
+    order
+}
+
+/// The journals' files, each opened once.
+#[derive(Default)]
+struct Files(Vec<Option<File>>);
+
+impl Files {
+    fn read(
+        &mut self,
+        journal: &JournalFolder,
+        place: usize,
+        loaded: &Loaded,
+        located: Located,
+    ) -> Result<crate::journal::Exchange, CloseError> {
+        let path = journal.events_path(loaded.number);
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, || None);
+        }
+        if self.0[place].is_none() {
+            self.0[place] = Some(File::open(&path).map_err(crate::journal::JournalError::io("open", &path))?);
+        }
+        match &mut self.0[place] {
+            Some(file) => Ok(located.read(file, &path)?),
+            None => Err(CloseError::NoRecords { path }),
+        }
+    }
+}
+
+/// Whether the energy measured on this machine is what the requests used.
+fn is_ours(manifest: &Manifest) -> bool {
+    !matches!(manifest.place, crate::client::Place::Elsewhere { .. })
+}

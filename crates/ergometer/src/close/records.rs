@@ -1,0 +1,147 @@
+//! One exchange and its session go in; the record of its query comes out.
+
+use ergometer_telemetry::DeviceKind;
+use ergometer_units::{Seconds, Window};
+
+use super::channels::Channels;
+use super::energy::{of_kind, phases, query_energy};
+use super::session::Metered;
+use super::utilization::{Work, Workload};
+use crate::client::Outcome;
+use crate::grade::Grader;
+use crate::journal::{Exchange, Manifest};
+use crate::record::{
+    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
+};
+use crate::run::{Counted, Prices};
+
+/// Makes records.
+pub(super) struct RecordBuilder<'a> {
+    manifest: &'a Manifest,
+    grader: &'a Grader,
+    workload: Workload,
+    gpu: Option<GpuColumn>,
+    is_ours: bool,
+}
+
+impl<'a> RecordBuilder<'a> {
+    pub(super) fn new(manifest: &'a Manifest, grader: &'a Grader) -> Self {
+        let counted = Counted::parse(&manifest.config.devices).unwrap_or_default();
+        let is_ours = super::is_ours(manifest);
+        let gpu = manifest.gpus.iter().filter(|_| is_ours).find(|gpu| {
+            let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);
+            counted.counts(ergometer_telemetry::DeviceId::gpu(index))
+        });
+        Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: gpu.cloned(), is_ours }
+    }
+
+    pub(super) fn build(&self, exchange: &Exchange, session: &Metered, channels: &Channels) -> Record {
+        let transcript = &exchange.transcript;
+        let is_completed = exchange.outcome == Outcome::Completed;
+        let response = is_completed.then(|| transcript.text.clone());
+        // An exchange never ends before it is sent; a window that is none has nothing in it.
+        let window = Window::new(exchange.sent, exchange.end)
+            .unwrap_or_else(|_| Window::new(exchange.sent, exchange.sent).unwrap_or_else(|_| unreachable!()));
+        let energy = query_energy(session, window);
+        let grade = self.grade(exchange);
+        let usage = transcript.usage;
+        let (input, output) = (usage.map(|usage| usage.input), usage.map(|usage| usage.output));
+        let first_token = transcript.first_token().map(|first| first.clamp(exchange.sent, exchange.end));
+        let work = Work {
+            input,
+            output,
+            length: window.length(),
+            shared: session.sharing.seconds(exchange.sent, exchange.end),
+            decode: first_token.map(|first| exchange.end - first),
+        };
+        let metrics = ModelMetrics {
+            compute: self.workload.compute(work),
+            energy: EnergyMetrics {
+                per_query_joules: of_kind(session, &energy, DeviceKind::Gpu),
+                cpu_per_query_joules: of_kind(session, &energy, DeviceKind::Cpu),
+                ane_per_query_joules: None,
+            },
+            latency: latency(exchange, window, output),
+            memory: channels.memory(window),
+            power: channels.power(window),
+            temperature: channels.temperature(window),
+            tokens: TokenMetrics { input, output, total: input.zip(output).map(|(input, output)| input + output) },
+            phases: phases(session, (exchange.sent, first_token, exchange.end), (input, output)),
+            utilization: self.workload.derived(work, channels.utilization(window)),
+            cost: cost(self.manifest.config.prices, input, output),
+            gpu_info: self.gpu.clone(),
+            system_info: self.is_ours.then(|| self.manifest.system_info.clone()),
+            lm_correctness: grade.as_ref().and_then(|grade| grade.correct),
+            lm_response: response.clone(),
+        };
+        let (failure, cause) = match &exchange.outcome {
+            Outcome::Failed { kind, cause } => (Some(kind.name()), Some(cause.clone())),
+            _ => (None, None),
+        };
+        Record {
+            problem: exchange.query.problem.clone(),
+            answer: exchange.query.answer.clone(),
+            subject: exchange.query.subject.clone(),
+            dataset_metadata: exchange.query.metadata.clone(),
+            model_answer: response,
+            model_metrics: metrics,
+            ergometer: ErgometerColumn {
+                query_index: exchange.query.index,
+                request: exchange.request,
+                session: exchange.session,
+                outcome: exchange.outcome.name(),
+                failure,
+                cause,
+                attempts: exchange.attempt,
+                scheduled: exchange.scheduled,
+                sent: exchange.sent,
+                first_token,
+                last_token: transcript.last_token(),
+                end: exchange.end,
+                token_source: usage.map(|usage| usage.source.name()),
+                finish: transcript.finish.clone(),
+                processor_seconds: transcript.processor_time.map(Seconds::get),
+                energy,
+                grade,
+            },
+        }
+    }
+
+    /// A failed request is a wrong answer, where there is a right one.
+    fn grade(&self, exchange: &Exchange) -> Option<GradeColumn> {
+        if *self.grader == Grader::None {
+            return None;
+        }
+        let grade = self.grader.grade(&exchange.query.answer, &exchange.transcript.text);
+        let is_completed = exchange.outcome == Outcome::Completed;
+        Some(GradeColumn {
+            grader: self.grader.to_string(),
+            correct: grade.correct.map(|correct| correct && is_completed),
+            extracted: grade.extracted.filter(|_| is_completed),
+        })
+    }
+}
+
+fn latency(exchange: &Exchange, window: Window, output: Option<u64>) -> LatencyMetrics {
+    let seconds = window.length().get();
+    let output = output.filter(|&output| output > 0 && seconds > 0.0).map(|output| output as f64);
+    LatencyMetrics {
+        per_token_ms: output.map(|output| seconds * 1e3 / output),
+        throughput_tokens_per_sec: output.map(|output| output / seconds),
+        time_to_first_token_seconds: exchange.transcript.first_token().map(|first| (first - exchange.sent).get()),
+        total_query_seconds: Some(seconds),
+    }
+}
+
+fn cost(prices: Prices, input: Option<u64>, output: Option<u64>) -> Cost {
+    let of = |price: Option<f64>, tokens: Option<u64>| Some(price? * tokens? as f64 / 1e6);
+    let input_cost_usd = of(prices.input_usd_per_million, input);
+    let output_cost_usd = of(prices.output_usd_per_million, output);
+    let known = [input_cost_usd, output_cost_usd];
+    Cost {
+        input_cost_usd,
+        output_cost_usd,
+        tool_cost_usd: None,
+        total_cost_usd: known.iter().flatten().copied().reduce(|one, other| one + other),
+    }
+}

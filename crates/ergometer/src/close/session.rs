@@ -1,0 +1,111 @@
+//! One session of a run, read back: its events, its timeline, its meter, and who used the energy.
+
+use std::io::ErrorKind;
+
+use ergometer_telemetry::recording::{self, Leniency, RecordingError};
+use ergometer_telemetry::{EnergyMeter, Timeline};
+use ergometer_units::{Seconds, Timestamp, Window};
+
+use super::{CloseError, Figure, is_ours};
+use crate::attribution::{IdlePower, Sharing, Span};
+use crate::journal::{JournalFolder, Manifest, SessionEvents};
+use crate::run::Counted;
+use crate::store::MetadataShape;
+
+/// What a session left in the journal.
+pub(super) struct Loaded {
+    pub(super) number: u32,
+    pub(super) events: SessionEvents,
+    pub(super) timeline: Timeline,
+}
+
+impl Loaded {
+    pub(super) fn read(journal: &JournalFolder, number: u32, shape: &mut MetadataShape) -> Result<Self, CloseError> {
+        let path = journal.events_path(number);
+        let events = SessionEvents::read_with(&path, |exchange| shape.observe(&exchange.query.metadata))?;
+        let path = journal.readings_path(number);
+        let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
+            Ok(recording) => recording.timeline,
+            // Killed before the first reading, or within the first line: there is nothing to keep.
+            Err(RecordingError::Empty | RecordingError::Truncated(_)) => Timeline::default(),
+            Err(RecordingError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Timeline::default(),
+            Err(cause) => return Err(CloseError::Readings { path, cause }),
+        };
+        Ok(Self { number, events, timeline })
+    }
+
+    /// All requests in time; those lost with a kill went on at most until the last reading.
+    fn spans(&self) -> Vec<Span> {
+        let ended = self.events.requests.iter().map(|located| Span {
+            sent: located.sent,
+            first_token: located.first_token.map(|first| first.clamp(located.sent, located.end)),
+            end: located.end,
+        });
+        let last = self.timeline.span().map(Window::end);
+        let last = last.max(self.events.requests.iter().map(|located| located.end).max());
+        let lost = self.events.lost.iter().filter_map(|&sent| {
+            let end = last.filter(|&end| end > sent)?;
+            Some(Span { sent, first_token: None, end })
+        });
+        ended.chain(lost).collect()
+    }
+}
+
+/// A session and its energy.
+pub(super) struct Metered<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) meter: EnergyMeter<'a>,
+    pub(super) sharing: Sharing,
+    /// The power at rest of each place of the sharing.
+    pub(super) idle: Vec<IdlePower>,
+    pub(super) counted: Counted,
+    /// Whether what was measured is what the requests used.
+    pub(super) is_ours: bool,
+    /// From the first request's start to the last one's end.
+    pub(super) window: Option<Window>,
+}
+
+impl<'a> Metered<'a> {
+    pub(super) fn new(loaded: &'a Loaded, manifest: &Manifest, counted: &Counted) -> Self {
+        let spans = loaded.spans();
+        let rests: Vec<Window> = loaded.events.idle.iter().map(|(_, window)| *window).collect();
+        let mut activity: Vec<Window> = spans.iter().flat_map(|span| span.windows()).collect();
+        activity.extend(&rests);
+        activity.extend(&loaded.events.warmup);
+        let meter = EnergyMeter::new(&loaded.timeline, &activity);
+        let is_ours = is_ours(manifest);
+        let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
+        let idle = sharing.places().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();
+        let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
+        let last = spans.iter().map(|span| span.end).max();
+        let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
+        Self { loaded, meter, sharing, idle, counted: counted.clone(), is_ours, window }
+    }
+
+    /// The gross energy of a place over the session, with its interval. Where the data ends before the session does it
+    /// is what is known, without an interval.
+    pub(super) fn gross(&self, place: usize) -> Figure {
+        let known = self.sharing.balance(place).meter().get();
+        let found = self.sharing.places().nth(place).zip(self.window).and_then(|(place, window)| {
+            let devices = self.meter.energy(window).devices;
+            let found = devices.into_iter().find(|energy| (energy.device, energy.scope) == (place.device, place.scope));
+            found?.estimate.ok()
+        });
+        match found {
+            // The slices add up to the estimate; rounding is all that lies between them.
+            Some(estimate) => Figure { value: known, low: Some(estimate.low.get()), high: Some(estimate.high.get()) },
+            None => Figure { value: known, low: None, high: None },
+        }
+    }
+
+    /// How long it lasted.
+    pub(super) fn seconds(&self) -> f64 {
+        self.window.map_or(0.0, |window| window.length().get())
+    }
+
+    /// The middle of it.
+    pub(super) fn middle(&self) -> Timestamp {
+        let middle = |window: Window| window.start() + Seconds::new(window.length().get() / 2.0);
+        self.window.map_or(Timestamp::from_nanos_since_epoch(0), middle)
+    }
+}

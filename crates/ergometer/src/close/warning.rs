@@ -1,0 +1,118 @@
+//! What a person should know about a run, and what to do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// Something to know about a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Warning {
+    /// Nothing measured energy; it is modelled.
+    Modelled,
+    /// No energy at all.
+    NoEnergy,
+    /// The server is on another machine.
+    Elsewhere {
+        /// Which.
+        host: String,
+    },
+    /// Requests failed.
+    Failures {
+        /// The kind of failure.
+        failure: String,
+        /// How many.
+        count: u64,
+        /// What the first of them said.
+        cause: String,
+    },
+    /// The run is not whole.
+    Unfinished {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+    /// Some queries are shorter than the sensors resolve.
+    TooShort {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// Some queries have no energy.
+    WithoutEnergy {
+        /// How many.
+        count: u64,
+    },
+    /// The sensors were silent for a part of the energy.
+    Unattributed {
+        /// The share of the meter's energy, from 0 to 1.
+        share: f64,
+    },
+    /// Lines of the journal were damaged.
+    Damaged {
+        /// How many.
+        lines: u64,
+    },
+    /// Something happened to a sensor.
+    Sensor {
+        /// What.
+        message: String,
+    },
+    /// No power at rest, so nothing is net.
+    NoIdle,
+}
+
+impl Warning {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Modelled => String::from("`ergo doctor` says what could measure it on this machine"),
+            Self::NoEnergy => String::from("`ergo doctor` says what is missing and how to mend it"),
+            Self::Elsewhere { .. } => String::from(
+                "run ergo on the server's machine; `--server-is-local` where the address is a tunnel or a container here",
+            ),
+            Self::Unfinished { folder, .. } => format!("`ergo profile --resume {}` goes on with it", folder.display()),
+            Self::TooShort { .. } => {
+                String::from("the sums are right; for single queries ask for longer answers or a larger model")
+            }
+            Self::NoIdle => String::from("leave out `--idle 0s`, and let the run end by itself"),
+            Self::Failures { .. }
+            | Self::WithoutEnergy { .. }
+            | Self::Unattributed { .. }
+            | Self::Damaged { .. }
+            | Self::Sensor { .. } => return None,
+        })
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Modelled => f.write_str("energy is modelled from CPU utilization, not measured"),
+            Self::NoEnergy => f.write_str("no sensor of energy or power: times only"),
+            Self::Elsewhere { host } => {
+                write!(f, "the server is on {host}: what is measured here is not what it uses, so there is no energy")
+            }
+            Self::Failures { failure, count, cause } => {
+                write!(f, "{count} {} failed: {failure} ({cause})", if *count == 1 { "request" } else { "requests" })
+            }
+            Self::Unfinished { why, .. } => write!(f, "the run is not whole: {why}"),
+            Self::TooShort { count, of } => {
+                write!(f, "{count} of {of} queries are too short to be measured alone: their energy is ±50 % or worse")
+            }
+            Self::WithoutEnergy { count } => {
+                write!(f, "{count} queries have no energy: the sensors had no data for them")
+            }
+            Self::Unattributed { share } => {
+                write!(f, "the sensors were silent for {:.1} % of the energy, which is unattributed", share * 100.0)
+            }
+            Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were left out"),
+            Self::Sensor { message } => f.write_str(message),
+            Self::NoIdle => f.write_str("the machine was not measured at rest, so there is no net energy"),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The lines of a session's event journal, as they stand in the file.
+
+use ergometer_units::{Seconds, Timestamp, Window};
+use serde::{Deserialize, Serialize};
+
+use super::Exchange;
+use crate::client::{Chunk, ChunkKind, Outcome, Transcript, Usage};
+use crate::dataset::Query;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    /// The first of a session.
+    Session(SessionStart),
+    /// The machine was at rest.
+    Idle(IdleKind, Window),
+    /// Requests were sent that do not count.
+    Warmup(Window),
+    /// A request was sent.
+    Sent {
+        /// Its number in the run.
+        request: u64,
+        /// Its query's place in the dataset.
+        index: u64,
+        /// When.
+        sent: Timestamp,
+    },
+    /// A request ended.
+    Ended(Box<Exchange>),
+    /// The session ended.
+    Closed(Closing),
+}
+
+/// The start of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStart {
+    /// Its number in the run, from 0.
+    pub session: u32,
+    /// When, in nanoseconds since the epoch.
+    pub started_ns: i64,
+}
+
+/// When the machine was at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleKind {
+    /// Before the first request.
+    Before,
+    /// After the last.
+    After,
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// Every query was dealt with.
+    Finished,
+    /// The time asked for was over.
+    Duration,
+    /// There were as many failures as were allowed.
+    TooManyFailures,
+    /// The user stopped it.
+    Interrupted,
+    /// What was measured could not be written any more.
+    Unwritable,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Wire {
+    Session(SessionStart),
+    Idle { when: IdleKind, start_ns: i64, end_ns: i64 },
+    Warmup { start_ns: i64, end_ns: i64 },
+    Sent { request: u64, index: u64, sent_ns: i64 },
+    Ended(Box<WireExchange>),
+    Closed(Closing),
+}
+
+/// Chunk times are gaps, the first from sending: short numbers, exact.
+#[derive(Serialize, Deserialize)]
+struct WireExchange {
+    request: u64,
+    session: u32,
+    attempt: u32,
+    query: Query,
+    scheduled_ns: i64,
+    sent_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_byte_ns: Option<i64>,
+    end_ns: i64,
+    chunk_gaps_ns: Vec<i64>,
+    /// A letter for each chunk, `c` or `r`; absent where all are content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chunk_kinds: Option<String>,
+    text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reasoning: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finish: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    processor_ns: Option<i64>,
+    outcome: Outcome,
+}
+
+fn at(nanos: i64) -> Timestamp {
+    Timestamp::from_nanos_since_epoch(nanos)
+}
+
+impl Entry {
+    /// The line, with its end.
+    #[must_use]
+    pub fn to_line(&self) -> Vec<u8> {
+        let wire = match self {
+            Self::Session(start) => Wire::Session(*start),
+            Self::Idle(when, window) => Wire::Idle {
+                when: *when,
+                start_ns: window.start().nanos_since_epoch(),
+                end_ns: window.end().nanos_since_epoch(),
+            },
+            Self::Warmup(window) => {
+                Wire::Warmup { start_ns: window.start().nanos_since_epoch(), end_ns: window.end().nanos_since_epoch() }
+            }
+            Self::Sent { request, index, sent } => {
+                Wire::Sent { request: *request, index: *index, sent_ns: sent.nanos_since_epoch() }
+            }
+            Self::Ended(exchange) => Wire::Ended(Box::new(WireExchange::from(&**exchange))),
+            Self::Closed(closing) => Wire::Closed(*closing),
+        };
+        // Nothing in these types can fail to become JSON: keys are strings, numbers are integers.
+        let mut line = serde_json::to_vec(&wire).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    /// The entry of a line.
+    pub fn from_line(line: &[u8]) -> Result<Self, serde_json::Error> {
+        let window = |start_ns, end_ns| {
+            Window::new(at(start_ns), at(end_ns)).map_err(|error| serde::de::Error::custom(error.to_string()))
+        };
+        Ok(match serde_json::from_slice(line)? {
+            Wire::Session(start) => Self::Session(start),
+            Wire::Idle { when, start_ns, end_ns } => Self::Idle(when, window(start_ns, end_ns)?),
+            Wire::Warmup { start_ns, end_ns } => Self::Warmup(window(start_ns, end_ns)?),
+            Wire::Sent { request, index, sent_ns } => Self::Sent { request, index, sent: at(sent_ns) },
+            Wire::Ended(exchange) => Self::Ended(Box::new(Exchange::from(*exchange))),
+            Wire::Closed(closing) => Self::Closed(closing),
+        })
+    }
+}
+
+impl From<&Exchange> for WireExchange {
+    fn from(exchange: &Exchange) -> Self {
+        let transcript = &exchange.transcript;
+        let mut before = exchange.sent.nanos_since_epoch();
+        let gaps = transcript.chunks.iter().map(|chunk| {
+            let now = chunk.at.nanos_since_epoch();
+            now.saturating_sub(std::mem::replace(&mut before, now))
+        });
+        let chunk_gaps_ns = gaps.collect();
+        let letter = |chunk: &Chunk| if chunk.kind == ChunkKind::Content { 'c' } else { 'r' };
+        let has_reasoning = transcript.chunks.iter().any(|chunk| chunk.kind == ChunkKind::Reasoning);
+        Self {
+            request: exchange.request,
+            session: exchange.session,
+            attempt: exchange.attempt,
+            query: exchange.query.clone(),
+            scheduled_ns: exchange.scheduled.nanos_since_epoch(),
+            sent_ns: exchange.sent.nanos_since_epoch(),
+            first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
+            end_ns: exchange.end.nanos_since_epoch(),
+            chunk_gaps_ns,
+            chunk_kinds: has_reasoning.then(|| transcript.chunks.iter().map(letter).collect()),
+            text: transcript.text.clone(),
+            reasoning: transcript.reasoning.clone(),
+            usage: transcript.usage,
+            finish: transcript.finish.clone(),
+            processor_ns: transcript.processor_time.map(Seconds::as_nanos),
+            outcome: exchange.outcome.clone(),
+        }
+    }
+}
+
+impl From<WireExchange> for Exchange {
+    fn from(wire: WireExchange) -> Self {
+        let mut now = wire.sent_ns;
+        let kinds = wire.chunk_kinds.unwrap_or_default().into_bytes();
+        let chunks = wire.chunk_gaps_ns.iter().enumerate().map(|(place, gap)| {
+            now = now.saturating_add(*gap);
+            let kind = if kinds.get(place) == Some(&b'r') { ChunkKind::Reasoning } else { ChunkKind::Content };
+            Chunk { at: at(now), kind }
+        });
+        let transcript = Transcript {
+            chunks: chunks.collect(),
+            first_byte: wire.first_byte_ns.map(at),
+            text: wire.text,
+            reasoning: wire.reasoning,
+            usage: wire.usage,
+            finish: wire.finish,
+            processor_time: wire.processor_ns.map(Seconds::from_nanos),
+        };
+        Self {
+            request: wire.request,
+            session: wire.session,
+            attempt: wire.attempt,
+            query: wire.query,
+            scheduled: at(wire.scheduled_ns),
+            sent: at(wire.sent_ns),
+            // A clock never goes back; a file may say anything.
+            end: at(wire.end_ns.max(wire.sent_ns)),
+            transcript,
+            outcome: wire.outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::client::{FailureKind, TokenSource};
+
+    /// A request that took 30 ms and said two chunks.
+    pub(crate) fn exchange(request: u64, sent_ns: i64) -> Exchange {
+        let mut transcript = Transcript::default();
+        transcript.push(at(sent_ns + 10_000_000), ChunkKind::Reasoning, "hm\n\"");
+        transcript.push(at(sent_ns + 20_000_000), ChunkKind::Content, "4é");
+        transcript.usage = Some(Usage { input: 7, output: 2, source: TokenSource::Model });
+        transcript.finish = Some(String::from("stop"));
+        transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
+        let query =
+            Query { index: request, problem: String::from("2+2?"), answer: String::from("4é"), ..Query::default() };
+        Exchange {
+            request,
+            session: 0,
+            attempt: 1,
+            query,
+            scheduled: at(sent_ns - 5),
+            sent: at(sent_ns),
+            end: at(sent_ns + 30_000_000),
+            transcript,
+            outcome: Outcome::Completed,
+        }
+    }
+
+    #[test]
+    fn every_entry_survives_its_line() {
+        let window = Window::new(at(5), at(9)).unwrap();
+        let failed = Outcome::Failed { kind: FailureKind::TimedOut, cause: String::from("after 1 s\n") };
+        let entries = [
+            Entry::Session(SessionStart { session: 3, started_ns: 17 }),
+            Entry::Idle(IdleKind::Before, window),
+            Entry::Warmup(window),
+            Entry::Sent { request: 1, index: 2, sent: at(3) },
+            Entry::Ended(Box::new(exchange(4, 1_000_000))),
+            Entry::Ended(Box::new(Exchange { outcome: failed, transcript: Transcript::default(), ..exchange(4, 9) })),
+            Entry::Closed(Closing::Interrupted),
+        ];
+        for entry in entries {
+            let line = entry.to_line();
+            assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line each");
+            assert_eq!(Entry::from_line(&line).unwrap(), entry);
+        }
+        for wrong in ["", "{}", "[]", "{\"idle\":{\"when\":\"before\",\"start_ns\":9,\"end_ns\":5}}", "{\"ended\":{}}"]
+        {
+            assert!(Entry::from_line(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `run.json`: what was asked for and what it was asked of, written once before the first reading.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use ergometer_telemetry::sensors::host::SystemInfo;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::JournalError;
+use crate::client::{ModelFacts, Place};
+use crate::record::GpuColumn;
+use crate::run::RunConfig;
+
+/// The version of the journal that is written and read.
+const VERSION: u32 = 1;
+
+/// What a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the format.
+    pub format_version: u32,
+    /// The version of Ergometer that started the run.
+    pub ergometer: String,
+    /// When, in nanoseconds since the epoch.
+    pub created_ns: i64,
+    /// What was asked for, without its secrets.
+    pub config: RunConfig,
+    /// A hash of it.
+    pub config_hash: String,
+    /// Of what.
+    pub dataset: DatasetFacts,
+    /// The grader, as `--grader` takes it.
+    pub grader: String,
+    /// The model.
+    pub model: ModelFacts,
+    /// Where it ran.
+    pub place: Place,
+    /// The folder's part about the hardware.
+    pub hardware_label: String,
+    /// The machine.
+    pub system_info: SystemInfo,
+    /// Its accelerators.
+    pub gpus: Vec<GpuColumn>,
+}
+
+/// What a dataset is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetFacts {
+    /// The id in the registry.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How many queries it has; `None` where there is no end.
+    pub size: Option<u64>,
+    /// A hash of all that it gives out.
+    pub fingerprint: String,
+}
+
+impl Manifest {
+    /// The version to write.
+    pub(crate) const VERSION: u32 = VERSION;
+
+    /// The hash of a configuration, of which the secrets have been taken out.
+    #[must_use]
+    pub fn hash_of(config: &RunConfig) -> String {
+        let text = serde_json::to_vec(config).unwrap_or_default();
+        Sha256::digest(&text).iter().fold(String::new(), |mut hash, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(hash, "{byte:02x}");
+            hash
+        })
+    }
+
+    /// Writes it, whole or not at all.
+    pub(super) fn write(&self, path: &Path) -> Result<(), JournalError> {
+        let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        text.push(b'\n');
+        let beside = path.with_extension("json.new");
+        let written = fs::File::create(&beside).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_data()
+        });
+        written.and_then(|()| fs::rename(&beside, path)).map_err(JournalError::io("write", path))
+    }
+
+    /// Reads it and checks its version and its hash.
+    pub(super) fn read(path: &Path) -> Result<Self, JournalError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            format_version: u32,
+        }
+        let damaged = |what: String| JournalError::Damaged { path: path.to_path_buf(), what };
+        let text = fs::read(path).map_err(JournalError::io("read", path))?;
+        let versioned: Versioned = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if versioned.format_version > VERSION {
+            return Err(JournalError::Version {
+                path: path.to_path_buf(),
+                found: versioned.format_version,
+                known: VERSION,
+            });
+        }
+        let manifest: Self = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if Self::hash_of(&manifest.config) != manifest.config_hash {
+            return Err(damaged(String::from("its configuration is not the one the run was made with")));
+        }
+        Ok(manifest)
+    }
+}

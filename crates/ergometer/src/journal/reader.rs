@@ -1,0 +1,195 @@
+//! Reads a session's events back: what happened, and where each request's line stands, so that memory stays small
+//! however much was said.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use ergometer_units::{Timestamp, Window};
+
+use super::{Closing, Entry, Exchange, IdleKind, JournalError, SessionStart};
+
+/// A longer line is no event: the longest answers are some megabytes.
+const LONGEST_LINE: u64 = 256 << 20;
+
+/// The events of one session, without what was said.
+#[derive(Debug, Default)]
+pub struct SessionEvents {
+    /// Its first line; `None` where not even that is whole.
+    pub start: Option<SessionStart>,
+    /// When the machine was at rest.
+    pub idle: Vec<(IdleKind, Window)>,
+    /// When requests were sent that do not count.
+    pub warmup: Vec<Window>,
+    /// The requests that ended, in the order of their ends.
+    pub requests: Vec<Located>,
+    /// When those were sent that never ended: lost with a kill.
+    pub lost: Vec<Timestamp>,
+    /// Why it ended; `None` after a kill.
+    pub closed: Option<Closing>,
+    /// How long the file is up to its last whole line.
+    pub whole_bytes: u64,
+    /// Whether the file ends within a line.
+    pub is_cut: bool,
+    /// Lines that could not be understood.
+    pub damaged_lines: u64,
+}
+
+/// One request and where its line stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Located {
+    /// Its number in the run.
+    pub request: u64,
+    /// Its query's place in the dataset.
+    pub index: u64,
+    /// When it was sent.
+    pub sent: Timestamp,
+    /// When its first content came.
+    pub first_token: Option<Timestamp>,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Whether its query has been dealt with.
+    pub is_final: bool,
+    start: u64,
+    length: u64,
+}
+
+impl SessionEvents {
+    /// Reads a session's file. A line that is cut off at the end is left out; so is one that is damaged, which is
+    /// counted.
+    pub fn read(path: &Path) -> Result<Self, JournalError> {
+        Self::read_with(path, |_| {})
+    }
+
+    /// The same, and shows each request on the way.
+    pub fn read_with(path: &Path, mut show: impl FnMut(&Exchange)) -> Result<Self, JournalError> {
+        let file = File::open(path).map_err(JournalError::io("open", path))?;
+        let mut reader = BufReader::with_capacity(1 << 18, file);
+        let mut events = Self::default();
+        let mut sent = BTreeMap::new();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let taken = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+            let length = taken.map_err(JournalError::io("read", path))? as u64;
+            if length == 0 {
+                break;
+            }
+            if line.last() != Some(&b'\n') {
+                events.is_cut = true;
+                break;
+            }
+            match Entry::from_line(&line) {
+                Ok(entry) => {
+                    if let Entry::Ended(exchange) = &entry {
+                        show(exchange);
+                    }
+                    events.take(entry, &mut sent, length);
+                }
+                Err(_) => events.damaged_lines += 1,
+            }
+            events.whole_bytes += length;
+        }
+        events.lost = sent.into_values().collect();
+        Ok(events)
+    }
+
+    fn take(&mut self, entry: Entry, sent_at: &mut BTreeMap<u64, Timestamp>, length: u64) {
+        match entry {
+            Entry::Session(start) => self.start = Some(start),
+            Entry::Idle(kind, window) => self.idle.push((kind, window)),
+            Entry::Warmup(window) => self.warmup.push(window),
+            Entry::Closed(closing) => self.closed = Some(closing),
+            Entry::Sent { request, sent, .. } => {
+                sent_at.insert(request, sent);
+            }
+            Entry::Ended(exchange) => {
+                sent_at.remove(&exchange.request);
+                self.requests.push(Located {
+                    request: exchange.request,
+                    index: exchange.query.index,
+                    sent: exchange.sent,
+                    first_token: exchange.transcript.first_token(),
+                    end: exchange.end,
+                    is_final: exchange.outcome.is_final(),
+                    start: self.whole_bytes,
+                    length,
+                });
+            }
+        }
+    }
+}
+
+impl Located {
+    /// The request, read again from its session's file.
+    pub fn read(&self, file: &mut File, path: &Path) -> Result<Exchange, JournalError> {
+        let io = |cause| JournalError::Io { action: "read", path: path.to_path_buf(), cause };
+        let mut line = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
+        file.seek(SeekFrom::Start(self.start)).map_err(io)?;
+        file.read_exact(&mut line).map_err(io)?;
+        match Entry::from_line(&line) {
+            Ok(Entry::Ended(exchange)) => Ok(*exchange),
+            _ => Err(JournalError::Damaged {
+                path: path.to_path_buf(),
+                what: format!("request {} has changed while it was read", self.request),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::tests::exchange;
+    use super::*;
+
+    fn journal() -> Vec<Vec<u8>> {
+        let mut lines = vec![Entry::Session(SessionStart { session: 0, started_ns: 1 }).to_line()];
+        for request in 0..6_u64 {
+            let exchange = exchange(request, 1000 + 100 * i64::try_from(request).unwrap());
+            lines.push(Entry::Sent { request, index: request, sent: exchange.sent }.to_line());
+            lines.push(Entry::Ended(Box::new(exchange)).to_line());
+        }
+        lines.push(Entry::Closed(Closing::Finished).to_line());
+        lines
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_gives_what_is_whole_before_the_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let lines = journal();
+        let whole = lines.concat();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let events = SessionEvents::read(&path).unwrap();
+            let mut left = cut;
+            let whole_lines =
+                lines.iter().take_while(|line| left.checked_sub(line.len()).inspect(|&rest| left = rest).is_some());
+            let whole_lines = whole_lines.count();
+            let ended = (whole_lines.saturating_sub(1) / 2).min(6);
+            assert_eq!(events.requests.len(), ended, "cut at {cut}");
+            assert_eq!(events.lost.len(), (whole_lines.saturating_sub(1).min(12)) % 2, "cut at {cut}");
+            assert_eq!(events.is_cut, left > 0 && whole_lines < lines.len(), "cut at {cut}");
+            assert_eq!(events.damaged_lines, 0);
+            let mut file = File::open(&path).unwrap();
+            for (number, located) in events.requests.iter().enumerate() {
+                assert_eq!(located.read(&mut file, &path).unwrap().request, number as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_is_counted_and_the_rest_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mut lines = journal();
+        lines[4] = b"\xff\x00 garbage\n".to_vec();
+        std::fs::write(&path, lines.concat()).unwrap();
+        let events = SessionEvents::read(&path).unwrap();
+        assert_eq!((events.requests.len(), events.damaged_lines, events.lost.len()), (5, 1, 1));
+        assert_eq!(events.closed, Some(Closing::Finished));
+        std::fs::write(&path, b"").unwrap();
+        assert!(SessionEvents::read(&path).unwrap().start.is_none());
+    }
+}

@@ -1,0 +1,169 @@
+//! Writes a session's events from a thread of its own, so that a slow disk never holds up a request's clock.
+//!
+//! What was acknowledged is with the system: it survives the end of this process. Whatever waits is written in one
+//! call. After the first error nothing more is written, and the file is cut back to its last whole line.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::{Entry, JournalError};
+
+/// Lines to write, and whom to tell that they are written.
+struct Message {
+    lines: Vec<u8>,
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// Writes a session's events.
+#[derive(Debug)]
+pub struct JournalWriter {
+    sender: Option<mpsc::Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    failure: Arc<Mutex<Option<JournalError>>>,
+    path: PathBuf,
+}
+
+/// More than this waits for the next call.
+const LARGEST_WRITE: usize = 1 << 20;
+
+impl JournalWriter {
+    /// Starts a file, which must not exist.
+    pub fn create(path: &Path) -> Result<Self, JournalError> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        Ok(Self::start(file.map_err(JournalError::io("create", path))?, path))
+    }
+
+    fn start(file: File, path: &Path) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        let failure = Arc::default();
+        let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
+        let writing = Writing { file, path: path.clone(), whole: 0, failure: shared };
+        let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
+        let thread = builder.spawn(move || writing.run(&receiver)).ok();
+        Self { sender: Some(sender), thread, failure, path }
+    }
+
+    /// Writes an entry some time soon; an error shows at the next [`write`](Self::write).
+    pub fn append(&self, entry: &Entry) {
+        if let Some(sender) = &self.sender {
+            let _ = sender.send(Message { lines: entry.to_line(), written: None });
+        }
+    }
+
+    /// Writes an entry and everything before it.
+    pub async fn write(&self, entry: &Entry) -> Result<(), JournalError> {
+        let (written, done) = oneshot::channel();
+        let sent =
+            self.sender.as_ref().map(|sender| sender.send(Message { lines: entry.to_line(), written: Some(written) }));
+        match (sent, done.await) {
+            (Some(Ok(())), Ok(())) => Ok(()),
+            _ => Err(self.failure()),
+        }
+    }
+
+    /// Writes what is left and hands the file to the disk.
+    pub fn finish(mut self) -> Result<(), JournalError> {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Why nothing more is written. The cause is told again each time it is asked for.
+    fn failure(&self) -> JournalError {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = match &*failure {
+            Some(JournalError::Io { cause, .. }) => {
+                cause.raw_os_error().map_or_else(|| cause.kind().into(), std::io::Error::from_raw_os_error)
+            }
+            _ => std::io::Error::other("its thread ended"),
+        };
+        JournalError::Io { action: "write", path: self.path.clone(), cause }
+    }
+}
+
+struct Writing {
+    file: File,
+    path: PathBuf,
+    /// How long the file is up to its last whole line.
+    whole: u64,
+    failure: Arc<Mutex<Option<JournalError>>>,
+}
+
+impl Writing {
+    fn run(mut self, receiver: &mpsc::Receiver<Message>) {
+        let (mut lines, mut waiting) = (Vec::new(), Vec::new());
+        while let Ok(first) = receiver.recv() {
+            let mut next = Some(first);
+            while let Some(message) = next {
+                lines.extend_from_slice(&message.lines);
+                waiting.extend(message.written);
+                next = if lines.len() < LARGEST_WRITE { receiver.try_recv().ok() } else { None };
+            }
+            if let Err(cause) = self.file.write_all(&lines) {
+                // Half a line at the end would be left out on reading; without it the file is whole.
+                let _ = self.file.set_len(self.whole);
+                self.fail("write", cause);
+                return;
+            }
+            self.whole += lines.len() as u64;
+            lines.clear();
+            waiting.drain(..).for_each(|written| {
+                let _ = written.send(());
+            });
+        }
+        if let Err(cause) = self.file.sync_data() {
+            self.fail("write", cause);
+        }
+    }
+
+    fn fail(&self, action: &'static str, cause: std::io::Error) {
+        let error = JournalError::Io { action, path: self.path.clone(), cause };
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::tests::exchange;
+    use super::super::{Closing, SessionEvents};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_acknowledged_is_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let writer = JournalWriter::create(&path).unwrap();
+        for request in 0..100 {
+            writer.append(&Entry::Sent { request, index: request, sent: exchange(0, 5).sent });
+            writer.write(&Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
+            let lines = std::fs::read(&path).unwrap().iter().filter(|&&byte| byte == b'\n').count() as u64;
+            assert_eq!(lines, 2 * (request + 1));
+        }
+        writer.append(&Entry::Closed(Closing::Finished));
+        writer.finish().unwrap();
+        assert_eq!(SessionEvents::read(&path).unwrap().closed, Some(Closing::Finished));
+        assert!(JournalWriter::create(&path).is_err(), "a journal is never started over");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_full_disk_is_told() {
+        let path = Path::new("/dev/full");
+        let writer = JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path);
+        let error = writer.write(&Entry::Closed(Closing::Finished)).await.unwrap_err();
+        assert!(error.is_disk_full() && error.to_string().contains("the disk is full"), "{error}");
+        assert!(writer.write(&Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "told again");
+        assert!(writer.finish().unwrap_err().is_disk_full());
+    }
+}

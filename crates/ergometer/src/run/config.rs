@@ -1,0 +1,78 @@
+//! What a run is asked to do.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::client::{ClientSpec, RequestOptions};
+use crate::dataset::DatasetSpec;
+use crate::redact::{redact_header, redact_json, redact_parameter, redact_url};
+
+/// What a run is asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// What is asked.
+    pub dataset: DatasetSpec,
+    /// Whom.
+    pub client: ClientSpec,
+    /// How.
+    pub request: RequestOptions,
+    /// How answers are graded; the dataset's own way where it is not said.
+    pub grader: Option<String>,
+    /// How many queries at most.
+    pub max_queries: Option<u64>,
+    /// How long requests are sent for, in seconds.
+    pub duration_s: Option<f64>,
+    /// How many requests are in flight at a time.
+    pub concurrency: u32,
+    /// How many requests are sent first that do not count.
+    pub warmup: u32,
+    /// How long one request may take, in seconds.
+    pub timeout_s: Option<f64>,
+    /// After how many failures to stop.
+    pub max_failures: Option<u64>,
+    /// How long the machine at rest is measured before and after, in seconds; 0 leaves it out.
+    pub idle_s: f64,
+    /// Which devices count, as `--device` takes them; all where it is empty.
+    pub devices: Vec<String>,
+    /// Whether a server that looks remote is on this machine all the same.
+    pub server_is_local: bool,
+    /// Whether the CPU's power is modelled where nothing measures it.
+    pub model_cpu: bool,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// How many parameters the model has, where the client cannot tell.
+    pub model_parameters: Option<u64>,
+    /// What stands at the end of the run folder's name.
+    pub name: Option<String>,
+}
+
+/// What tokens cost, in US dollars per million.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Prices {
+    /// Tokens of prompts.
+    pub input_usd_per_million: Option<f64>,
+    /// Tokens of answers.
+    pub output_usd_per_million: Option<f64>,
+}
+
+impl RunConfig {
+    /// The same without secrets, as it is stored and shown.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut config = self.clone();
+        config.client.base_url = self.client.base_url.as_deref().map(redact_url);
+        config.client.headers = self.client.headers.iter().map(|header| redact_header(header)).collect();
+        for (name, value) in &mut config.client.parameters {
+            *value = redact_parameter(name, value).into_owned();
+        }
+        for (name, value) in &mut config.dataset.parameters {
+            *value = redact_parameter(name, value).into_owned();
+        }
+        let mut parameters = Value::Object(std::mem::take(&mut config.request.parameters));
+        redact_json(&mut parameters);
+        if let Value::Object(parameters) = parameters {
+            config.request.parameters = parameters;
+        }
+        config
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a run could not be made or went no further.
+
+use std::path::PathBuf;
+
+use crate::client::ClientError;
+use crate::close::CloseError;
+use crate::dataset::DatasetError;
+use crate::grade::GraderError;
+use crate::journal::JournalError;
+
+/// Why a run could not be made or went no further.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The dataset cannot be used.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The client cannot be used.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The grader does not exist.
+    #[error(transparent)]
+    Grader(#[from] GraderError),
+    /// A device that does not exist, or has no energy.
+    #[error("{0}")]
+    Device(String),
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Config(String),
+    /// The run folder is there already.
+    #[error("{} exists. hint: `--overwrite` replaces it, `--name SUFFIX` makes another, `--resume {}` goes on with it", path.display(), path.display())]
+    Exists {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// What is there is no run.
+    #[error("{} exists and is no run folder, so it is left alone. hint: `--name SUFFIX` or `--output-dir DIR` makes another", path.display())]
+    NotARun {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A run cannot be resumed as it is.
+    #[error("cannot resume {}: {why}", path.display())]
+    NotResumable {
+        /// Which folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The readings cannot be written.
+    #[error(transparent)]
+    Recording(#[from] ergometer_telemetry::recording::RecordingError),
+    /// The files of the run could not be derived.
+    #[error(transparent)]
+    Close(#[from] CloseError),
+}

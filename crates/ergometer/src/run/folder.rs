@@ -1,0 +1,178 @@
+//! Where a run is written, so that an older run of the same name is there until the new one has its first record.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::RunError;
+use crate::journal::{JournalError, JournalFolder};
+
+/// What to do with the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// It must not be there.
+    New(PathBuf),
+    /// If it is there, it is replaced once the new run has its first record.
+    Replace(PathBuf),
+    /// It is there and is gone on with.
+    Resume(PathBuf),
+}
+
+/// A run folder that is being written.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    /// Where the run is written until its first record; `None` from then on.
+    staged: Mutex<Option<PathBuf>>,
+    is_resumed: bool,
+}
+
+impl RunFolder {
+    /// Makes room. Nothing that is there is changed yet.
+    pub(crate) fn prepare(target: &Target) -> Result<Self, RunError> {
+        let folder = |path: &Path, staged: Option<PathBuf>, is_resumed| Self {
+            path: path.to_path_buf(),
+            staged: Mutex::new(staged),
+            is_resumed,
+        };
+        if let Target::New(path) | Target::Replace(path) = target {
+            recover(path)?;
+        }
+        match target {
+            Target::New(path) if path.exists() => Err(RunError::Exists { path: path.clone() }),
+            Target::New(path) => {
+                create(path)?;
+                Ok(folder(path, None, false))
+            }
+            Target::Replace(path) if !path.exists() => {
+                create(path)?;
+                Ok(folder(path, None, false))
+            }
+            Target::Replace(path) => {
+                if !is_run(path) {
+                    return Err(RunError::NotARun { path: path.clone() });
+                }
+                let _lock =
+                    if JournalFolder::of_run(path).exists() { Some(JournalFolder::of_run(path).lock()?) } else { None };
+                let staged = beside(path, "new");
+                // What a killed run left here has no record: the folder would have its own name by then.
+                remove(&staged)?;
+                create(&staged)?;
+                Ok(folder(path, Some(staged), false))
+            }
+            Target::Resume(path) => Ok(folder(path, None, true)),
+        }
+    }
+
+    /// Where the run stands now.
+    pub(crate) fn now(&self) -> PathBuf {
+        self.lock().clone().unwrap_or_else(|| self.path.clone())
+    }
+
+    /// Where it will stand.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run has its first record: from now on it has its own name, and what had it before is gone.
+    pub(crate) fn commit(&self) -> Result<(), RunError> {
+        let mut staged = self.lock();
+        let Some(new) = staged.as_ref() else { return Ok(()) };
+        let old = beside(&self.path, "old");
+        remove(&old)?;
+        fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
+        fs::rename(new, &self.path).map_err(JournalError::io("rename", new))?;
+        *staged = None;
+        remove(&old)
+    }
+
+    /// The run has no record: what was made for it is taken away again.
+    pub(crate) fn abandon(&self) {
+        let staged = self.lock().clone();
+        match staged {
+            Some(staged) => drop(remove(&staged)),
+            None if !self.is_resumed => drop(remove(&self.path)),
+            None => {}
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
+        self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Ends an exchange of folders that a kill cut short: the old one had been put aside, the new one not yet in its place.
+fn recover(path: &Path) -> Result<(), RunError> {
+    let (new, old) = (beside(path, "new"), beside(path, "old"));
+    if !path.exists() && new.exists() && old.exists() {
+        fs::rename(&new, path).map_err(JournalError::io("rename", &new))?;
+        remove(&old)?;
+    }
+    Ok(())
+}
+
+/// Whether a folder is a run, or the empty beginning of one: nothing else is ever replaced.
+fn is_run(path: &Path) -> bool {
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    path.join("summary.json").is_file() || JournalFolder::of_run(path).exists() || is_empty()
+}
+
+/// A hidden folder of the same name beside it.
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.{extension}"))
+}
+
+fn create(path: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(path).map_err(JournalError::io("create", path)).map_err(RunError::from)
+}
+
+fn remove(path: &Path) -> Result<(), RunError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(JournalError::Io { action: "remove", path: path.to_path_buf(), cause: error }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_folder() -> (tempfile::TempDir, PathBuf) {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("profile_x");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("summary.json"), "{\"old\":true}").unwrap();
+        (parent, path)
+    }
+
+    #[test]
+    fn a_run_is_replaced_only_by_one_with_a_record() {
+        let (parent, path) = run_folder();
+        assert!(matches!(RunFolder::prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
+        let folder = RunFolder::prepare(&Target::Replace(path.clone())).unwrap();
+        fs::write(folder.now().join("summary.json"), "new").unwrap();
+        assert!(fs::read_to_string(path.join("summary.json")).unwrap().contains("old"));
+        folder.abandon();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left behind");
+
+        let folder = RunFolder::prepare(&Target::Replace(path.clone())).unwrap();
+        fs::write(folder.now().join("summary.json"), "new").unwrap();
+        folder.commit().unwrap();
+        folder.commit().unwrap();
+        assert_eq!(folder.now(), path);
+        assert_eq!(fs::read_to_string(path.join("summary.json")).unwrap(), "new");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_run_is_never_replaced() {
+        let (_parent, path) = run_folder();
+        fs::remove_file(path.join("summary.json")).unwrap();
+        fs::write(path.join("thesis.tex"), "years of work").unwrap();
+        assert!(matches!(RunFolder::prepare(&Target::Replace(path.clone())), Err(RunError::NotARun { .. })));
+        assert!(path.join("thesis.tex").exists());
+    }
+}

@@ -1,0 +1,23 @@
+//! The run: a configuration goes in; requests go out, and everything that happens goes into the journal.
+//!
+//! In this order: dataset and client are resolved, the client is asked whether it is healthy and prepared, the machine
+//! says what it is, the folder is made ready, telemetry starts, the machine is measured at rest, the queries are sent,
+//! it is measured at rest again, and the files of the run are derived from the journal. The client is closed on every
+//! path out.
+
+mod config;
+mod dispenser;
+mod error;
+mod folder;
+mod prepared;
+mod progress;
+mod provisional;
+mod sensing;
+mod session;
+
+pub use config::{Prices, RunConfig};
+pub use error::RunError;
+pub use folder::Target;
+pub use prepared::{Finished, Prepared};
+pub use progress::{Notice, Observer, Progress};
+pub use sensing::{Counted, Machine, Sensing};

@@ -1,0 +1,293 @@
+//! A run that is ready to go: everything that can be wrong without sending a request has been looked at.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+use super::folder::RunFolder;
+use super::session::{Session, SessionPlan};
+use super::{Counted, Observer, RunConfig, RunError, Sensing, Target};
+use crate::client::{self, Client, ModelFacts, Place};
+use crate::close::{self, Closed};
+use crate::dataset::{self, Dataset};
+use crate::grade::Grader;
+use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
+use crate::slug::folder_name;
+
+/// A run that is ready to go.
+pub struct Prepared {
+    config: RunConfig,
+    dataset: Arc<dyn Dataset>,
+    client: Arc<dyn Client>,
+    grader: Grader,
+    model: ModelFacts,
+    counted: Counted,
+    sensing: Sensing,
+    /// The run that is gone on with.
+    resumed: Option<Manifest>,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Why.
+    pub closing: Closing,
+    /// What was derived; `None` where there is no record.
+    pub closed: Option<Closed>,
+    /// What went wrong on the way, though what was measured is kept.
+    pub failure: Option<RunError>,
+}
+
+impl Prepared {
+    /// Resolves dataset and client, and prepares the client.
+    pub async fn new(config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
+        Self::make(config, sensing, None).await
+    }
+
+    /// Goes on with a run: everything but the secrets comes from its folder. `secrets` puts back what was not stored.
+    pub async fn resume(
+        folder: &Path,
+        secrets: impl FnOnce(&mut RunConfig),
+        sensing: impl AsyncFnOnce(&RunConfig) -> Sensing,
+    ) -> Result<Self, RunError> {
+        let manifest = JournalFolder::of_run(folder).manifest()?;
+        let mut config = manifest.config.clone();
+        secrets(&mut config);
+        let refuse = |why: String| RunError::NotResumable { path: folder.to_path_buf(), why };
+        if config.redacted() != manifest.config {
+            return Err(refuse(String::from("it was made with another configuration")));
+        }
+        let sensing = sensing(&config).await;
+        let prepared = Self::make(config, sensing, Some(manifest.clone())).await?;
+        let (then, now) = (&manifest.dataset, prepared.dataset.fingerprint());
+        if then.fingerprint != now {
+            prepared.close().await;
+            return Err(refuse(format!(
+                "the dataset {} is not what it was (hash {:.12}, now {now:.12}). hint: put the old one back, or `ergo finalize {}` closes the run as it is",
+                then.name,
+                then.fingerprint,
+                folder.display()
+            )));
+        }
+        if manifest.model.parameters != prepared.model.parameters {
+            prepared.close().await;
+            return Err(refuse(String::from("the model is not what it was")));
+        }
+        Ok(prepared)
+    }
+
+    async fn make(config: RunConfig, sensing: Sensing, resumed: Option<Manifest>) -> Result<Self, RunError> {
+        let dataset = dataset::open(&config.dataset)?;
+        if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
+            return Err(RunError::Config(format!(
+                "the dataset {} has no end. hint: --max-queries or --duration ends the run",
+                dataset.id()
+            )));
+        }
+        let grader = match &config.grader {
+            Some(text) => text.parse()?,
+            None => dataset.grader(),
+        };
+        let counted = Counted::parse(&config.devices)?;
+        counted.check(&sensing.devices())?;
+        let client = client::open(&config.client)?;
+        let ready = async {
+            client.health().await?;
+            client.prepare(&config.request).await
+        };
+        let mut model = match ready.await {
+            Ok(model) => model,
+            Err(error) => {
+                let _ = client.close().await;
+                return Err(error.into());
+            }
+        };
+        model.parameters = config.model_parameters.or(model.parameters);
+        let (dataset, client) = (Arc::from(dataset), Arc::from(client));
+        Ok(Self { config, dataset, client, grader, model, counted, sensing, resumed })
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// The dataset.
+    #[must_use]
+    pub fn dataset(&self) -> &dyn Dataset {
+        &*self.dataset
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &ModelFacts {
+        &self.model
+    }
+
+    /// What it measures with.
+    #[must_use]
+    pub fn sensing(&self) -> &Sensing {
+        &self.sensing
+    }
+
+    /// Whether what is measured here is what the requests use.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        if self.config.server_is_local { Place::ThisMachine } else { self.client.place() }
+    }
+
+    /// The hardware's name: that of this machine, where it does the work.
+    #[must_use]
+    pub fn hardware_label(&self) -> String {
+        match self.place() {
+            Place::Elsewhere { .. } => crate::hardware::hardware_label(&[], None),
+            _ => self.sensing.machine.label(),
+        }
+    }
+
+    /// How many queries there will be; `None` where there is no end.
+    #[must_use]
+    pub fn queries(&self) -> Option<u64> {
+        match (self.dataset.size(), self.config.max_queries) {
+            (Some(size), Some(most)) => Some(size.min(most)),
+            (size, most) => size.or(most),
+        }
+    }
+
+    /// Where the run goes, in a folder of runs.
+    #[must_use]
+    pub fn folder_in(&self, runs: &Path) -> PathBuf {
+        let (model, name) = (&self.config.client.model, self.config.name.as_deref());
+        runs.join(folder_name(&self.hardware_label(), model, self.dataset.name(), name))
+    }
+
+    /// Lets go of the client without a run.
+    pub async fn close(&self) {
+        let _ = self.client.close().await;
+    }
+
+    /// Makes the run. `stop` becomes true when the user wants it to end.
+    pub async fn run(
+        self,
+        target: Target,
+        stop: watch::Receiver<bool>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Finished, RunError> {
+        let client = Arc::clone(&self.client);
+        let finished = self.run_open(target, stop, observer).await;
+        let _ = client.close().await;
+        finished
+    }
+
+    async fn run_open(
+        self,
+        target: Target,
+        stop: watch::Receiver<bool>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Finished, RunError> {
+        let folder = Arc::new(RunFolder::prepare(&target)?);
+        let result = self.run_in(&folder, stop, observer).await;
+        match result {
+            // Without a record there is no run.
+            Ok(Finished { closed: None, .. }) | Err(_) if !has_record(&folder.now()) => folder.abandon(),
+            _ => {}
+        }
+        result
+    }
+
+    async fn run_in(
+        self,
+        folder: &Arc<RunFolder>,
+        stop: watch::Receiver<bool>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Finished, RunError> {
+        let journal = JournalFolder::of_run(&folder.now());
+        if self.resumed.is_none() {
+            journal.create(&self.manifest())?;
+        }
+        let _lock = journal.lock()?;
+        let plan = self.plan(&journal)?;
+        let session = Session {
+            config: self.config,
+            dataset: self.dataset,
+            client: self.client,
+            counted: self.counted,
+            folder: Arc::clone(folder),
+            observer: Arc::clone(&observer),
+        };
+        let ended = session.run(plan, self.sensing.sensors, &journal, stop).await?;
+        let path = folder.now();
+        if !has_record(&path) {
+            return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
+        }
+        observer.notice(super::Notice::Closing(folder.path()));
+        let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
+        match (closed, ended.failure) {
+            (Ok(Ok(closed)), failure) => Ok(Finished { closing: ended.closing, closed: Some(closed), failure }),
+            // What stopped the run matters more than what it led to.
+            (_, Some(failure)) => Err(failure),
+            (Ok(Err(error)), None) => Err(error.into()),
+            (Err(error), None) => Err(RunError::Config(format!("the files of the run were not derived: {error}"))),
+        }
+    }
+
+    /// What is left to do.
+    fn plan(&self, journal: &JournalFolder) -> Result<SessionPlan, RunError> {
+        let mut plan = SessionPlan {
+            session: 0,
+            end: self.queries(),
+            done: BTreeSet::new(),
+            first_request: 0,
+            seconds_before: 0.0,
+        };
+        for number in journal.sessions()? {
+            let events = journal.events(number)?;
+            plan.session = number + 1;
+            plan.done.extend(events.requests.iter().filter(|located| located.is_final).map(|located| located.index));
+            let last = events.requests.iter().map(|located| located.request + 1).max();
+            plan.first_request = plan.first_request.max(last.unwrap_or(0) + events.lost.len() as u64);
+            let first = events.requests.iter().map(|located| located.sent).min();
+            let last = events.requests.iter().map(|located| located.end).max();
+            plan.seconds_before += first.zip(last).map_or(0.0, |(first, last)| (last - first).get());
+        }
+        Ok(plan)
+    }
+
+    fn manifest(&self) -> Manifest {
+        let config = self.config.redacted();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let dataset = DatasetFacts {
+            id: self.dataset.id().to_owned(),
+            name: self.dataset.name().to_owned(),
+            size: self.dataset.size(),
+            fingerprint: self.dataset.fingerprint().to_owned(),
+        };
+        Manifest {
+            format_version: Manifest::VERSION,
+            ergometer: String::from(env!("CARGO_PKG_VERSION")),
+            created_ns: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
+            config_hash: Manifest::hash_of(&config),
+            config,
+            dataset,
+            grader: self.grader.to_string(),
+            model: self.model.clone(),
+            place: self.place(),
+            hardware_label: self.hardware_label(),
+            system_info: self.sensing.machine.system.clone(),
+            gpus: self.sensing.machine.gpus.clone(),
+        }
+    }
+}
+
+/// Whether any request of a run ended.
+fn has_record(run: &Path) -> bool {
+    let journal = JournalFolder::of_run(run);
+    let sessions = journal.sessions().unwrap_or_default();
+    sessions.into_iter().any(|session| {
+        journal.events(session).is_ok_and(|events| events.requests.iter().any(|located| located.is_final))
+    })
+}

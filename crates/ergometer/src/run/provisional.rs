@@ -1,0 +1,75 @@
+//! What energy comes to so far, for the live view only: the final figures are derived when the run closes.
+
+use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
+use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
+
+use super::Counted;
+
+/// A running sum of power over the devices that count. A day of watching costs no more than a minute.
+#[derive(Debug, Default)]
+pub(super) struct Provisional {
+    joules: f64,
+    /// Up to when.
+    until: Option<Timestamp>,
+}
+
+impl Provisional {
+    /// Sums up what came in since the last time, from `since` on.
+    pub(super) fn update(&mut self, timeline: &Timeline, counted: &Counted, since: Timestamp) {
+        let from = self.until.unwrap_or(since);
+        let Some(until) = reach(timeline, counted).filter(|&until| until > from) else { return };
+        let Ok(window) = Window::new(from, until) else { return };
+        if let Some(power) = power(timeline, counted, window) {
+            self.joules += (power * window.length()).get();
+            self.until = Some(until);
+        }
+    }
+
+    /// The energy so far and the time it covers.
+    pub(super) fn so_far(&self, since: Timestamp) -> Option<(Joules, Seconds)> {
+        self.until.map(|until| (Joules::new(self.joules), until - since))
+    }
+}
+
+/// The mean power of the devices that count over a window: measured ones, or modelled ones where nothing is measured.
+pub(super) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> Option<Watts> {
+    let (mut measured, mut modelled) = (None, None);
+    for (channel, is_modelled) in channels(timeline, counted) {
+        let watts = if timeline.channel(channel).signal == Signal::Energy {
+            counter_power(timeline, channel, window)
+        } else {
+            timeline.stats(channel, window).map(|stats| stats.avg)
+        };
+        let sum = if is_modelled { &mut modelled } else { &mut measured };
+        *sum = watts.map(|watts| watts + sum.unwrap_or(0.0)).or(*sum);
+    }
+    measured.or(modelled).map(Watts::new)
+}
+
+/// The time up to which every device has spoken.
+fn reach(timeline: &Timeline, counted: &Counted) -> Option<Timestamp> {
+    channels(timeline, counted).into_iter().filter_map(|(id, _)| Some(timeline.column(id).last()?.at)).min()
+}
+
+/// The channel that tells most of each device that counts, and whether it is modelled.
+fn channels(timeline: &Timeline, counted: &Counted) -> Vec<(ChannelId, bool)> {
+    let of = |device: DeviceId| {
+        let find = |signal| {
+            let scopes = [Scope::Device, Scope::Package];
+            scopes.into_iter().find_map(|scope| timeline.find(device, scope, signal))
+        };
+        let spoken = |id: &ChannelId| timeline.column(*id).len() > 1;
+        let measured = [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage];
+        let measured = measured.into_iter().filter_map(find).find(spoken);
+        measured.map(|id| (id, false)).or_else(|| Some((find(Signal::PowerModelled).filter(spoken)?, true)))
+    };
+    timeline.devices().into_iter().filter(|&device| counted.counts(device)).filter_map(of).collect()
+}
+
+/// The mean power of a counter over its readings in a window.
+fn counter_power(timeline: &Timeline, counter: ChannelId, window: Window) -> Option<f64> {
+    let readings = timeline.column(counter).within(window);
+    let (first, last) = (readings.points().next()?, readings.points().last()?);
+    let (joules, seconds) = (last.value - first.value, (last.at - first.at).get());
+    (joules >= 0.0 && seconds > 0.0).then(|| joules / seconds)
+}

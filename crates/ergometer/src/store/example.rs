@@ -1,0 +1,93 @@
+//! Records and metadata for the tests of this module.
+
+use ergometer_telemetry::{DeviceId, Provenance, Scope, Stats};
+use ergometer_units::{Seconds, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::record::{
+    DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
+};
+
+/// A record with something in most of its groups.
+pub(super) fn record(query_index: u64) -> Record {
+    let stats = Stats { avg: 310.0, max: 400.0, median: 300.0, min: 90.0, count: 9, covered: Seconds::new(0.1) };
+    let gross = EnergyValue {
+        joules: 12.5,
+        low: 12.0,
+        high: 13.0,
+        method: EnergyMethod::EqualShare,
+        provenance: Provenance::Counter,
+    };
+    let energy = GrossAndNet { gross, net: None };
+    let mut record = bare_record(query_index);
+    record.dataset_metadata = json!({ "level": query_index % 3 }).as_object().cloned().unwrap_or_default();
+    record.model_answer = Some("4 — четыре".to_owned());
+    record.model_metrics.energy.per_query_joules = Some(12.5);
+    record.model_metrics.power.gpu = Some(stats);
+    record.model_metrics.tokens.output = Some(34);
+    record.model_metrics.gpu_info = Some(GpuColumn {
+        name: "NVIDIA H200".to_owned(),
+        vendor: "NVIDIA".to_owned(),
+        device_id: u64::MAX,
+        device_type: "gpu".to_owned(),
+        backend: "nvml".to_owned(),
+    });
+    record.ergometer.energy = QueryEnergy {
+        measured: Some(energy),
+        modelled: None,
+        devices: vec![DeviceShare { device: DeviceId::gpu(0), scope: Scope::Device, energy }],
+    };
+    record
+}
+
+/// A record of a failed request, with nothing that can be absent.
+pub(super) fn bare_record(query_index: u64) -> Record {
+    let sent = Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_001);
+    Record {
+        problem: "What is 2 + 2?".to_owned(),
+        answer: "4".to_owned(),
+        subject: String::new(),
+        dataset_metadata: Map::new(),
+        model_answer: None,
+        model_metrics: ModelMetrics::default(),
+        ergometer: ErgometerColumn {
+            query_index,
+            request: query_index,
+            session: 0,
+            outcome: "failed",
+            failure: Some("timed_out"),
+            cause: None,
+            attempts: 1,
+            scheduled: sent,
+            sent,
+            first_token: None,
+            last_token: None,
+            end: sent + Seconds::new(1.0),
+            token_source: None,
+            finish: None,
+            processor_seconds: None,
+            energy: QueryEnergy::default(),
+            grade: None,
+        },
+    }
+}
+
+/// Any JSON, three levels deep.
+pub(super) fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((any::<String>(), inner), 0..4)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+        ]
+    })
+}

@@ -1,0 +1,56 @@
+//! How long the texts of a record are, by which batches end before they are large.
+//!
+//! An Arrow column of text holds 2 GiB, and its builder panics beyond. So nothing is counted too short here; what is
+//! stored as JSON may be counted up to six times too long.
+
+use serde_json::Value;
+
+use crate::record::Record;
+
+/// The bytes of a record's texts, those a dataset, a model or a server can make long; metadata by its JSON.
+pub(super) fn text_bytes(record: &Record) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let metadata = record.dataset_metadata.iter().map(|(key, value)| key.len() + json_bytes(value)).sum::<usize>();
+    let grade = record.ergometer.grade.as_ref().map_or(0, |grade| grade.grader.len() + length(&grade.extracted));
+    [&record.problem, &record.answer, &record.subject].map(String::len).iter().sum::<usize>()
+        + [&record.model_answer, &record.model_metrics.lm_response, &record.ergometer.cause, &record.ergometer.finish]
+            .map(length)
+            .iter()
+            .sum::<usize>()
+        + metadata
+        + grade
+}
+
+/// How long a value is as JSON, at most: an escaped character has six bytes.
+fn json_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+        Value::String(text) => 2 + 6 * text.len(),
+        Value::Array(items) => 2 + items.iter().map(|item| 1 + json_bytes(item)).sum::<usize>(),
+        Value::Object(map) => 2 + map.iter().map(|(key, value)| 4 + 6 * key.len() + json_bytes(value)).sum::<usize>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{any_json, bare_record};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn json_is_never_longer_than_it_is_counted(value in any_json()) {
+            prop_assert!(value.to_string().len() <= json_bytes(&value));
+        }
+    }
+
+    #[test]
+    fn every_long_text_counts() {
+        let bare = text_bytes(&bare_record(0));
+        let mut record = bare_record(0);
+        record.model_answer = Some("a".repeat(1000));
+        record.model_metrics.lm_response.clone_from(&record.model_answer);
+        record.ergometer.cause.clone_from(&record.model_answer);
+        assert_eq!(text_bytes(&record), bare + 3000);
+    }
+}

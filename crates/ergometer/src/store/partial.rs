@@ -1,0 +1,123 @@
+//! A file that is not there until it is whole: written under `NAME.partial`, synced, then renamed.
+//!
+//! The temporary name is fixed, so what a killed run left is overwritten by the next and never piles up; it does not
+//! end in `.arrow` or `.parquet`, so no reader takes it for data.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+
+/// A file on its way.
+#[derive(Debug)]
+pub(super) struct PartialFile {
+    file: BufWriter<File>,
+    partial: PathBuf,
+    path: PathBuf,
+    committed: bool,
+}
+
+impl PartialFile {
+    /// Opens the temporary file that will become `path`.
+    pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(StoreError::file("create", &partial))?;
+        Ok(Self { file: BufWriter::new(file), partial, path: path.to_owned(), committed: false })
+    }
+
+    /// Writes a short file at once.
+    pub(super) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
+        let mut file = Self::create(path)?;
+        file.write_all(contents).map_err(StoreError::file("write", path))?;
+        file.commit()
+    }
+
+    /// Brings what was written to the disk, then gives the file its name.
+    pub(super) fn commit(mut self) -> Result<(), StoreError> {
+        self.file.flush().map_err(StoreError::file("write", &self.path))?;
+        self.file.get_ref().sync_all().map_err(StoreError::file("write", &self.path))?;
+        fs::rename(&self.partial, &self.path).map_err(StoreError::file("rename", &self.partial))?;
+        self.committed = true;
+        sync_folder(&self.path);
+        Ok(())
+    }
+}
+
+impl Write for PartialFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// What was given up is removed, so that a full disk is not fuller after it.
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // There is nobody to tell, and the next attempt overwrites it.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Brings the rename to the disk. Not every file system can, and the file is whole under either name, so an error
+/// here is none.
+fn sync_folder(path: &Path) {
+    if let Some(Ok(folder)) = path.parent().map(File::open) {
+        let _ = folder.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_when_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), ["state.json.partial"]);
+        drop(file);
+        assert!(names(folder.path()).is_empty(), "what was given up is removed");
+
+        PartialFile::write_whole(&path, b"old").unwrap();
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        file.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["state.json"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = PartialFile::create(Path::new("/nowhere/at/all/state.json")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot create /nowhere/at/all/state.json.partial: "), "{error}");
+        assert!(error.contains("hint: was the run's folder moved"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_leaves_the_old_file_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        fs::write(&path, "old").unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("state.json.partial")).unwrap();
+        let error = PartialFile::write_whole(&path, b"new").unwrap_err().to_string();
+        assert!(error.contains("hint: the disk is full"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["state.json"]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Chat templates: a system and a user message go in, the text of the prompt comes out, as transformers renders it.
+//!
+//! `strftime_now` is left undefined: templates that know it then write a fixed date, and a prompt is the same every day.
+
+use std::error::Error as StdError;
+use std::path::Path;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, Error, ErrorKind, context};
+use serde::Deserialize;
+
+use crate::config::parse_json;
+use crate::error::ModelError;
+use crate::files::File;
+use crate::python_methods::call_method;
+
+/// What `tokenizer_config.json` says about prompts.
+#[derive(Default, Deserialize)]
+struct TokenizerConfig {
+    chat_template: Option<WrittenTemplate>,
+    bos_token: Option<WrittenToken>,
+    eos_token: Option<WrittenToken>,
+}
+
+/// A template, or several of which one is the default.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenTemplate {
+    One(String),
+    Named(Vec<NamedTemplate>),
+}
+
+#[derive(Deserialize)]
+struct NamedTemplate {
+    name: String,
+    template: String,
+}
+
+/// A token by its text, alone or with its properties.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenToken {
+    Text(String),
+    Described { content: String },
+}
+
+/// How a model wants to be talked to.
+pub(crate) struct Chat {
+    /// Holds the template under [`NAME`]; none where the model has no template.
+    environment: Option<Environment<'static>>,
+    begin: Option<String>,
+    end: Option<String>,
+}
+
+/// Not an HTML name, so that nothing is escaped.
+const NAME: &str = "chat_template";
+
+impl Chat {
+    /// Reads `tokenizer_config.json` and `chat_template.jinja`, which is the one taken where both hold a template.
+    pub(crate) fn load(config: Option<&File>, template: Option<&File>) -> Result<Self, ModelError> {
+        let written = config.map(|file| parse_json::<TokenizerConfig>(&file.path, &file.bytes)).transpose()?;
+        let TokenizerConfig { chat_template, bos_token, eos_token } = written.unwrap_or_default();
+        let source = match (template, config, chat_template.and_then(WrittenTemplate::into_default)) {
+            (Some(file), ..) => Some((file.path.as_path(), String::from_utf8_lossy(&file.bytes).into_owned())),
+            (None, Some(file), Some(source)) => Some((file.path.as_path(), source)),
+            _ => None,
+        };
+        Ok(Self {
+            environment: source.map(|(path, source)| compile(path, source)).transpose()?,
+            begin: bos_token.map(WrittenToken::into_text),
+            end: eos_token.map(WrittenToken::into_text),
+        })
+    }
+
+    /// The text of the end-of-sequence token, where `tokenizer_config.json` has one.
+    pub(crate) fn end(&self) -> Option<&str> {
+        self.end.as_deref()
+    }
+
+    /// Renders the messages; `None` where the model has no template.
+    pub(crate) fn render(
+        &self,
+        system: Option<&str>,
+        user: &str,
+    ) -> Option<Result<String, Box<dyn StdError + Send + Sync>>> {
+        let environment = self.environment.as_ref()?;
+        let message = |role: &str, content: &str| context!(role => role, content => content);
+        let messages: Vec<_> =
+            system.map(|text| message("system", text)).into_iter().chain([message("user", user)]).collect();
+        // Transformers passes no tools and no documents as none, too, and some templates rely on it.
+        let variables = context! {
+            messages => messages,
+            add_generation_prompt => true,
+            bos_token => self.begin.as_deref().unwrap_or_default(),
+            eos_token => self.end.as_deref().unwrap_or_default(),
+            tools => (),
+            documents => (),
+        };
+        Some(environment.get_template(NAME).and_then(|template| template.render(variables)).map_err(Into::into))
+    }
+}
+
+impl WrittenTemplate {
+    fn into_default(self) -> Option<String> {
+        match self {
+            Self::One(template) => Some(template),
+            Self::Named(templates) => {
+                templates.into_iter().find(|named| named.name == "default").map(|named| named.template)
+            }
+        }
+    }
+}
+
+impl WrittenToken {
+    fn into_text(self) -> String {
+        match self {
+            Self::Text(text) | Self::Described { content: text } => text,
+        }
+    }
+}
+
+fn compile(path: &Path, source: String) -> Result<Environment<'static>, ModelError> {
+    let broken = |cause: Error| ModelError::Template { path: path.to_owned(), cause: cause.into() };
+    // As transformers sets it up.
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(broken)?;
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax);
+    environment.set_unknown_method_callback(call_method);
+    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    environment.add_template_owned(NAME, source).map_err(broken)?;
+    Ok(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::borrow::Cow;
+
+    fn file(bytes: Vec<u8>) -> File {
+        File { path: "file".into(), bytes: Cow::Owned(bytes) }
+    }
+
+    fn chat(config: &Value) -> Chat {
+        Chat::load(Some(&file(serde_json::to_vec(config).unwrap())), None).unwrap()
+    }
+
+    fn render(config: &Value, system: Option<&str>) -> String {
+        chat(config).render(system, "Hi <b>").unwrap().unwrap()
+    }
+
+    #[test]
+    fn messages_and_tokens_are_variables_of_the_template() {
+        let template = "{{ bos_token }}{% for message in messages %}\n  {%- if message.role == 'system' %}\nS {% endif %}\n\
+            [{{ message['content'] | trim }}]{% endfor %}{% if add_generation_prompt and tools is none %}=>{% endif %}";
+        let config = json!({"chat_template": template, "bos_token": {"content": "<s>", "special": true}});
+        assert_eq!(render(&config, None), "<s>[Hi <b>]=>", "nothing is escaped");
+        assert_eq!(render(&config, Some(" Be brief. ")), "<s>S [Be brief.][Hi <b>]=>");
+    }
+
+    #[test]
+    fn the_default_of_several_templates_is_taken_and_the_file_before_it() {
+        let named =
+            json!({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]});
+        assert_eq!(render(&named, None), "d");
+        let config = file(serde_json::to_vec(&named).unwrap());
+        let both = Chat::load(Some(&config), Some(&file(b"jinja".to_vec()))).unwrap();
+        assert_eq!(both.render(None, "").unwrap().unwrap(), "jinja");
+    }
+
+    #[test]
+    fn a_model_without_template_has_none() {
+        assert!(chat(&json!({"eos_token": "</s>"})).render(None, "Hi").is_none());
+        assert!(Chat::load(None, None).unwrap().render(None, "Hi").is_none());
+        assert_eq!(chat(&json!({"eos_token": "</s>"})).end(), Some("</s>"));
+    }
+
+    #[test]
+    fn a_template_may_refuse_and_a_broken_one_is_told() {
+        let refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
+        let refused = chat(&json!({"chat_template": refusing})).render(Some("Be brief."), "Hi").unwrap().unwrap_err();
+        assert!(refused.to_string().contains("no system role"), "{refused}");
+        let broken = file(serde_json::to_vec(&json!({"chat_template": "{% for %}"})).unwrap());
+        assert!(matches!(Chat::load(Some(&broken), None), Err(ModelError::Template { .. })));
+    }
+}

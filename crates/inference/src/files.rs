@@ -1,0 +1,83 @@
+//! The files of a model: a folder goes in, their bytes come out. The one place that touches the file system.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::config::parse_json;
+use crate::error::ModelError;
+
+/// One file.
+pub(crate) struct File {
+    /// What an error names.
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Cow<'static, [u8]>,
+}
+
+/// All files of a model.
+pub(crate) struct Files {
+    pub(crate) config: File,
+    pub(crate) tokenizer: File,
+    pub(crate) tokenizer_config: Option<File>,
+    pub(crate) chat_template: Option<File>,
+    pub(crate) generation_config: Option<File>,
+    /// At least one.
+    pub(crate) weights: Vec<File>,
+}
+
+/// The list of shards.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Files {
+    /// Reads a Hugging Face folder.
+    pub(crate) fn read(folder: &Path) -> Result<Self, ModelError> {
+        Ok(Self {
+            config: read(folder.join("config.json"))?,
+            tokenizer: read(folder.join("tokenizer.json"))?,
+            tokenizer_config: read_if_there(folder.join("tokenizer_config.json"))?,
+            chat_template: read_if_there(folder.join("chat_template.jinja"))?,
+            generation_config: read_if_there(folder.join("generation_config.json"))?,
+            weights: read_weights(folder)?,
+        })
+    }
+}
+
+fn read_weights(folder: &Path) -> Result<Vec<File>, ModelError> {
+    if let Some(whole) = read_if_there(folder.join("model.safetensors"))? {
+        return Ok(vec![whole]);
+    }
+    let Some(index) = read_if_there(folder.join("model.safetensors.index.json"))? else {
+        return Err(ModelError::NoWeights { folder: folder.to_owned() });
+    };
+    let shards: BTreeSet<String> = parse_json::<Index>(&index.path, &index.bytes)?.weight_map.into_values().collect();
+    let wrong = |reason| ModelError::Index { path: index.path.clone(), reason };
+    if shards.is_empty() {
+        return Err(wrong(String::from("weight_map names no shard")));
+    }
+    // An index that came with a model must not reach outside its folder.
+    if let Some(outside) = shards.iter().find(|&shard| Path::new(shard).file_name() != Some(shard.as_ref())) {
+        return Err(wrong(format!("the shard {outside:?} is not a plain file name")));
+    }
+    shards.into_iter().map(|shard| read(folder.join(shard))).collect()
+}
+
+fn read(path: PathBuf) -> Result<File, ModelError> {
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok(File { path, bytes: Cow::Owned(bytes) }),
+        Err(cause) => Err(ModelError::Read { path, cause }),
+    }
+}
+
+fn read_if_there(path: PathBuf) -> Result<Option<File>, ModelError> {
+    match read(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(ModelError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

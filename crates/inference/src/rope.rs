@@ -1,0 +1,155 @@
+//! Rotary position embeddings: queries and keys go in, the same rotated by their position come out.
+//!
+//! Pairs lie half a head apart, as in Hugging Face files. Angles are computed in 32-bit floats like those of
+//! transformers, and per position as it is needed: a table for a context of 131,072 would take 67 MB.
+
+use std::f32::consts::TAU;
+
+/// How the frequencies are stretched for contexts longer than those of training.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All by one factor.
+    Linear {
+        /// How many times longer the context becomes.
+        factor: f32,
+    },
+    /// As Llama 3.1 does: slow frequencies by the factor, fast ones not, those between by degrees.
+    Llama3 {
+        /// How many times longer the context becomes.
+        factor: f32,
+        /// Turns in the original context up to which a frequency is slow.
+        low_frequency_factor: f32,
+        /// Turns in the original context from which on a frequency is fast.
+        high_frequency_factor: f32,
+        /// Tokens of the original context.
+        original_context: f32,
+    },
+}
+
+/// The frequencies of a head's pairs.
+#[derive(Debug)]
+pub(crate) struct Rope {
+    frequencies: Vec<f32>,
+}
+
+/// Cosines and sines of some positions, shared by all layers and heads.
+#[derive(Debug, Default)]
+pub(crate) struct Rotations {
+    /// For each position one `(cosine, sine)` per pair, one position after another.
+    turns: Vec<(f32, f32)>,
+}
+
+impl Rope {
+    /// The frequencies for heads of `head_size`, which is even.
+    pub(crate) fn new(head_size: usize, theta: f32, scaling: RopeScaling) -> Self {
+        let frequency = |pair: usize| 1.0 / theta.powf((2 * pair) as f32 / head_size as f32);
+        let frequencies = (0..head_size / 2).map(|pair| scaling.apply(frequency(pair))).collect();
+        Self { frequencies }
+    }
+
+    /// Computes the rotations of `count` positions from `first` on.
+    pub(crate) fn rotations(&self, first: usize, count: usize, into: &mut Rotations) {
+        into.turns.clear();
+        for position in first..first + count {
+            let position = position as f32;
+            into.turns.extend(self.frequencies.iter().map(|frequency| {
+                let (sine, cosine) = (position * frequency).sin_cos();
+                (cosine, sine)
+            }));
+        }
+    }
+
+    /// Rotates the heads of each position; `rows` holds one row of `heads` for each position of `rotations`.
+    pub(crate) fn rotate(&self, rotations: &Rotations, rows: &mut [f32], heads: usize) {
+        let pairs = self.frequencies.len();
+        let rows = rows.chunks_exact_mut(heads * 2 * pairs);
+        for (row, turns) in rows.zip(rotations.turns.chunks_exact(pairs)) {
+            for head in row.chunks_exact_mut(2 * pairs) {
+                let (left, right) = head.split_at_mut(pairs);
+                for ((left, right), (cosine, sine)) in left.iter_mut().zip(right).zip(turns) {
+                    (*left, *right) = (*left * cosine - *right * sine, *right * cosine + *left * sine);
+                }
+            }
+        }
+    }
+}
+
+impl RopeScaling {
+    fn apply(self, frequency: f32) -> f32 {
+        match self {
+            Self::None => frequency,
+            Self::Linear { factor } => frequency / factor,
+            Self::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {
+                let wavelength = TAU / frequency;
+                if wavelength < original_context / high_frequency_factor {
+                    frequency
+                } else if wavelength > original_context / low_frequency_factor {
+                    frequency / factor
+                } else {
+                    let turns = original_context / wavelength;
+                    let fast = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor);
+                    (1.0 - fast) * frequency / factor + fast * frequency
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: &[f32], expected: &[f32]) -> bool {
+        found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6)
+    }
+
+    #[test]
+    fn a_pair_turns_by_its_position_times_its_frequency() {
+        // A head of 4: pairs (0, 2) and (1, 3), frequencies 1 and 100^-0.5 = 0.1.
+        let rope = Rope::new(4, 100.0, RopeScaling::None);
+        assert!(close(&rope.frequencies, &[1.0, 0.1]));
+        let mut rotations = Rotations::default();
+        rope.rotations(2, 2, &mut rotations);
+        let mut rows = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+        rope.rotate(&rotations, &mut rows, 1);
+        let expected = [
+            2_f32.cos(),
+            0.2_f32.cos(),
+            2_f32.sin(),
+            0.2_f32.sin(),
+            -3_f32.sin(),
+            -0.3_f32.sin(),
+            3_f32.cos(),
+            0.3_f32.cos(),
+        ];
+        assert!(close(&rows, &expected), "{rows:?}");
+    }
+
+    #[test]
+    fn position_zero_turns_nothing_and_all_heads_turn_alike() {
+        let rope = Rope::new(2, 10_000.0, RopeScaling::None);
+        let mut rotations = Rotations::default();
+        rope.rotations(0, 2, &mut rotations);
+        let mut rows = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0];
+        rope.rotate(&rotations, &mut rows, 2);
+        let (cosine, sine) = (1_f32.cos(), 1_f32.sin());
+        assert!(close(&rows, &[1.0, 0.0, 1.0, 0.0, cosine, sine, cosine, sine]));
+    }
+
+    #[test]
+    fn scaling_stretches_slow_frequencies() {
+        assert!(close(&Rope::new(4, 100.0, RopeScaling::Linear { factor: 4.0 }).frequencies, &[0.25, 0.025]));
+        let llama = |original_context| RopeScaling::Llama3 {
+            factor: 8.0,
+            low_frequency_factor: 1.0,
+            high_frequency_factor: 4.0,
+            original_context,
+        };
+        // Wavelength 6.28: many turns in 8192 tokens, none in 5, and 2.5 turns in 5 * pi tokens, half way from 1 to 4.
+        assert!(close(&[llama(8192.0).apply(1.0)], &[1.0]));
+        assert!(close(&[llama(5.0).apply(1.0)], &[0.125]));
+        assert!(close(&[llama(TAU * 2.5).apply(1.0)], &[0.5 / 8.0 + 0.5]));
+    }
+}

@@ -1,0 +1,35 @@
+"""The run folder the tests open: written by the example `store_sample`, once for all of them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Nothing here may reach for a network, and a progress bar is no test's business.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SAMPLE = ["cargo", "run", "-q", "-p", "ergometer", "--no-default-features", "--example", "store_sample", "--"]
+
+
+def write_sample(folder, *arguments):
+    """Writes a run's files into this folder and says what the example printed."""
+    command = [*SAMPLE, str(folder), *map(str, arguments)]
+    return subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A run folder with twelve records, of which every fourth failed. Not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "profile_H200_sample"
+    assert write_sample(folder).startswith("12 records, 12 requests, 2400 readings")
+    return folder
+
+
+@pytest.fixture
+def run_folder(written, tmp_path):
+    """A copy of that folder: `map` and `filter` leave files beside the data."""
+    return Path(shutil.copytree(written, tmp_path / "run"))
