@@ -113,6 +113,7 @@ impl Sharing {
     }
 
     /// The devices and scopes there are.
+    #[must_use]
     pub fn places(&self) -> impl ExactSizeIterator<Item = Place> {
         self.places.iter().map(|shared| shared.place)
     }

@@ -86,7 +86,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         telemetry.push(loaded.number, &loaded.timeline)?;
     }
     telemetry.finish()?;
-    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, tally);
+    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, &tally);
     summary.write(folder)?;
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }

@@ -200,14 +200,14 @@ pub(super) fn summarise(
     folder: &Path,
     manifest: &Manifest,
     sessions: &[Metered],
-    tally: Tally,
+    tally: &Tally,
 ) -> (Summary, Vec<Warning>) {
     let duration_s: f64 =
         sessions.iter().filter_map(|session| session.window).map(|window| window.length().get()).sum();
-    let (devices, measured, modelled) = energy(sessions, &tally, duration_s);
+    let (devices, measured, modelled) = energy(sessions, tally, duration_s);
     let primary = measured.as_ref().map(|totals| (totals, false)).or(modelled.as_ref().map(|totals| (totals, true)));
     let intelligence = primary.and_then(|(totals, is_modelled)| {
-        intelligence(&tally, totals.gross_j, duration_s, is_modelled, manifest.config.request.seed)
+        intelligence(tally, totals.gross_j, duration_s, is_modelled, manifest.config.request.seed)
     });
     let closing = sessions.last().and_then(|session| session.loaded.events.closed);
     let wanted = match (manifest.dataset.size, manifest.config.max_queries) {
@@ -227,7 +227,7 @@ pub(super) fn summarise(
         queries_without_energy: tally.without_energy,
         processor_s: tally.processor_time.map(ergometer_units::Seconds::get),
     };
-    let warnings = warnings(folder, manifest, sessions, &tally, &energy, (complete, closing));
+    let warnings = warnings(folder, manifest, sessions, tally, &energy, (complete, closing));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {
@@ -260,7 +260,7 @@ pub(super) fn summarise(
             cancelled: tally.cancelled,
             lost: sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum(),
         },
-        accuracy: accuracy(manifest, &tally),
+        accuracy: accuracy(manifest, tally),
         latency: LatencySummary {
             ttft_ms: Distribution::of(&tally.ttft_ms),
             tpot_ms: Distribution::of(&tally.tpot_ms),

@@ -259,7 +259,7 @@ pub(crate) mod tests {
         ];
         for entry in entries {
             let line = entry.to_line();
-            assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line each");
+            assert_eq!(line.split(|&byte| byte == b'\n').count(), 2, "one line each");
             assert_eq!(Entry::from_line(&line).unwrap(), entry);
         }
         for wrong in ["", "{}", "[]", "{\"idle\":{\"when\":\"before\",\"start_ns\":9,\"end_ns\":5}}", "{\"ended\":{}}"]

@@ -51,10 +51,9 @@ impl JournalFolder {
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(JournalError::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(JournalError::InUse { path: self.run.clone() }),
             // A file system without locks is no reason not to measure.
-            Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
         }
     }
 

@@ -147,7 +147,7 @@ mod tests {
         for request in 0..100 {
             writer.append(&Entry::Sent { request, index: request, sent: exchange(0, 5).sent });
             writer.write(&Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
-            let lines = std::fs::read(&path).unwrap().iter().filter(|&&byte| byte == b'\n').count() as u64;
+            let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
             assert_eq!(lines, 2 * (request + 1));
         }
         writer.append(&Entry::Closed(Closing::Finished));

@@ -79,8 +79,29 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// With a dataset and a client of one's own. The configuration's names for them are what is stored.
+    pub async fn with(
+        config: RunConfig,
+        dataset: Box<dyn Dataset>,
+        client: Box<dyn Client>,
+        sensing: Sensing,
+    ) -> Result<Self, RunError> {
+        Self::ready(config, dataset, client, sensing, None).await
+    }
+
     async fn make(config: RunConfig, sensing: Sensing, resumed: Option<Manifest>) -> Result<Self, RunError> {
         let dataset = dataset::open(&config.dataset)?;
+        let client = client::open(&config.client)?;
+        Self::ready(config, dataset, client, sensing, resumed).await
+    }
+
+    async fn ready(
+        config: RunConfig,
+        dataset: Box<dyn Dataset>,
+        client: Box<dyn Client>,
+        sensing: Sensing,
+        resumed: Option<Manifest>,
+    ) -> Result<Self, RunError> {
         if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
             return Err(RunError::Config(format!(
                 "the dataset {} has no end. hint: --max-queries or --duration ends the run",
@@ -93,7 +114,6 @@ impl Prepared {
         };
         let counted = Counted::parse(&config.devices)?;
         counted.check(&sensing.devices())?;
-        let client = client::open(&config.client)?;
         let ready = async {
             client.health().await?;
             client.prepare(&config.request).await

@@ -210,14 +210,14 @@ impl Shared {
         let mut ticks = tokio::time::interval(TICK);
         let mut provisional = Provisional::default();
         let mut stop = self.stop.clone();
-        let mut give_up = None;
+        let mut is_stopping = false;
         loop {
             tokio::select! {
                 ended = slots.join_next() => if ended.is_none() { break },
                 _ = ticks.tick() => self.tell(sampler, &mut provisional, start, began),
-                _ = wait_for(&mut stop), if give_up.is_none() => {
+                () = wait_for(&mut stop), if !is_stopping => {
                     self.dispenser.stop();
-                    give_up = Some(Instant::now() + GRACE);
+                    is_stopping = true;
                 }
             }
         }

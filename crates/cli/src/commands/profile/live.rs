@@ -1,5 +1,6 @@
 //! A run as it goes: a line that is drawn over on a terminal, and one line now and then elsewhere.
 
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ impl Observer for Live {
                 self.bar.tick();
             }
             Notice::WarmupFailed(cause) => {
-                self.bar.suspend(|| self.screen.warning(&format!("warm-up failed: {cause}")))
+                self.bar.suspend(|| self.screen.warning(&format!("warm-up failed: {cause}")));
             }
             Notice::Rested(watts, length) => self.bar.suspend(|| {
                 let watts = digits(watts.get());
@@ -94,13 +95,13 @@ fn figures(progress: &Progress) -> String {
     if let Some(total) = progress.total {
         let left = total.saturating_sub(progress.done) as f64 / rate;
         if left.is_finite() {
-            text.push_str(&format!("  eta {}", eta(left)));
+            let _ = write!(text, "  eta {}", eta(left));
         }
     }
     if let Some(joules) = progress.joules_per_query {
-        text.push_str(&format!("   J/query {}", digits(joules.get())));
+        let _ = write!(text, "   J/query {}", digits(joules.get()));
     }
-    text.push_str(&format!("   failed {}", progress.failed));
+    let _ = write!(text, "   failed {}", progress.failed);
     text
 }
 

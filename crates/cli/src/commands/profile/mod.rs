@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use ergometer::client::ClientError;
+use ergometer::dataset::DatasetError;
 use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunConfig, RunError, Sensing, Target};
 use tokio::sync::watch;
@@ -36,36 +38,11 @@ async fn profile(
     screen: Screen,
     interrupt: &Interrupt,
 ) -> Result<Option<Finished>, Failure> {
-    let (prepared, target) = match &arguments.place.resume {
-        Some(folder) => {
-            let headers = arguments.what.header.clone();
-            let secrets = move |config: &mut RunConfig| {
-                if !headers.is_empty() {
-                    config.client.headers = headers;
-                }
-            };
-            let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
-            (Prepared::resume(folder, secrets, sensing).await.map_err(failure)?, Target::Resume(folder.clone()))
-        }
-        None => {
-            let config = config::config(arguments)?;
-            let sensing = Sensing::of_this_machine(config.model_cpu).await;
-            let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
-            let folder = prepared.folder_in(&arguments.place.output_dir);
-            if folder.exists() && !arguments.place.overwrite {
-                if !can_ask() {
-                    prepared.close().await;
-                    return Err(failure(RunError::Exists { path: folder }));
-                }
-                if !is_confirmed(&folder)? {
-                    prepared.close().await;
-                    screen.note(&format!("{} is left as it is", folder.display()));
-                    return Ok(None);
-                }
-            }
-            (prepared, Target::Replace(folder))
-        }
+    let ready = match &arguments.place.resume {
+        Some(folder) => Some(resumed(folder, &arguments.what.header).await?),
+        None => new(arguments, screen).await?,
     };
+    let Some((prepared, target)) = ready else { return Ok(None) };
     screen.note(&head::line(&prepared));
     let (sender, stop) = watch::channel(false);
     interrupt.on_signals(move |times| {
@@ -77,6 +54,38 @@ async fn profile(
     })?;
     let live = Arc::new(Live::new(screen));
     prepared.run(target, stop, live).await.map(Some).map_err(failure)
+}
+
+/// Goes on with a run. Headers were not stored, so they are given again.
+async fn resumed(folder: &Path, headers: &[String]) -> Result<(Prepared, Target), Failure> {
+    let secrets = |config: &mut RunConfig| {
+        if !headers.is_empty() {
+            config.client.headers = headers.to_vec();
+        }
+    };
+    let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
+    let prepared = Prepared::resume(folder, secrets, sensing).await.map_err(failure)?;
+    Ok((prepared, Target::Resume(folder.to_path_buf())))
+}
+
+/// Prepares a new run, and asks before it takes the place of another.
+async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Prepared, Target)>, Failure> {
+    let config = config::config(arguments)?;
+    let sensing = Sensing::of_this_machine(config.model_cpu).await;
+    let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
+    let folder = prepared.folder_in(&arguments.place.output_dir);
+    if folder.exists() && !arguments.place.overwrite {
+        if !can_ask() {
+            prepared.close().await;
+            return Err(failure(RunError::Exists { path: folder }));
+        }
+        if !is_confirmed(&folder)? {
+            prepared.close().await;
+            screen.note(&format!("{} is left as it is", folder.display()));
+            return Ok(None);
+        }
+    }
+    Ok(Some((prepared, Target::Replace(folder))))
 }
 
 /// Tells what came of it.
@@ -105,10 +114,8 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
 /// A wrong id, parameter or device is the user's; the rest is the world's.
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
-        RunError::Dataset(ergometer::dataset::DatasetError::Unknown { .. })
-        | RunError::Dataset(ergometer::dataset::DatasetError::Parameter { .. })
-        | RunError::Client(ergometer::client::ClientError::Unknown { .. })
-        | RunError::Client(ergometer::client::ClientError::Parameter(_))
+        RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. })
+        | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Grader(_)
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(error),
