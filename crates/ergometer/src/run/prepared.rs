@@ -30,6 +30,14 @@ pub struct Prepared {
     resumed: Option<Manifest>,
 }
 
+/// What a run is made of.
+struct Parts {
+    config: RunConfig,
+    dataset: Box<dyn Dataset>,
+    client: Box<dyn Client>,
+    sensing: Sensing,
+}
+
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Finished {
@@ -44,7 +52,9 @@ pub struct Finished {
 impl Prepared {
     /// Resolves dataset and client, and prepares the client.
     pub async fn new(config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
-        Self::make(config, sensing, None).await
+        let dataset = dataset::open(&config.dataset)?;
+        let client = client::open(&config.client)?;
+        Self::ready(Parts { config, dataset, client, sensing }, None).await
     }
 
     /// Goes on with a run: everything but the secrets comes from its folder. `secrets` puts back what was not stored.
@@ -56,27 +66,15 @@ impl Prepared {
         let manifest = JournalFolder::of_run(folder).manifest()?;
         let mut config = manifest.config.clone();
         secrets(&mut config);
-        let refuse = |why: String| RunError::NotResumable { path: folder.to_path_buf(), why };
         if config.redacted() != manifest.config {
-            return Err(refuse(String::from("it was made with another configuration")));
+            let why = String::from("it was made with another configuration");
+            return Err(RunError::NotResumable { path: folder.to_path_buf(), why });
         }
+        let dataset = dataset::open(&config.dataset)?;
+        check_dataset(folder, &manifest, &*dataset)?;
+        let client = client::open(&config.client)?;
         let sensing = sensing(&config).await;
-        let prepared = Self::make(config, sensing, Some(manifest.clone())).await?;
-        let (then, now) = (&manifest.dataset, prepared.dataset.fingerprint());
-        if then.fingerprint != now {
-            prepared.close().await;
-            return Err(refuse(format!(
-                "the dataset {} is not what it was (hash {:.12}, now {now:.12}). hint: put the old one back, or `ergo finalize {}` closes the run as it is",
-                then.name,
-                then.fingerprint,
-                folder.display()
-            )));
-        }
-        if manifest.model.parameters != prepared.model.parameters {
-            prepared.close().await;
-            return Err(refuse(String::from("the model is not what it was")));
-        }
-        Ok(prepared)
+        Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await
     }
 
     /// With a dataset and a client of one's own. The configuration's names for them are what is stored.
@@ -86,22 +84,43 @@ impl Prepared {
         client: Box<dyn Client>,
         sensing: Sensing,
     ) -> Result<Self, RunError> {
-        Self::ready(config, dataset, client, sensing, None).await
+        Self::ready(Parts { config, dataset, client, sensing }, None).await
     }
 
-    async fn make(config: RunConfig, sensing: Sensing, resumed: Option<Manifest>) -> Result<Self, RunError> {
-        let dataset = dataset::open(&config.dataset)?;
-        let client = client::open(&config.client)?;
-        Self::ready(config, dataset, client, sensing, resumed).await
-    }
-
-    async fn ready(
-        config: RunConfig,
+    /// Goes on with a run that was made [`with`](Self::with) a dataset and a client of one's own.
+    pub async fn resume_with(
+        folder: &Path,
         dataset: Box<dyn Dataset>,
         client: Box<dyn Client>,
         sensing: Sensing,
-        resumed: Option<Manifest>,
     ) -> Result<Self, RunError> {
+        let checked = JournalFolder::of_run(folder).manifest().map_err(RunError::from);
+        let checked = checked.and_then(|manifest| check_dataset(folder, &manifest, &*dataset).map(|()| manifest));
+        match checked {
+            Ok(manifest) => {
+                let config = manifest.config.clone();
+                Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await
+            }
+            Err(error) => {
+                let _ = client.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn go_on(folder: &Path, manifest: Manifest, parts: Parts) -> Result<Self, RunError> {
+        let parameters = manifest.model.parameters;
+        let prepared = Self::ready(parts, Some(manifest)).await?;
+        if parameters != prepared.model.parameters {
+            prepared.close().await;
+            let why = String::from("the model is not what it was");
+            return Err(RunError::NotResumable { path: folder.to_path_buf(), why });
+        }
+        Ok(prepared)
+    }
+
+    async fn ready(parts: Parts, resumed: Option<Manifest>) -> Result<Self, RunError> {
+        let Parts { config, dataset, client, sensing } = parts;
         if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
             return Err(RunError::Config(format!(
                 "the dataset {} has no end. hint: --max-queries or --duration ends the run",
@@ -301,6 +320,21 @@ impl Prepared {
             gpus: self.sensing.machine.gpus.clone(),
         }
     }
+}
+
+/// Checks that a dataset is the one a run was made with.
+fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> Result<(), RunError> {
+    let (then, now) = (&manifest.dataset, dataset.fingerprint());
+    if then.fingerprint == now {
+        return Ok(());
+    }
+    let why = format!(
+        "the dataset {} is not what it was (hash {:.12}, now {now:.12}). hint: put the old one back, or `ergo finalize {}` closes the run as it is",
+        then.name,
+        then.fingerprint,
+        folder.display()
+    );
+    Err(RunError::NotResumable { path: folder.to_path_buf(), why })
 }
 
 /// Whether any request of a run ended.
