@@ -49,6 +49,26 @@ pub struct Finished {
     pub failure: Option<RunError>,
 }
 
+impl Parts {
+    /// Checks what can be checked without the client.
+    fn check(&self) -> Result<(Grader, Counted), RunError> {
+        let (config, dataset) = (&self.config, &self.dataset);
+        if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
+            return Err(RunError::Config(format!(
+                "the dataset {} has no end. hint: --max-queries or --duration ends the run",
+                dataset.id()
+            )));
+        }
+        let grader = match &config.grader {
+            Some(text) => text.parse()?,
+            None => dataset.grader(),
+        };
+        let counted = Counted::parse(&config.devices)?;
+        counted.check(&self.sensing.devices())?;
+        Ok((grader, counted))
+    }
+}
+
 impl Prepared {
     /// Resolves dataset and client, and prepares the client.
     pub async fn new(config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
@@ -119,34 +139,27 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Looks at everything; where something is wrong, the client is closed.
     async fn ready(parts: Parts, resumed: Option<Manifest>) -> Result<Self, RunError> {
+        let checked = parts.check();
         let Parts { config, dataset, client, sensing } = parts;
-        if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
-            return Err(RunError::Config(format!(
-                "the dataset {} has no end. hint: --max-queries or --duration ends the run",
-                dataset.id()
-            )));
-        }
-        let grader = match &config.grader {
-            Some(text) => text.parse()?,
-            None => dataset.grader(),
-        };
-        let counted = Counted::parse(&config.devices)?;
-        counted.check(&sensing.devices())?;
         let ready = async {
+            let (grader, counted) = checked?;
             client.health().await?;
-            client.prepare(&config.request).await
+            let mut model = client.prepare(&config.request).await?;
+            model.parameters = config.model_parameters.or(model.parameters);
+            Ok((grader, counted, model))
         };
-        let mut model = match ready.await {
-            Ok(model) => model,
+        match ready.await {
+            Ok((grader, counted, model)) => {
+                let (dataset, client) = (Arc::from(dataset), Arc::from(client));
+                Ok(Self { config, dataset, client, grader, model, counted, sensing, resumed })
+            }
             Err(error) => {
                 let _ = client.close().await;
-                return Err(error.into());
+                Err(error)
             }
-        };
-        model.parameters = config.model_parameters.or(model.parameters);
-        let (dataset, client) = (Arc::from(dataset), Arc::from(client));
-        Ok(Self { config, dataset, client, grader, model, counted, sensing, resumed })
+        }
     }
 
     /// What is asked for.
@@ -205,8 +218,12 @@ impl Prepared {
     }
 
     /// Lets go of the client without a run.
-    pub async fn close(&self) {
-        let _ = self.client.close().await;
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        // Of the client alone: sensors cannot be looked at from two threads, and a run may be prepared on any.
+        let client = Arc::clone(&self.client);
+        async move {
+            let _ = client.close().await;
+        }
     }
 
     /// Makes the run. `stop` becomes true when the user wants it to end.
