@@ -215,10 +215,7 @@ pub(super) fn summarise(
         (size, most) => size.or(most),
     };
     let records = tally.records();
-    let complete = match closing {
-        Some(Closing::Finished | Closing::Duration) => true,
-        _ => wanted.is_some_and(|wanted| records >= wanted),
-    };
+    let complete = closing == Some(Closing::Duration) || wanted.is_some_and(|wanted| records >= wanted);
     let per_second = |count: u64| (duration_s > 0.0).then(|| count as f64 / duration_s);
     let energy = EnergySummary {
         measured,

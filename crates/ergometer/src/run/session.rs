@@ -74,6 +74,7 @@ struct Shared {
 struct Counts {
     done: AtomicU64,
     failed: AtomicU64,
+    cancelled: AtomicU64,
     in_flight: AtomicU64,
     output_tokens: AtomicU64,
 }
@@ -128,13 +129,7 @@ impl Session {
         }
         // The driver hands its last samples out late.
         tokio::time::sleep(FRAME).await;
-        let closing = if shared.has_failed() {
-            Closing::Unwritable
-        } else if shared.is_stopped() && shared.dispenser.closing() != Closing::Finished {
-            Closing::Interrupted
-        } else {
-            shared.dispenser.closing()
-        };
+        let closing = shared.closing(is_stopped);
         let stopped = tokio::task::spawn_blocking(move || {
             let _ = sampler.stop();
             recording.finish()
@@ -283,6 +278,8 @@ impl Shared {
             self.session.folder.commit()?;
             self.counts.done.fetch_add(1, Ordering::Relaxed);
             self.counts.output_tokens.fetch_add(output, Ordering::Relaxed);
+        } else {
+            self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
         }
         if is_failed {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -327,6 +324,20 @@ impl Shared {
         tokio::select! {
             () = tokio::time::sleep(length) => self.is_stopped(),
             () = wait_for(&mut stop) => true,
+        }
+    }
+
+    /// Why no more was sent. `is_stopped` says whether the user wanted it before the last request ended; what was handed
+    /// out and then given up was not dealt with.
+    fn closing(&self, is_stopped: bool) -> Closing {
+        let closing = self.dispenser.closing();
+        let is_whole = closing == Closing::Finished && self.counts.cancelled.load(Ordering::Relaxed) == 0;
+        if self.has_failed() {
+            Closing::Unwritable
+        } else if is_stopped && !is_whole {
+            Closing::Interrupted
+        } else {
+            closing
         }
     }
 
