@@ -1,8 +1,11 @@
 //! One session of a run: from the first reading to the last.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ergometer_telemetry::recording::RecordingWriter;
@@ -15,7 +18,7 @@ use super::dispenser::Dispenser;
 use super::folder::RunFolder;
 use super::provisional::{Provisional, power};
 use super::{Counted, Notice, Observer, Progress, RunConfig, RunError};
-use crate::client::{Client, FailureKind, Outcome, Request, Transcript};
+use crate::client::{Client, FailureKind, Outcome, Request, RequestError, Transcript};
 use crate::dataset::Dataset;
 use crate::journal::{Closing, Entry, Exchange, IdleKind, JournalFolder, JournalWriter, SessionStart};
 
@@ -208,7 +211,12 @@ impl Shared {
         let mut is_stopping = false;
         loop {
             tokio::select! {
-                ended = slots.join_next() => if ended.is_none() { break },
+                ended = slots.join_next() => match ended {
+                    None => break,
+                    Some(Ok(())) => {}
+                    // A slot that is gone would leave its query out, and the run would pass for one that ended by itself.
+                    Some(Err(error)) => self.fail(RunError::Config(format!("a request could not be sent: {error}"))),
+                },
                 _ = ticks.tick() => self.tell(sampler, &mut provisional, start, began),
                 () = wait_for(&mut stop), if !is_stopping => {
                     self.dispenser.stop();
@@ -306,7 +314,7 @@ impl Shared {
         };
         tokio::select! {
             biased;
-            result = self.session.client.stream(&request, &self.clock, transcript) => match result {
+            result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
                 Ok(()) => Outcome::Completed,
                 Err(error) => Outcome::Failed { kind: error.kind, cause: error.cause },
             },
@@ -354,6 +362,19 @@ impl Shared {
         self.dispenser.stop();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
+}
+
+/// A client may have bugs: a panic fails its request and no other.
+async fn caught(mut streaming: impl Future<Output = Result<(), RequestError>> + Unpin) -> Result<(), RequestError> {
+    std::future::poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| Pin::new(&mut streaming).poll(context))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            let cause = format!("the client panicked: {text}");
+            Poll::Ready(Err(RequestError { kind: FailureKind::MidStream, cause }))
+        })
+    })
+    .await
 }
 
 /// Waits until the user wants to stop; for ever where nobody can say so any more.
