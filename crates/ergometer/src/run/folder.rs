@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::RunError;
-use crate::journal::{JournalError, JournalFolder};
+use crate::journal::{JournalError, JournalFolder, Lock};
 
 /// What to do with the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,14 +23,22 @@ pub enum Target {
 pub(crate) struct RunFolder {
     path: PathBuf,
     /// Where the run is written until its first record; `None` from then on.
-    staged: Mutex<Option<PathBuf>>,
+    staged: Mutex<Option<Staged>>,
     is_resumed: bool,
+}
+
+/// A run that will take the place of another.
+#[derive(Debug)]
+struct Staged {
+    path: PathBuf,
+    /// Nobody goes on with the run that is to be replaced, and nobody else replaces it. `None` where it has no journal.
+    old: Option<Lock>,
 }
 
 impl RunFolder {
     /// Makes room. Nothing that is there is changed yet.
     pub(crate) fn prepare(target: &Target) -> Result<Self, RunError> {
-        let folder = |path: &Path, staged: Option<PathBuf>, is_resumed| Self {
+        let folder = |path: &Path, staged: Option<Staged>, is_resumed| Self {
             path: path.to_path_buf(),
             staged: Mutex::new(staged),
             is_resumed,
@@ -52,13 +60,13 @@ impl RunFolder {
                 if !is_run(path) {
                     return Err(RunError::NotARun { path: path.clone() });
                 }
-                let _lock =
-                    if JournalFolder::of_run(path).exists() { Some(JournalFolder::of_run(path).lock()?) } else { None };
+                let old = lock_if_there(path)?;
                 let staged = beside(path, "new");
+                drop(lock_if_there(&staged)?);
                 // What a killed run left here has no record: the folder would have its own name by then.
                 remove(&staged)?;
                 create(&staged)?;
-                Ok(folder(path, Some(staged), false))
+                Ok(folder(path, Some(Staged { path: staged, old }), false))
             }
             Target::Resume(path) => Ok(folder(path, None, true)),
         }
@@ -66,7 +74,7 @@ impl RunFolder {
 
     /// Where the run stands now.
     pub(crate) fn now(&self) -> PathBuf {
-        self.lock().clone().unwrap_or_else(|| self.path.clone())
+        self.lock().as_ref().map_or_else(|| self.path.clone(), |staged| staged.path.clone())
     }
 
     /// Where it will stand.
@@ -77,18 +85,20 @@ impl RunFolder {
     /// The run has its first record: from now on it has its own name, and what had it before is gone.
     pub(crate) fn commit(&self) -> Result<(), RunError> {
         let mut staged = self.lock();
-        let Some(new) = staged.as_ref() else { return Ok(()) };
+        let Some(Staged { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
         let old = beside(&self.path, "old");
         remove(&old)?;
+        // Not every system renames a folder in which a file is open.
+        *lock = None;
         fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
-        fs::rename(new, &self.path).map_err(JournalError::io("rename", new))?;
+        fs::rename(&*new, &self.path).map_err(JournalError::io("rename", new))?;
         *staged = None;
         remove(&old)
     }
 
     /// The run has no record: what was made for it is taken away again.
     pub(crate) fn abandon(&self) {
-        let staged = self.lock().clone();
+        let staged = self.lock().as_ref().map(|staged| staged.path.clone());
         match staged {
             Some(staged) => drop(remove(&staged)),
             None if !self.is_resumed => drop(remove(&self.path)),
@@ -96,9 +106,14 @@ impl RunFolder {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Staged>> {
         self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
+    let journal = JournalFolder::of_run(run);
+    Ok(if journal.exists() { Some(journal.lock()?) } else { None })
 }
 
 /// Ends an exchange of folders that a kill cut short: the old one had been put aside, the new one not yet in its place.
