@@ -14,7 +14,7 @@ use crate::client::{self, Client, ModelFacts, Place};
 use crate::close::{self, Closed};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
-use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
+use crate::journal::{Closing, DatasetFacts, JournalError, JournalFolder, Manifest};
 use crate::slug::folder_name;
 
 /// A run that is ready to go.
@@ -245,11 +245,18 @@ impl Prepared {
         stop: watch::Receiver<bool>,
         observer: Arc<dyn Observer>,
     ) -> Result<Finished, RunError> {
+        if self.resumed.is_some() != matches!(target, Target::Resume(_)) {
+            return Err(RunError::Config(String::from(
+                "a run is gone on with in its own folder and nowhere else, and a new one is never written into it",
+            )));
+        }
         let folder = Arc::new(RunFolder::prepare(&target)?);
         let result = self.run_in(&folder, stop, observer).await;
         match result {
-            // Without a record there is no run.
-            Ok(Finished { closed: None, .. }) | Err(_) if !has_record(&folder.now()) => folder.abandon(),
+            // Without a record there is no run. What cannot be read may have one.
+            Ok(Finished { closed: None, .. }) | Err(_) if matches!(has_record(&folder.now()), Ok(false)) => {
+                folder.abandon();
+            }
             _ => {}
         }
         result
@@ -277,8 +284,10 @@ impl Prepared {
         };
         let ended = session.run(plan, self.sensing.sensors, &journal, stop).await?;
         let path = folder.now();
-        if !has_record(&path) {
-            return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
+        match has_record(&path) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure }),
+            Err(error) => return Err(ended.failure.unwrap_or_else(|| error.into())),
         }
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
@@ -355,10 +364,15 @@ fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> R
 }
 
 /// Whether any request of a run ended.
-fn has_record(run: &Path) -> bool {
+fn has_record(run: &Path) -> Result<bool, JournalError> {
     let journal = JournalFolder::of_run(run);
-    let sessions = journal.sessions().unwrap_or_default();
-    sessions.into_iter().any(|session| {
-        journal.events(session).is_ok_and(|events| events.requests.iter().any(|located| located.is_final))
-    })
+    if !journal.exists() {
+        return Ok(false);
+    }
+    for session in journal.sessions()? {
+        if journal.events(session)?.requests.iter().any(|located| located.is_final) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
