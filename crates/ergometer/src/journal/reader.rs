@@ -26,6 +26,8 @@ pub struct SessionEvents {
     pub requests: Vec<Located>,
     /// When those were sent that never ended: lost with a kill.
     pub lost: Vec<Timestamp>,
+    /// One past the highest number of a request, be it lost.
+    pub next_request: u64,
     /// Why it ended; `None` after a kill.
     pub closed: Option<Closing>,
     /// How long the file is up to its last whole line.
@@ -102,9 +104,11 @@ impl SessionEvents {
             Entry::Warmup(window) => self.warmup.push(window),
             Entry::Closed(closing) => self.closed = Some(closing),
             Entry::Sent { request, sent, .. } => {
+                self.next_request = self.next_request.max(request.saturating_add(1));
                 sent_at.insert(request, sent);
             }
             Entry::Ended(exchange) => {
+                self.next_request = self.next_request.max(exchange.request.saturating_add(1));
                 sent_at.remove(&exchange.request);
                 self.requests.push(Located {
                     request: exchange.request,

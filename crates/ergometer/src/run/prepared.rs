@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use super::folder::RunFolder;
-use super::session::{Session, SessionPlan};
+use super::session::{Ended, Session, SessionPlan};
 use super::{Counted, Observer, RunConfig, RunError, Sensing, Target};
 use crate::client::{self, Client, ModelFacts, Place};
 use crate::close::{self, Closed};
@@ -274,15 +274,20 @@ impl Prepared {
         }
         let _lock = journal.lock()?;
         let plan = self.plan(&journal)?;
-        let session = Session {
-            config: self.config,
-            dataset: self.dataset,
-            client: self.client,
-            counted: self.counted,
-            folder: Arc::clone(folder),
-            observer: Arc::clone(&observer),
+        let ended = if self.resumed.is_some() && plan.is_done() {
+            // Not even to warm up: nothing would follow.
+            Ended { closing: Closing::Finished, failure: None }
+        } else {
+            let session = Session {
+                config: self.config,
+                dataset: self.dataset,
+                client: self.client,
+                counted: self.counted,
+                folder: Arc::clone(folder),
+                observer: Arc::clone(&observer),
+            };
+            session.run(plan, self.sensing.sensors, &journal, stop).await?
         };
-        let ended = session.run(plan, self.sensing.sensors, &journal, stop).await?;
         let path = folder.now();
         match has_record(&path) {
             Ok(true) => {}
@@ -313,8 +318,7 @@ impl Prepared {
             let events = journal.events(number)?;
             plan.session = number + 1;
             plan.done.extend(events.requests.iter().filter(|located| located.is_final).map(|located| located.index));
-            let last = events.requests.iter().map(|located| located.request + 1).max();
-            plan.first_request = plan.first_request.max(last.unwrap_or(0) + events.lost.len() as u64);
+            plan.first_request = plan.first_request.max(events.next_request);
             let first = events.requests.iter().map(|located| located.sent).min();
             let last = events.requests.iter().map(|located| located.end).max();
             plan.seconds_before += first.zip(last).map_or(0.0, |(first, last)| (last - first).get());

@@ -45,6 +45,13 @@ pub(super) struct SessionPlan {
     pub(super) seconds_before: f64,
 }
 
+impl SessionPlan {
+    /// Whether every query has been dealt with.
+    pub(super) fn is_done(&self) -> bool {
+        self.end.is_some_and(|end| self.done.range(..end).count() as u64 >= end)
+    }
+}
+
 /// What a session works with.
 pub(super) struct Session {
     pub(super) config: RunConfig,
