@@ -91,6 +91,14 @@ pub struct Share {
     pub silent: Joules,
 }
 
+impl Share {
+    /// Whether nothing was heard of it: what is wholly in a silence is not known to be nothing.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        self.joules == Some(Joules::ZERO) && self.silent > Joules::ZERO
+    }
+}
+
 impl Sharing {
     /// Shares what the meter saw among the requests. `counts` says which devices count.
     #[must_use]

@@ -23,8 +23,7 @@ pub(super) fn query_energy(session: &Metered, window: Window) -> QueryEnergy {
             lacking.note(place);
             continue;
         };
-        // What is wholly in a silence is not known to be nothing.
-        if joules.get() == 0.0 && share.silent.get() > 0.0 {
+        if share.is_silence() {
             lacking.note(place);
             continue;
         }
@@ -148,7 +147,8 @@ fn total(session: &Metered, from: Timestamp, to: Timestamp) -> Option<f64> {
     let mut sum = None;
     for (number, place) in session.sharing.places().enumerate() {
         if is_part(&place) {
-            sum = Some(sum.unwrap_or(0.0) + session.sharing.share(number, from, to).joules?.get());
+            let share = session.sharing.share(number, from, to);
+            sum = Some(sum.unwrap_or(0.0) + share.joules.filter(|_| !share.is_silence())?.get());
         }
     }
     sum
