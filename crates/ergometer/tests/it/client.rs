@@ -1,0 +1,163 @@
+//! A client that does what a script says, and remembers what it was asked.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ergometer::client::{
+    ChunkKind, Client, ClientError, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions, TokenSource,
+    Transcript, Usage,
+};
+use ergometer_telemetry::Clock;
+use tokio::sync::{Notify, Semaphore};
+
+/// What happens on one request, one after the other. At the end it is completed.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Say(&'static str),
+    Wait(Duration),
+    Fail(FailureKind, &'static str),
+    /// Until a permit is there.
+    Pass(Arc<Semaphore>),
+    /// For ever.
+    Hang,
+    Panic,
+}
+
+/// The answer in two chunks with some milliseconds before each.
+pub(crate) fn answer(text: &'static str, millis: u64) -> Vec<Step> {
+    let (first, rest) = text.split_at(1);
+    let wait = || Step::Wait(Duration::from_millis(millis));
+    vec![wait(), Step::Say(first), wait(), Step::Say(rest)]
+}
+
+/// What a client was asked, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Call {
+    Health,
+    Prepare,
+    Stream(u64),
+    Close,
+}
+
+/// What a client was asked, for whoever made it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls {
+    list: Arc<Mutex<Vec<Call>>>,
+    more: Arc<Notify>,
+}
+
+impl Calls {
+    fn add(&self, call: Call) {
+        self.list.lock().unwrap().push(call);
+        self.more.notify_waiters();
+    }
+
+    pub(crate) fn all(&self) -> Vec<Call> {
+        self.list.lock().unwrap().clone()
+    }
+
+    /// The queries that were sent, in order.
+    pub(crate) fn sent(&self) -> Vec<u64> {
+        let index = |call| if let Call::Stream(index) = call { Some(index) } else { None };
+        self.all().into_iter().filter_map(index).collect()
+    }
+
+    pub(crate) fn closings(&self) -> usize {
+        self.all().iter().filter(|&call| *call == Call::Close).count()
+    }
+
+    /// Waits until this many requests were sent.
+    pub(crate) async fn sent_are(&self, count: usize) {
+        loop {
+            let more = self.more.notified();
+            if self.sent().len() >= count {
+                return;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(20), more).await;
+        }
+    }
+}
+
+/// What becomes of each query.
+pub(crate) type Script = Box<dyn Fn(u64) -> Vec<Step> + Send + Sync>;
+
+/// A client that does what a script says.
+pub(crate) struct Scripted {
+    pub(crate) script: Script,
+    pub(crate) calls: Calls,
+    pub(crate) place: Place,
+    pub(crate) facts: ModelFacts,
+    pub(crate) is_healthy: bool,
+    pub(crate) has_model: bool,
+}
+
+impl Scripted {
+    pub(crate) fn new(script: impl Fn(u64) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        Self {
+            script: Box::new(script),
+            calls: Calls::default(),
+            place: Place::ThisMachine,
+            facts: ModelFacts::default(),
+            is_healthy: true,
+            has_model: true,
+        }
+    }
+
+    pub(crate) fn calls(&self) -> Calls {
+        self.calls.clone()
+    }
+}
+
+#[async_trait]
+impl Client for Scripted {
+    fn id(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    async fn health(&self) -> Result<(), ClientError> {
+        self.calls.add(Call::Health);
+        if self.is_healthy { Ok(()) } else { Err(ClientError::Unavailable(String::from("nobody is at home"))) }
+    }
+
+    async fn models(&self) -> Result<Vec<String>, ClientError> {
+        Ok(vec![String::from("m")])
+    }
+
+    async fn prepare(&self, _: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        self.calls.add(Call::Prepare);
+        if self.has_model { Ok(self.facts.clone()) } else { Err(ClientError::Model(String::from("no such model"))) }
+    }
+
+    async fn stream(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        self.calls.add(Call::Stream(request.index));
+        for step in (self.script)(request.index) {
+            match step {
+                Step::Say(text) => transcript.push(clock.now(), ChunkKind::Content, text),
+                Step::Wait(length) => tokio::time::sleep(length).await,
+                Step::Fail(kind, cause) => return Err(RequestError { kind, cause: cause.to_owned() }),
+                Step::Pass(gate) => gate.acquire().await.unwrap().forget(),
+                Step::Hang => std::future::pending().await,
+                Step::Panic => panic!("the script says so"),
+            }
+        }
+        let output = transcript.chunks.len() as u64;
+        transcript.usage = Some(Usage { input: 10, output, source: TokenSource::Model });
+        transcript.finish = Some(String::from("stop"));
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), ClientError> {
+        self.calls.add(Call::Close);
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! The journal of a real run, cut as a kill cuts it: what is whole is kept, and resuming completes the rest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ergometer::client::FailureKind;
+use ergometer::close::{self, CloseError};
+use ergometer::journal::Entry;
+use ergometer::run::RunConfig;
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::client::{Scripted, Step, answer};
+use crate::dataset::Questions;
+use crate::rig::{Rig, closed, config, resume_in};
+use crate::sensors::{blind, whole};
+use crate::table::Table;
+
+const QUERIES: u64 = 9;
+const SEED: u64 = 0x5eed;
+const OFFSETS: usize = 200;
+
+fn flaky() -> Scripted {
+    Scripted::new(|index| match index {
+        3 => vec![Step::Fail(FailureKind::Rejected, "no")],
+        7 => vec![Step::Say("1"), Step::Fail(FailureKind::MidStream, "gone")],
+        _ => answer("1é", 4 + 3 * (index % 3)),
+    })
+}
+
+/// The journal of a run of nine queries, three at a time, two of which fail.
+async fn original() -> Rig {
+    let rig = Rig::new();
+    let three = RunConfig { concurrency: 3, ..config() };
+    let run = closed(rig.run(three, Questions::new(QUERIES), flaky(), whole()).await);
+    assert_eq!((run.summary.total_queries, run.summary.outcomes.completed), (QUERIES, 7));
+    rig
+}
+
+/// Where to cut: at the end of every line, before and after it, and at places from a seed.
+fn cuts(bytes: &[u8]) -> BTreeSet<usize> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place + 1);
+    let mut cuts: BTreeSet<usize> = ends.flat_map(|end| [end - 1, end]).collect();
+    cuts.extend([0, 1]);
+    cuts.extend((0..OFFSETS).map(|_| random.usize(..bytes.len())));
+    cuts
+}
+
+/// A copy of a run's journal alone, with one of its files cut.
+fn copy(run: &Path, file: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("run");
+    fs::create_dir_all(folder.join("journal")).unwrap();
+    for entry in fs::read_dir(run.join("journal")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.join("journal").join(entry.file_name())).unwrap();
+    }
+    fs::write(folder.join("journal").join(file), bytes).unwrap();
+    (parent, folder)
+}
+
+/// The queries whose end is whole in this text, in order.
+fn ended(text: &[u8]) -> Vec<i64> {
+    let lines = text.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let index = |line: &[u8]| match Entry::from_line(line).unwrap() {
+        Entry::Ended(exchange) => Some(i64::try_from(exchange.query.index).unwrap()),
+        _ => None,
+    };
+    let mut ended: Vec<i64> = lines.filter_map(index).collect();
+    ended.sort_unstable();
+    ended
+}
+
+fn assert_closes_with(folder: &Path, wanted: &[i64], cut: usize) {
+    match close::close(folder) {
+        Ok(closed) => {
+            assert_eq!(Table::read(folder).queries(), wanted, "cut at {cut}");
+            assert_eq!(closed.summary.total_queries, wanted.len() as u64, "cut at {cut}");
+            assert_eq!(closed.summary.complete, wanted.len() as u64 == QUERIES, "cut at {cut}");
+        }
+        Err(CloseError::NoRecords { .. }) => assert!(wanted.is_empty(), "cut at {cut}"),
+        Err(error) => panic!("cut at {cut}: {error}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
+    let rig = original().await;
+    let (run, file) = (rig.folder(), "session-0.events.jsonl");
+    let bytes = Arc::new(fs::read(run.join("journal").join(file)).unwrap());
+    let places = Arc::new(Semaphore::new(64));
+    let mut resumed = JoinSet::new();
+    for cut in cuts(&bytes) {
+        let (bytes, run, places) = (Arc::clone(&bytes), run.clone(), Arc::clone(&places));
+        resumed.spawn(async move {
+            let _place = places.acquire().await.unwrap();
+            let text = &bytes[..cut];
+            let (_parent, folder) = copy(&run, file, text);
+            let wanted = ended(text);
+            assert_closes_with(&folder, &wanted, cut);
+
+            let client = flaky();
+            let calls = client.calls();
+            let run = closed(resume_in(&folder, Questions::new(QUERIES), client, blind()).await);
+            let mut sent = calls.sent();
+            sent.sort_unstable();
+            let missing: Vec<u64> =
+                (0..QUERIES).filter(|&index| !wanted.contains(&i64::try_from(index).unwrap())).collect();
+            assert_eq!(sent, missing, "cut at {cut}: the missing ones are sent, once, and no others");
+            let all: Vec<i64> = (0..i64::try_from(QUERIES).unwrap()).collect();
+            let table = Table::read(&folder);
+            assert_eq!(table.queries(), all, "cut at {cut}");
+            assert!(run.summary.complete, "cut at {cut}");
+            assert_eq!((run.summary.outcomes.completed, run.summary.outcomes.failed.len()), (7, 2), "cut at {cut}");
+            let mut requests = table.integers("ergometer/request");
+            requests.sort_unstable();
+            requests.dedup();
+            assert_eq!(requests.len(), all.len(), "cut at {cut}: every request has a number of its own");
+        });
+    }
+    let mut count = 0;
+    while let Some(done) = resumed.join_next().await {
+        done.unwrap();
+        count += 1;
+    }
+    assert!(count > OFFSETS);
+}
+
+/// The records are there whatever became of the readings; what is lost of these is lost of the energy.
+#[tokio::test]
+async fn readings_cut_anywhere_cost_energy_and_no_record() {
+    let rig = original().await;
+    let (run, file) = (rig.folder(), "session-0.readings.jsonl");
+    let bytes = fs::read(run.join("journal").join(file)).unwrap();
+    let all: Vec<i64> = (0..i64::try_from(QUERIES).unwrap()).collect();
+    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    // Every place in the first lines and the last, and the seeded ones: the lines in between are all alike.
+    let mut places = cuts(&bytes);
+    if lines > 60 {
+        let boundaries: Vec<usize> = places.iter().copied().collect();
+        let mut random = fastrand::Rng::with_seed(SEED);
+        places = boundaries.iter().copied().filter(|_| random.u32(..4) == 0).collect();
+        places.extend(boundaries.iter().take(20));
+        places.extend(boundaries.iter().rev().take(20));
+    }
+    places.extend(0..40);
+    let (_parent, folder) = copy(&run, file, &bytes);
+    let mut most = 0;
+    for cut in places {
+        fs::write(folder.join("journal").join(file), &bytes[..cut]).unwrap();
+        assert_closes_with(&folder, &all, cut);
+        let known = Table::read(&folder).floats("ergometer/energy/measured/gross/joules");
+        let known = known.iter().flatten().inspect(|joules| assert!(joules.is_finite() && **joules >= 0.0)).count();
+        most = most.max(known);
+    }
+    assert_eq!(most as u64, QUERIES, "with nearly all readings every query has energy");
+    fs::remove_file(folder.join("journal").join(file)).unwrap();
+    assert_closes_with(&folder, &all, 0);
+    let damaged = [&bytes[..bytes.len() / 2], b"\xff\xfe not a reading\n", &bytes[bytes.len() / 2..]].concat();
+    fs::write(folder.join("journal").join(file), damaged).unwrap();
+    let error = close::close(&folder).unwrap_err();
+    assert!(matches!(&error, CloseError::Readings { .. }) && error.to_string().contains(file), "{error}");
+}
+
+#[tokio::test]
+async fn a_journal_cut_and_resumed_twice_is_whole() {
+    let rig = original().await;
+    let (run, file) = (rig.folder(), "session-0.events.jsonl");
+    let bytes = fs::read(run.join("journal").join(file)).unwrap();
+    let (_parent, folder) = copy(&run, file, &bytes[..bytes.len() / 3]);
+    closed(resume_in(&folder, Questions::new(QUERIES), flaky(), blind()).await);
+    let second = folder.join("journal/session-1.events.jsonl");
+    let bytes = fs::read(&second).unwrap();
+    fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
+    let run = closed(resume_in(&folder, Questions::new(QUERIES), flaky(), whole()).await);
+    assert_eq!((run.summary.sessions, run.summary.complete), (3, true));
+    let table = Table::read(&folder);
+    assert_eq!(table.queries(), (0..i64::try_from(QUERIES).unwrap()).collect::<Vec<_>>());
+    let sessions: BTreeSet<_> = table.integers("ergometer/session").into_iter().flatten().collect();
+    assert_eq!(sessions, BTreeSet::from([0, 1, 2]));
+    let mut requests = table.integers("ergometer/request");
+    requests.sort_unstable();
+    requests.dedup();
+    assert_eq!(requests.len() as u64, QUERIES);
+}

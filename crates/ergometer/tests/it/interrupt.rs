@@ -1,0 +1,110 @@
+//! The user stops a run: what was measured is kept, and resuming completes it.
+
+use std::sync::Arc;
+
+use ergometer::client::Outcome;
+use ergometer::journal::Closing;
+use ergometer::run::{Finished, Prepared, RunConfig, RunError, Target};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::client::{Calls, Scripted, Step, answer};
+use crate::dataset::Questions;
+use crate::rig::{Nobody, Rig, closed, config, has_warning};
+use crate::sensors::whole;
+use crate::table::Table;
+
+/// A run of ten queries that is under way.
+fn start(
+    rig: &Rig,
+    config: RunConfig,
+    size: u64,
+    client: Scripted,
+) -> (Calls, watch::Sender<bool>, JoinHandle<Result<Finished, RunError>>) {
+    let (calls, (sender, stop), folder) = (client.calls(), watch::channel(false), rig.folder());
+    let run = tokio::spawn(async move {
+        let prepared = Prepared::with(config, Box::new(Questions::new(size)), Box::new(client), whole()).await?;
+        prepared.run(Target::New(folder), stop, Arc::new(Nobody)).await
+    });
+    (calls, sender, run)
+}
+
+#[tokio::test]
+async fn what_was_measured_is_kept_and_resuming_completes_it() {
+    let rig = Rig::new();
+    // The fifth says half of its answer and no more; the sixth takes a while and may come to its end.
+    let client = Scripted::new(|index| match index {
+        4 => vec![Step::Say("1"), Step::Hang],
+        5 => answer("15", 100),
+        _ => answer("10", 5),
+    });
+    let two = RunConfig { concurrency: 2, ..config() };
+    let (calls, sender, run) = start(&rig, two, 10, client);
+    calls.sent_are(6).await;
+    sender.send(true).unwrap();
+    let finished = run.await.unwrap();
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::Interrupted);
+    let run = closed(finished);
+    assert_eq!((calls.sent().len(), calls.closings()), (6, 1), "no more were sent");
+    let summary = &run.summary;
+    assert_eq!((summary.total_queries, summary.complete, summary.closing), (5, false, Some(Closing::Interrupted)));
+    assert_eq!((summary.outcomes.completed, summary.outcomes.cancelled), (5, 1), "the sixth had its grace");
+    assert!(has_warning(&run, "it was interrupted"), "{:?}", summary.warnings);
+    assert_eq!(Table::read(&rig.folder()).queries(), [0, 1, 2, 3, 5]);
+    let (events, exchanges) = rig.exchanges(0);
+    assert_eq!(events.closed, Some(Closing::Interrupted));
+    let cancelled = exchanges.iter().find(|exchange| exchange.query.index == 4).unwrap();
+    assert_eq!((&cancelled.outcome, cancelled.transcript.text.as_str()), (&Outcome::Cancelled, "1"));
+
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let run = closed(rig.resume(Questions::new(10), client, whole()).await);
+    let mut sent = calls.sent();
+    sent.sort_unstable();
+    assert_eq!(sent, [4, 6, 7, 8, 9]);
+    let summary = &run.summary;
+    assert_eq!((summary.total_queries, summary.complete, summary.sessions), (10, true, 2));
+    let table = Table::read(&rig.folder());
+    assert_eq!(table.queries(), (0..10).collect::<Vec<_>>());
+    assert!(table.floats("ergometer/energy/measured/gross/joules").iter().all(Option::is_some), "of both sessions");
+    let mut requests: Vec<_> = table.integers("ergometer/request");
+    requests.sort_unstable();
+    requests.dedup();
+    assert_eq!(requests.len(), 10, "every request has a number of its own");
+}
+
+/// All queries had been handed out when the user stopped the run; those in flight were given up. It is not whole.
+#[tokio::test]
+async fn a_run_stopped_with_its_last_requests_in_flight_is_not_finished() {
+    let rig = Rig::new();
+    let client = Scripted::new(|index| if index == 2 { vec![Step::Hang] } else { answer("10", 5) });
+    let (calls, sender, run) = start(&rig, config(), 3, client);
+    calls.sent_are(3).await;
+    sender.send(true).unwrap();
+    let finished = run.await.unwrap();
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::Interrupted);
+    let run = closed(finished);
+    assert_eq!((run.summary.total_queries, run.summary.complete), (2, false));
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let run = closed(rig.resume(Questions::new(3), client, whole()).await);
+    assert_eq!((calls.sent(), run.summary.complete, run.summary.total_queries), (vec![2], true, 3));
+}
+
+/// The user stops it while the machine is measured at rest after the last request: everything is there.
+#[tokio::test]
+async fn a_run_stopped_after_its_last_request_is_finished() {
+    let rig = Rig::new();
+    let long = RunConfig { idle_s: 0.1, ..config() };
+    let (calls, sender, run) = start(&rig, long, 2, Scripted::new(|_| answer("10", 5)));
+    calls.sent_are(2).await;
+    while rig.exchanges(0).1.len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    sender.send(true).unwrap();
+    let finished = run.await.unwrap();
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::Finished);
+    let run = closed(finished);
+    assert!(run.summary.complete && run.summary.energy.measured.unwrap().net_j.is_some(), "one rest is enough");
+}

@@ -1,0 +1,208 @@
+//! The order of things, the end of the client on every path, and how requests fail.
+
+use std::sync::Arc;
+
+use ergometer::client::{FailureKind, Outcome};
+use ergometer::journal::{Closing, JournalFolder};
+use ergometer::run::{Prepared, RunConfig, RunError, Target};
+use tokio::sync::watch;
+
+use crate::client::{Call, Scripted, Step, answer};
+use crate::dataset::Questions;
+use crate::rig::{Nobody, Rig, closed, config, has_warning};
+use crate::sensors::{blind, whole};
+use crate::table::Table;
+
+#[tokio::test]
+async fn the_client_is_asked_in_order_and_closed_once() {
+    let rig = Rig::new();
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let finished = rig.run(config(), Questions::new(3), client, blind()).await.unwrap();
+    assert_eq!(finished.closing, Closing::Finished);
+    let (all, ask) = (calls.all(), Call::Stream);
+    assert_eq!(all, [Call::Health, Call::Prepare, ask(0), ask(1), ask(2), Call::Close]);
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_well_is_closed_and_sent_nothing() {
+    let rig = Rig::new();
+    let client = Scripted { is_healthy: false, ..Scripted::new(|_| answer("10", 1)) };
+    let calls = client.calls();
+    let error = rig.run(config(), Questions::new(3), client, blind()).await.unwrap_err();
+    assert!(matches!(&error, RunError::Client(_)) && error.to_string().contains("nobody is at home"), "{error}");
+    assert_eq!(calls.all(), [Call::Health, Call::Close]);
+
+    let client = Scripted { has_model: false, ..Scripted::new(|_| answer("10", 1)) };
+    let calls = client.calls();
+    let error = rig.run(config(), Questions::new(3), client, blind()).await.unwrap_err();
+    assert!(error.to_string().contains("no such model"), "{error}");
+    assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
+    assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "and nothing is left behind");
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_closes_the_client_too() {
+    let rig = Rig::new();
+    let cases: [(RunConfig, Questions, &str); 3] = [
+        (config(), Questions { size: None, ..Questions::new(1) }, "has no end"),
+        (RunConfig { grader: Some(String::from("guess")), ..config() }, Questions::new(1), "guess"),
+        (RunConfig { devices: vec![String::from("gpu:7")], ..config() }, Questions::new(1), "`gpu:7`"),
+    ];
+    for (config, dataset, told) in cases {
+        let client = Scripted::new(|_| answer("10", 1));
+        let calls = client.calls();
+        let error = rig.run(config, dataset, client, whole()).await.unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+        assert_eq!(calls.all(), [Call::Close], "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_closes_the_client() {
+    let rig = Rig::new();
+    std::fs::write(rig.folder(), "a file").unwrap();
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let error = rig.run(config(), Questions::new(3), client, blind()).await.unwrap_err();
+    assert!(matches!(error, RunError::Exists { .. }), "{error}");
+    assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
+}
+
+/// The journal's folder is taken away under the run, so that its first session cannot be started.
+#[tokio::test]
+async fn a_journal_that_cannot_be_written_closes_the_client() {
+    let rig = Rig::new();
+    closed(rig.run(config(), Questions::new(1), Scripted::new(|_| answer("10", 1)), blind()).await);
+    // The name of the next session's readings is taken by a folder.
+    std::fs::remove_file(rig.journal().events_path(0)).unwrap();
+    std::fs::remove_file(rig.journal().readings_path(0)).unwrap();
+    std::fs::create_dir(rig.journal().readings_path(0)).unwrap();
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let error = rig.resume(Questions::new(1), client, blind()).await.unwrap_err();
+    assert!(matches!(error, RunError::Recording(_)), "{error}");
+    assert_eq!(calls.all(), [Call::Health, Call::Prepare, Call::Close]);
+    assert!(rig.folder().join("summary.json").exists(), "what is there stays there");
+}
+
+#[tokio::test]
+async fn a_failed_request_is_counted_and_the_run_goes_on() {
+    let rig = Rig::new();
+    let client = Scripted::new(|index| match index {
+        1 => vec![Step::Fail(FailureKind::Rejected, "prompt too long")],
+        2 => vec![Step::Say("12"), Step::Fail(FailureKind::MidStream, "the line went dead")],
+        _ => answer("10", 1),
+    });
+    let run = closed(rig.run(config(), Questions::new(5), client, blind()).await);
+    let outcomes = &run.summary.outcomes;
+    assert_eq!((outcomes.completed, outcomes.cancelled, outcomes.lost), (3, 0, 0));
+    assert_eq!(outcomes.failed.iter().collect::<Vec<_>>(), [(&"mid_stream", &1), (&"rejected", &1)]);
+    assert_eq!((run.summary.total_queries, run.summary.complete), (5, true));
+    assert!(has_warning(&run, "1 request failed: rejected (prompt too long)"), "{:?}", run.summary.warnings);
+    let table = Table::read(&rig.folder());
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(table.queries(), [0, 1, 2, 3, 4]);
+    assert_eq!(table.texts("ergometer/outcome")[..3], [some("completed"), some("failed"), some("failed")]);
+    assert_eq!(table.texts("ergometer/failure")[..3], [None, some("rejected"), some("mid_stream")]);
+    assert_eq!(table.texts("ergometer/cause")[2], some("the line went dead"));
+    assert_eq!(table.texts("model_answers/*")[..3], [some("10"), None, None], "half an answer is none");
+    let correct = table.booleans("model_metrics/*/lm_correctness");
+    assert_eq!(correct, [true, false, false, false, false].map(Some), "a failed request is a wrong answer");
+    assert_eq!(rig.exchanges(0).1[2].transcript.text, "12", "but the journal has it");
+}
+
+#[tokio::test]
+async fn a_request_past_its_time_is_a_failure_with_all_that_came() {
+    let rig = Rig::new();
+    let client = Scripted::new(|index| if index == 0 { vec![Step::Say("10"), Step::Hang] } else { answer("11", 1) });
+    let config = RunConfig { timeout_s: Some(0.15), ..config() };
+    let run = closed(rig.run(config, Questions::new(2), client, blind()).await);
+    assert_eq!(run.summary.outcomes.failed.iter().collect::<Vec<_>>(), [(&"timed_out", &1)]);
+    assert_eq!(run.summary.outcomes.completed, 1);
+    let (_, exchanges) = rig.exchanges(0);
+    let Outcome::Failed { kind, cause } = &exchanges[0].outcome else { panic!("{exchanges:?}") };
+    assert_eq!((*kind, cause.as_str()), (FailureKind::TimedOut, "no end within 0.15 s"));
+    assert_eq!((exchanges[0].transcript.text.as_str(), exchanges[0].transcript.chunks.len()), ("10", 1));
+    let table = Table::read(&rig.folder());
+    assert!(table.floats("model_metrics/*/latency_metrics/total_query_seconds")[0].unwrap() >= 0.15);
+    assert!(table.floats("model_metrics/*/latency_metrics/time_to_first_token_seconds")[0].is_some());
+    assert_eq!(table.booleans("model_metrics/*/lm_correctness")[0], Some(false));
+}
+
+#[tokio::test]
+async fn too_many_failures_end_the_run_early() {
+    let rig = Rig::new();
+    let client = Scripted::new(|index| match index {
+        2 | 4 => vec![Step::Fail(FailureKind::Rejected, "no")],
+        _ => answer("10", 1),
+    });
+    let calls = client.calls();
+    let config = RunConfig { max_failures: Some(2), ..config() };
+    let finished = rig.run(config, Questions::new(20), client, blind()).await;
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::TooManyFailures);
+    let run = closed(finished);
+    assert_eq!((calls.sent(), calls.closings()), (vec![0, 1, 2, 3, 4], 1));
+    assert_eq!((run.summary.total_queries, run.summary.complete), (5, false));
+    assert!(has_warning(&run, "too many requests failed"), "{:?}", run.summary.warnings);
+}
+
+#[tokio::test]
+async fn the_time_asked_for_ends_a_run_without_end() {
+    let rig = Rig::new();
+    let config = RunConfig { duration_s: Some(0.2), ..config() };
+    let endless = Questions { size: None, ..Questions::new(1) };
+    let finished = rig.run(config, endless, Scripted::new(|_| answer("10", 5)), blind()).await;
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::Duration);
+    let run = closed(finished);
+    assert!(run.summary.complete && run.summary.total_queries > 0);
+    assert_eq!(Table::read(&rig.folder()).rows() as u64, run.summary.total_queries);
+}
+
+#[tokio::test]
+async fn requests_to_warm_up_do_not_count() {
+    let rig = Rig::new();
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let config = RunConfig { warmup: 3, ..config() };
+    let run = closed(rig.run(config, Questions::new(2), client, blind()).await);
+    assert_eq!(calls.sent(), [0, 1, 0, 0, 1], "the dataset is gone through again where it is short");
+    assert_eq!(run.summary.total_queries, 2);
+    assert_eq!(rig.exchanges(0).0.warmup.len(), 1);
+}
+
+/// A client may have bugs. Its request failed; the slot it was sent in goes on.
+#[tokio::test]
+async fn a_client_that_panics_fails_its_request() {
+    let rig = Rig::new();
+    let client = Scripted::new(|index| match index {
+        1 => vec![Step::Say("1"), Step::Panic],
+        _ => answer("10", 1),
+    });
+    let calls = client.calls();
+    let warm = RunConfig { warmup: 2, ..config() };
+    let finished = rig.run(warm, Questions::new(4), client, blind()).await;
+    assert_eq!(finished.as_ref().unwrap().closing, Closing::Finished);
+    let run = closed(finished);
+    assert_eq!((run.summary.total_queries, run.summary.complete, run.summary.outcomes.completed), (4, true, 3));
+    assert!(has_warning(&run, "mid_stream (the client panicked: the script says so)"), "{:?}", run.summary.warnings);
+    assert_eq!((calls.sent(), calls.closings()), (vec![0, 1, 0, 1, 2, 3], 1));
+    assert_eq!(rig.exchanges(0).1[1].transcript.text, "1");
+}
+
+#[tokio::test]
+async fn a_new_run_does_not_write_into_one_that_is_there() {
+    let rig = Rig::new();
+    closed(rig.run(config(), Questions::new(1), Scripted::new(|_| answer("10", 1)), blind()).await);
+    let before = std::fs::read(rig.folder().join("journal/run.json")).unwrap();
+    let (_sender, stop) = watch::channel(false);
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    let other = RunConfig { max_queries: Some(1), ..config() };
+    let prepared = Prepared::with(other, Box::new(Questions::new(9)), Box::new(client), blind()).await.unwrap();
+    let error = prepared.run(Target::Resume(rig.folder()), stop, Arc::new(Nobody)).await.unwrap_err();
+    assert!(matches!(error, RunError::Config(_)), "{error}");
+    assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
+    assert_eq!(std::fs::read(rig.folder().join("journal/run.json")).unwrap(), before);
+    assert!(JournalFolder::of_run(&rig.folder()).manifest().is_ok());
+}

@@ -1,0 +1,14 @@
+//! Runs from end to end, with a scripted client and scripted sensors: what goes into the journal, what comes out of it.
+
+mod client;
+mod cuts;
+mod dataset;
+mod energy;
+mod figures;
+mod interrupt;
+mod lifecycle;
+mod replace;
+mod resume;
+mod rig;
+mod sensors;
+mod table;

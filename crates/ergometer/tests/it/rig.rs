@@ -1,0 +1,138 @@
+//! What every test needs to make a run: a configuration, a folder, a way to stop.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ergometer::client::{ClientSpec, RequestOptions};
+use ergometer::close::Closed;
+use ergometer::dataset::DatasetSpec;
+use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
+use ergometer::run::{Finished, Notice, Observer, Prepared, Prices, Progress, RunConfig, RunError, Sensing, Target};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::client::Scripted;
+use crate::dataset::Questions;
+
+/// The model's name in every run here.
+pub(crate) const MODEL: &str = "org/m-1.5";
+
+/// A run of all queries, one at a time, without rests.
+pub(crate) fn config() -> RunConfig {
+    RunConfig {
+        dataset: DatasetSpec { id: String::from("questions"), parameters: std::collections::BTreeMap::default() },
+        client: ClientSpec {
+            id: String::from("scripted"),
+            model: String::from(MODEL),
+            model_folder: None,
+            base_url: None,
+            headers: Vec::new(),
+            parameters: std::collections::BTreeMap::default(),
+        },
+        request: RequestOptions::default(),
+        grader: None,
+        max_queries: None,
+        duration_s: None,
+        concurrency: 1,
+        warmup: 0,
+        timeout_s: None,
+        max_failures: None,
+        idle_s: 0.0,
+        devices: Vec::new(),
+        server_is_local: false,
+        model_cpu: true,
+        prices: Prices::default(),
+        model_parameters: None,
+        name: None,
+    }
+}
+
+/// Nobody watches.
+pub(crate) struct Nobody;
+
+impl Observer for Nobody {
+    fn notice(&self, _: Notice<'_>) {}
+
+    fn progress(&self, _: &Progress) {}
+}
+
+/// A folder of runs, and the one run in it.
+pub(crate) struct Rig {
+    runs: TempDir,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self { runs: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn runs(&self) -> &Path {
+        self.runs.path()
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.runs.path().join("run")
+    }
+
+    pub(crate) fn journal(&self) -> JournalFolder {
+        JournalFolder::of_run(&self.folder())
+    }
+
+    /// A new run, to its end.
+    pub(crate) async fn run(
+        &self,
+        config: RunConfig,
+        dataset: Questions,
+        client: Scripted,
+        sensing: Sensing,
+    ) -> Result<Finished, RunError> {
+        let (_sender, stop) = watch::channel(false);
+        let prepared = Prepared::with(config, Box::new(dataset), Box::new(client), sensing).await?;
+        prepared.run(Target::New(self.folder()), stop, Arc::new(Nobody)).await
+    }
+
+    /// The run again, to its end.
+    pub(crate) async fn resume(
+        &self,
+        dataset: Questions,
+        client: Scripted,
+        sensing: Sensing,
+    ) -> Result<Finished, RunError> {
+        resume_in(&self.folder(), dataset, client, sensing).await
+    }
+
+    /// The exchanges of a session, as they stand in the journal.
+    pub(crate) fn exchanges(&self, session: u32) -> (SessionEvents, Vec<Exchange>) {
+        let mut exchanges = Vec::new();
+        let path = self.journal().events_path(session);
+        let events = SessionEvents::read_with(&path, |exchange| exchanges.push(exchange.clone())).unwrap();
+        (events, exchanges)
+    }
+}
+
+pub(crate) async fn resume_in(
+    folder: &Path,
+    dataset: Questions,
+    client: Scripted,
+    sensing: Sensing,
+) -> Result<Finished, RunError> {
+    let (_sender, stop) = watch::channel(false);
+    let prepared = Prepared::resume_with(folder, Box::new(dataset), Box::new(client), sensing).await?;
+    prepared.run(Target::Resume(folder.to_path_buf()), stop, Arc::new(Nobody)).await
+}
+
+/// What a run that has records came to.
+pub(crate) fn closed(finished: Result<Finished, RunError>) -> Closed {
+    let finished = finished.unwrap();
+    assert!(finished.failure.is_none(), "{:?}", finished.failure);
+    finished.closed.unwrap()
+}
+
+pub(crate) fn has_warning(closed: &Closed, text: &str) -> bool {
+    closed.summary.warnings.iter().any(|warning| warning.contains(text))
+}
+
+#[track_caller]
+pub(crate) fn assert_near(found: f64, wanted: f64, share: f64) {
+    assert!((found - wanted).abs() <= share * wanted.abs(), "{found} is not within {share} of {wanted}");
+}

@@ -1,0 +1,138 @@
+//! Sensors of a machine that draws what it is told to: a GPU with a power ring and a counter, and a CPU by a model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ergometer::record::GpuColumn;
+use ergometer::run::{Machine, Sensing};
+use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::{
+    Batch, Channel, Clock, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
+};
+use ergometer_units::{Seconds, Timestamp};
+
+/// The power of the GPU.
+pub(crate) const GPU_W: f64 = 200.0;
+/// The power of the CPU, by its model.
+pub(crate) const CPU_W: f64 = 50.0;
+
+/// A GPU of constant power. While `silent` is set nothing is read; its counter goes on.
+struct Gpu {
+    info: SensorInfo,
+    channels: Vec<Channel>,
+    began: Option<Timestamp>,
+    silent: Arc<AtomicBool>,
+}
+
+struct Cpu {
+    info: SensorInfo,
+    channels: Vec<Channel>,
+    last: Option<Timestamp>,
+}
+
+fn channel(device: DeviceId, scope: Scope, signal: Signal, provenance: Provenance, period: f64) -> Channel {
+    Channel { device, scope, signal, provenance, update_period: Some(Seconds::new(period)) }
+}
+
+/// A GPU of constant power, at this place.
+pub(crate) fn gpu(index: u32, silent: &Arc<AtomicBool>) -> Box<dyn Sensor> {
+    let device = DeviceId::gpu(index);
+    let gauge = |signal| channel(device, Scope::Device, signal, Provenance::Gauge, 0.02);
+    Box::new(Gpu {
+        info: SensorInfo {
+            id: format!("scripted-gpu:{index}"),
+            name: String::from("NVIDIA H200"),
+            device,
+            interval: Duration::from_millis(20),
+        },
+        channels: vec![
+            channel(device, Scope::Device, Signal::PowerRing, Provenance::SampledPower, 0.02),
+            channel(device, Scope::Device, Signal::Energy, Provenance::Counter, 0.02),
+            gauge(Signal::Utilization),
+            gauge(Signal::MemoryUsed),
+            gauge(Signal::Temperature),
+        ],
+        began: None,
+        silent: Arc::clone(silent),
+    })
+}
+
+/// A CPU whose constant power is modelled.
+pub(crate) fn cpu() -> Box<dyn Sensor> {
+    let device = DeviceId::cpu(0);
+    Box::new(Cpu {
+        info: SensorInfo {
+            id: String::from("scripted-cpu:0"),
+            name: String::from("Abacus"),
+            device,
+            interval: Duration::from_millis(50),
+        },
+        channels: vec![channel(device, Scope::Package, Signal::PowerModelled, Provenance::Modelled, 0.05)],
+        last: None,
+    })
+}
+
+/// A machine with these sensors, and an H200 where one of them is a GPU.
+pub(crate) fn machine(sensors: Vec<Box<dyn Sensor>>) -> Sensing {
+    let gpus = sensors.iter().filter(|sensor| sensor.info().id.contains("gpu")).map(|sensor| GpuColumn {
+        name: sensor.info().name.clone(),
+        vendor: String::from("NVIDIA"),
+        device_id: sensor.info().device.index.into(),
+        device_type: String::from("gpu"),
+        backend: String::from("scripted"),
+    });
+    let gpus = gpus.collect();
+    let system = SystemInfo { cpu_brand: Some(String::from("Abacus 3000")), ..SystemInfo::default() };
+    Sensing { sensors, machine: Machine { system, gpus } }
+}
+
+/// The machine most tests are about: one GPU, one CPU.
+pub(crate) fn whole() -> Sensing {
+    machine(vec![gpu(0, &Arc::default()), cpu()])
+}
+
+/// A machine without any sensor.
+pub(crate) fn blind() -> Sensing {
+    machine(Vec::new())
+}
+
+impl Sensor for Gpu {
+    fn info(&self) -> &SensorInfo {
+        &self.info
+    }
+
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        let at = clock.now();
+        let began = *self.began.get_or_insert(at);
+        if !self.silent.load(Ordering::Relaxed) {
+            // A counter counts since the driver was loaded, never from zero.
+            let joules = 1e5 + GPU_W * (at - began).get();
+            let values = [GPU_W, joules, 80.0, 5e9, 61.0];
+            values.into_iter().enumerate().for_each(|(channel, value)| batch.push(channel, at, value));
+        }
+        Ok(())
+    }
+}
+
+impl Sensor for Cpu {
+    fn info(&self) -> &SensorInfo {
+        &self.info
+    }
+
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        let at = clock.now();
+        if let Some(after) = self.last.replace(at) {
+            batch.readings.push(ergometer_telemetry::Reading { channel: 0, after, at, value: CPU_W });
+        }
+        Ok(())
+    }
+}
