@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ergometer_telemetry::recording::RecordingWriter;
-use ergometer_telemetry::{Clock, Sampler, Sensor};
+use ergometer_telemetry::{Clock, Provenance, Sampler, Sensor};
 use ergometer_units::{Joules, Timestamp, Window};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -76,6 +76,8 @@ struct Shared {
     journal: JournalWriter,
     dispenser: Dispenser,
     counts: Counts,
+    /// Without a sensor of energy there is nothing to frame.
+    frame: Duration,
     stop: watch::Receiver<bool>,
     failure: Mutex<Option<RunError>>,
 }
@@ -101,6 +103,7 @@ impl Session {
         let writer = journal.start_events(plan.session)?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
         writer.write(&Entry::Session(start)).await?;
+        let frame = if has_energy(&sensors) { FRAME } else { Duration::ZERO };
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
         let (tap, recording) = RecordingWriter::create(journal.readings_path(plan.session), described)?.into_tap();
         let sampler = Sampler::start(sensors, Arc::clone(&clock), Some(tap));
@@ -117,6 +120,7 @@ impl Session {
             journal: writer,
             dispenser,
             counts: Counts::default(),
+            frame,
             stop,
             failure: Mutex::new(None),
         };
@@ -138,7 +142,7 @@ impl Session {
             shared.rest(IdleKind::After, idle, &sampler).await;
         }
         // The driver hands its last samples out late.
-        tokio::time::sleep(FRAME).await;
+        tokio::time::sleep(shared.frame).await;
         let closing = shared.closing(is_stopped);
         let stopped = tokio::task::spawn_blocking(move || {
             let _ = sampler.stop();
@@ -183,7 +187,7 @@ impl Shared {
     async fn rest(&self, kind: IdleKind, seconds: f64, sampler: &Sampler) {
         let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         if length.is_zero() {
-            self.sleep(FRAME).await;
+            self.sleep(self.frame).await;
             return;
         }
         if kind == IdleKind::Before {
@@ -369,6 +373,11 @@ impl Shared {
         self.dispenser.stop();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
+}
+
+fn has_energy(sensors: &[Box<dyn Sensor>]) -> bool {
+    let mut channels = sensors.iter().flat_map(|sensor| sensor.channels());
+    channels.any(|channel| channel.provenance != Provenance::Gauge)
 }
 
 /// A client may have bugs: a panic fails its request and no other.
