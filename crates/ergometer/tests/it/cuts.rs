@@ -8,15 +8,15 @@ use std::sync::Arc;
 use ergometer::client::FailureKind;
 use ergometer::close::{self, CloseError};
 use ergometer::journal::Entry;
-use ergometer::run::RunConfig;
+use ergometer::run::{RunConfig, Sensing};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;
-use crate::rig::{Rig, closed, config, resume_in};
-use crate::sensors::{blind, whole};
+use crate::rig::{Rig, assert_near, closed, config, resume_in};
+use crate::sensors::{blind, machine, slow_gpu, whole};
 use crate::table::Table;
 
 const QUERIES: u64 = 9;
@@ -32,20 +32,20 @@ fn flaky() -> Scripted {
 }
 
 /// The journal of a run of nine queries, three at a time, two of which fail.
-async fn original() -> Rig {
+async fn original(sensing: Sensing) -> Rig {
     let rig = Rig::new();
     let three = RunConfig { concurrency: 3, ..config() };
-    let run = closed(rig.run(three, Questions::new(QUERIES), flaky(), whole()).await);
+    let run = closed(rig.run(three, Questions::new(QUERIES), flaky(), sensing).await);
     assert_eq!((run.summary.total_queries, run.summary.outcomes.completed), (QUERIES, 7));
     rig
 }
 
-/// Where to cut: at the end of every line, before and after it, and at places from a seed.
+/// Where to cut: at the start, at the end of every line, and at places from a seed.
 fn cuts(bytes: &[u8]) -> BTreeSet<usize> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place + 1);
-    let mut cuts: BTreeSet<usize> = ends.flat_map(|end| [end - 1, end]).collect();
-    cuts.extend([0, 1]);
+    let mut cuts: BTreeSet<usize> = ends.collect();
+    cuts.insert(0);
     cuts.extend((0..OFFSETS).map(|_| random.usize(..bytes.len())));
     cuts
 }
@@ -89,7 +89,7 @@ fn assert_closes_with(folder: &Path, wanted: &[i64], cut: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
-    let rig = original().await;
+    let rig = original(blind()).await;
     let (run, file) = (rig.folder(), "session-0.events.jsonl");
     let bytes = Arc::new(fs::read(run.join("journal").join(file)).unwrap());
     let places = Arc::new(Semaphore::new(64));
@@ -133,24 +133,13 @@ async fn events_cut_anywhere_are_closed_and_resumed_without_loss_or_repeat() {
 /// The records are there whatever became of the readings; what is lost of these is lost of the energy.
 #[tokio::test]
 async fn readings_cut_anywhere_cost_energy_and_no_record() {
-    let rig = original().await;
+    let rig = original(machine(vec![slow_gpu()])).await;
     let (run, file) = (rig.folder(), "session-0.readings.jsonl");
     let bytes = fs::read(run.join("journal").join(file)).unwrap();
     let all: Vec<i64> = (0..i64::try_from(QUERIES).unwrap()).collect();
-    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
-    // Every place in the first lines and the last, and the seeded ones: the lines in between are all alike.
-    let mut places = cuts(&bytes);
-    if lines > 60 {
-        let boundaries: Vec<usize> = places.iter().copied().collect();
-        let mut random = fastrand::Rng::with_seed(SEED);
-        places = boundaries.iter().copied().filter(|_| random.u32(..4) == 0).collect();
-        places.extend(boundaries.iter().take(20));
-        places.extend(boundaries.iter().rev().take(20));
-    }
-    places.extend(0..40);
     let (_parent, folder) = copy(&run, file, &bytes);
     let mut most = 0;
-    for cut in places {
+    for cut in cuts(&bytes) {
         fs::write(folder.join("journal").join(file), &bytes[..cut]).unwrap();
         assert_closes_with(&folder, &all, cut);
         let known = Table::read(&folder).floats("ergometer/energy/measured/gross/joules");
@@ -166,9 +155,38 @@ async fn readings_cut_anywhere_cost_energy_and_no_record() {
     assert!(matches!(&error, CloseError::Readings { .. }) && error.to_string().contains(file), "{error}");
 }
 
+/// Requests whose end is cut off went on until the last reading: their joules are nobody's record, and are counted.
+#[tokio::test]
+async fn the_joules_of_requests_lost_with_a_kill_are_counted() {
+    let rig = original(machine(vec![slow_gpu()])).await;
+    let (run, file) = (rig.folder(), "session-0.events.jsonl");
+    let bytes = fs::read(run.join("journal").join(file)).unwrap();
+    let whole = close::close(&run).unwrap().summary;
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place + 1);
+    for cut in ends {
+        let (_parent, folder) = copy(&run, file, &bytes[..cut]);
+        let wanted = ended(&bytes[..cut]);
+        assert_closes_with(&folder, &wanted, cut);
+        if wanted.is_empty() {
+            continue;
+        }
+        let summary = close::close(&folder).unwrap().summary;
+        let balance = summary.energy.measured.as_ref().unwrap().balance;
+        assert_near(balance.requests_j + balance.idle_j + balance.unattributed_j, balance.meter_j, 1e-9);
+        let joules = Table::read(&folder).floats("ergometer/energy/measured/gross/joules");
+        let recorded: f64 = joules.iter().flatten().sum();
+        if summary.outcomes.lost == 0 {
+            assert_near(recorded, balance.requests_j, 1e-6);
+        } else {
+            assert!(recorded < balance.requests_j, "cut at {cut}: {recorded} {balance:?}");
+            assert!(summary.duration_s > whole.duration_s, "cut at {cut}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_journal_cut_and_resumed_twice_is_whole() {
-    let rig = original().await;
+    let rig = original(whole()).await;
     let (run, file) = (rig.folder(), "session-0.events.jsonl");
     let bytes = fs::read(run.join("journal").join(file)).unwrap();
     let (_parent, folder) = copy(&run, file, &bytes[..bytes.len() / 3]);

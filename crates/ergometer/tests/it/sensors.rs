@@ -58,6 +58,22 @@ pub(crate) fn gpu(index: u32, silent: &Arc<AtomicBool>) -> Box<dyn Sensor> {
     })
 }
 
+/// A GPU that is read seldom, so that its readings are few: its power and its counter, every 50 ms.
+pub(crate) fn slow_gpu() -> Box<dyn Sensor> {
+    let device = DeviceId::gpu(0);
+    let info = SensorInfo {
+        id: String::from("scripted-gpu:0"),
+        name: String::from("NVIDIA H200"),
+        device,
+        interval: Duration::from_millis(50),
+    };
+    let channels = vec![
+        channel(device, Scope::Device, Signal::PowerRing, Provenance::SampledPower, 0.05),
+        channel(device, Scope::Device, Signal::Energy, Provenance::Counter, 0.05),
+    ];
+    Box::new(Gpu { info, channels, began: None, silent: Arc::default() })
+}
+
 /// A CPU whose constant power is modelled.
 pub(crate) fn cpu() -> Box<dyn Sensor> {
     let device = DeviceId::cpu(0);
@@ -113,7 +129,11 @@ impl Sensor for Gpu {
             // A counter counts since the driver was loaded, never from zero.
             let joules = 1e5 + GPU_W * (at - began).get();
             let values = [GPU_W, joules, 80.0, 5e9, 61.0];
-            values.into_iter().enumerate().for_each(|(channel, value)| batch.push(channel, at, value));
+            values
+                .into_iter()
+                .take(self.channels.len())
+                .enumerate()
+                .for_each(|(channel, value)| batch.push(channel, at, value));
         }
         Ok(())
     }
