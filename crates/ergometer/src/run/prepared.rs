@@ -234,7 +234,8 @@ impl Prepared {
         observer: Arc<dyn Observer>,
     ) -> Result<Finished, RunError> {
         let client = Arc::clone(&self.client);
-        let finished = self.run_open(target, stop, observer).await;
+        // A run holds much; a caller's stack need not.
+        let finished = Box::pin(self.run_open(target, stop, observer)).await;
         let _ = client.close().await;
         finished
     }

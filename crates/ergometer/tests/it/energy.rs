@@ -27,7 +27,9 @@ fn shared_seconds(table: &Table) -> Vec<f64> {
     for pair in edges.windows(2) {
         let inside = |&row: &usize| sent[row] <= pair[0] && pair[1] <= end[row];
         let in_flight: Vec<usize> = (0..sent.len()).filter(inside).collect();
-        in_flight.iter().for_each(|&row| shares[row] += (pair[1] - pair[0]) as f64 / 1e9 / in_flight.len() as f64);
+        for &row in &in_flight {
+            shares[row] += (pair[1] - pair[0]) as f64 / 1e9 / in_flight.len() as f64;
+        }
     }
     shares
 }
@@ -131,7 +133,9 @@ async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
     let run = closed(rig.run(config, Questions::new(6), uneven(), machine(vec![gpu(0, &Arc::default())])).await);
     let device = &run.summary.energy.devices[0];
     assert_eq!(device.idle_w.len(), 2, "before and after");
-    device.idle_w.iter().for_each(|&watts| assert_near(watts, GPU_W, 0.02));
+    for &watts in &device.idle_w {
+        assert_near(watts, GPU_W, 0.02);
+    }
     let totals = run.summary.energy.measured.as_ref().unwrap();
     let idle = device.idle_w.iter().sum::<f64>() / 2.0;
     let (table, net) = (Table::read(&rig.folder()), totals.net_j.unwrap());
@@ -179,7 +183,9 @@ async fn a_server_elsewhere_has_no_energy_and_a_warning_says_why() {
         "gpu_info/name",
         "system_info/cpu_brand",
     ];
-    absent.iter().for_each(|path| assert!(table.is_absent(&format!("model_metrics/*/{path}")), "{path}"));
+    for path in absent {
+        assert!(table.is_absent(&format!("model_metrics/*/{path}")), "{path}");
+    }
     assert!(table.is_absent(GROSS) && table.lengths("ergometer/energy/devices") == [0; 3]);
     assert!(!table.is_absent("model_metrics/*/latency_metrics/total_query_seconds"), "times are known all the same");
 
