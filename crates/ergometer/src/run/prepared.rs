@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use super::folder::RunFolder;
-use super::session::{Session, SessionPlan};
+use super::session::{Ended, Session, SessionPlan};
 use super::{Counted, Observer, RunConfig, RunError, Sensing, Target};
 use crate::client::{self, Client, ModelFacts, Place};
 use crate::close::{self, Closed};
@@ -57,6 +57,9 @@ impl Prepared {
         let mut config = manifest.config.clone();
         secrets(&mut config);
         let refuse = |why: String| RunError::NotResumable { path: folder.to_path_buf(), why };
+        if let Some(secret) = config.missing_secret() {
+            return Err(refuse(format!("{secret} was not stored, as it is a secret. hint: give it again")));
+        }
         if config.redacted() != manifest.config {
             return Err(refuse(String::from("it was made with another configuration")));
         }
@@ -211,11 +214,8 @@ impl Prepared {
     ) -> Result<Finished, RunError> {
         let folder = Arc::new(RunFolder::prepare(&target)?);
         let result = self.run_in(&folder, stop, observer).await;
-        match result {
-            // Without a record there is no run.
-            Ok(Finished { closed: None, .. }) | Err(_) if !has_record(&folder.now()) => folder.abandon(),
-            _ => {}
-        }
+        // Without a record there is no run.
+        folder.abandon();
         result
     }
 
@@ -239,9 +239,13 @@ impl Prepared {
             folder: Arc::clone(folder),
             observer: Arc::clone(&observer),
         };
-        let ended = session.run(plan, self.sensing.sensors, &journal, stop).await?;
+        let ended = if plan.is_done() {
+            Ended { closing: Closing::Finished, failure: None }
+        } else {
+            session.run(plan, self.sensing.sensors, &journal, stop).await?
+        };
         let path = folder.now();
-        if !has_record(&path) {
+        if !folder.has_record() {
             return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
         }
         observer.notice(super::Notice::Closing(folder.path()));
@@ -301,13 +305,4 @@ impl Prepared {
             gpus: self.sensing.machine.gpus.clone(),
         }
     }
-}
-
-/// Whether any request of a run ended.
-fn has_record(run: &Path) -> bool {
-    let journal = JournalFolder::of_run(run);
-    let sessions = journal.sessions().unwrap_or_default();
-    sessions.into_iter().any(|session| {
-        journal.events(session).is_ok_and(|events| events.requests.iter().any(|located| located.is_final))
-    })
 }

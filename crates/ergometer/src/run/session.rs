@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::recording::RecordingWriter;
+use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Clock, Sampler, Sensor};
 use ergometer_units::{Joules, Timestamp, Window};
 use tokio::sync::watch;
@@ -40,6 +40,13 @@ pub(super) struct SessionPlan {
     pub(super) first_request: u64,
     /// For how long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
+}
+
+impl SessionPlan {
+    /// Whether nothing is left to do.
+    pub(super) fn is_done(&self) -> bool {
+        self.end.is_some_and(|end| (0..end).all(|index| self.done.contains(&index)))
+    }
 }
 
 /// What a session works with.
@@ -120,7 +127,7 @@ impl Session {
         }
         observer.notice(Notice::Sending);
         let shared = Arc::new(shared);
-        shared.send_all(&sampler).await;
+        shared.send_all(&sampler, &recording).await;
         observer.notice(Notice::Sent);
         let is_stopped = shared.is_stopped();
         if !is_stopped && !shared.has_failed() {
@@ -128,7 +135,7 @@ impl Session {
         }
         // The driver hands its last samples out late.
         tokio::time::sleep(FRAME).await;
-        let closing = if shared.has_failed() {
+        let closing = if shared.has_failed() || recording.has_failed() {
             Closing::Unwritable
         } else if shared.is_stopped() && shared.dispenser.closing() != Closing::Finished {
             Closing::Interrupted
@@ -200,7 +207,7 @@ impl Shared {
     }
 
     /// Sends the queries, as many at a time as asked for, and tells how far it is.
-    async fn send_all(self: &Arc<Self>, sampler: &Sampler) {
+    async fn send_all(self: &Arc<Self>, sampler: &Sampler, recording: &RecordingHandle) {
         let mut slots = JoinSet::new();
         let start = self.clock.now();
         let began = Instant::now();
@@ -214,7 +221,13 @@ impl Shared {
         loop {
             tokio::select! {
                 ended = slots.join_next() => if ended.is_none() { break },
-                _ = ticks.tick() => self.tell(sampler, &mut provisional, start, began),
+                _ = ticks.tick() => {
+                    self.tell(sampler, &mut provisional, start, began);
+                    // Requests whose energy is not kept are not worth sending.
+                    if recording.has_failed() {
+                        self.dispenser.stop();
+                    }
+                }
                 () = wait_for(&mut stop), if !is_stopping => {
                     self.dispenser.stop();
                     is_stopping = true;

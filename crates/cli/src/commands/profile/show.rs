@@ -6,7 +6,7 @@ use ergometer::close::{Accuracy, Closed, Figure, Summary};
 
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
-use crate::figures::{digits, margin, thousands};
+use crate::figures::{digits, thousands};
 use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
@@ -91,19 +91,18 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     let names: Vec<String> = parts.clone().map(|device| device.device.to_string()).collect();
     let source = if is_modelled { "modelled, not measured" } else { "measured" };
     let per_query = totals.gross_j_per_query;
-    let interval = |figure: Figure| {
-        half_width(figure).map(|half| margin(half, figure.value).replace('±', "± ")).unwrap_or_default()
-    };
+    let interval =
+        |figure: Figure| half_width(figure).map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
     row(
         "energy",
-        format!("{} J/query", digits(per_query.value)),
+        format!("{}/query", scaled(per_query.value, "J")),
         interval(per_query),
         format!("{} {source}", names.join(" + ")),
     );
     if let Some(net) = totals.net_j_per_query {
         let idle: Vec<String> = parts.flat_map(|device| device.idle_w.iter().map(|&watts| digits(watts))).collect();
         let comment = format!("net of idle ({} W)", idle.join(", "));
-        row("", format!("{} J/query", digits(net)), String::new(), comment);
+        row("", format!("{}/query", scaled(net, "J")), String::new(), comment);
     }
     if let Some(joules) = totals.gross_j_per_output_token {
         let net = totals.net_j_per_output_token.map(|net| format!("net {}", scaled(net, "J"))).unwrap_or_default();
