@@ -6,7 +6,7 @@ use ergometer::close::{Accuracy, Closed, Figure, Summary};
 
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
-use crate::figures::{digits, thousands};
+use crate::figures::{digits, significant, thousands};
 use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
@@ -134,13 +134,13 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         let (joule, watt) = (intelligence.per_joule_with_meter, intelligence.per_watt_with_meter);
         row(
             "intelligence/joule",
-            format!("{} correct/J", digits(joule.value)),
+            format!("{} correct/J", significant(joule.value)),
             range(joule),
             intelligence.energy.to_owned(),
         );
         row(
             "intelligence/watt",
-            format!("{} 1/W", digits(watt.value)),
+            format!("{} /W", significant(watt.value)),
             range(watt),
             String::from("accuracy / mean power"),
         );
@@ -150,7 +150,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
 /// `2.1 to 7.4`: these intervals are far from even.
 fn range(figure: Figure) -> String {
     let ends = figure.low.zip(figure.high);
-    ends.map(|(low, high)| format!("{} to {}", digits(low), digits(high))).unwrap_or_default()
+    ends.map(|(low, high)| format!("{} to {}", significant(low), significant(high))).unwrap_or_default()
 }
 
 fn half_width(figure: Figure) -> Option<f64> {
