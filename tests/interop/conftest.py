@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SAMPLE = ["cargo", "run", "-q", "-p", "ergometer", "--no-default-features", "--example", "store_sample", "--"]
+SAMPLE = ["cargo", "run", "-q", "-p", "ergometer", "--example", "store_sample", "--"]
 
 
 def write_sample(folder, *arguments):
@@ -33,3 +33,18 @@ def written(tmp_path_factory):
 def run_folder(written, tmp_path):
     """A copy of that folder: `map` and `filter` leave files beside the data."""
     return Path(shutil.copytree(written, tmp_path / "run"))
+
+
+def ergo(*arguments):
+    """Runs `ergo` from this repository."""
+    command = ["cargo", "run", "-q", "-p", "ergometer-cli", "--bin", "ergo", "--", *map(str, arguments)]
+    return subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory):
+    """The run folder of a real run: the embedded model on 120 of the built-in problems, three at a time."""
+    runs = tmp_path_factory.mktemp("profiled")
+    ergo("profile", "--quiet", "-n", 120, "-c", 3, "--idle", "500ms", "--output-dir", runs)
+    (folder,) = runs.iterdir()
+    return folder

@@ -102,6 +102,20 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
+/// A number with three significant digits however small it is.
+pub(crate) fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 1.0 || magnitude == 0.0 {
+        return digits(value);
+    }
+    if magnitude < 1e-4 {
+        return format!("{value:.2e}");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 4")]
+    let zeros = (-magnitude.log10()).floor() as usize;
+    format!("{value:.*}", zeros + 3)
+}
+
 /// Half an interval, as precise as the number beside it.
 pub(crate) fn margin(half: f64, beside: f64) -> String {
     let decimals = digits(beside).split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -165,5 +179,7 @@ mod tests {
         let shown: Vec<String> = [1234.6, 123.46, 12.346, 1.2346, 0.0].map(digits).to_vec();
         assert_eq!(shown, ["1235", "123.5", "12.35", "1.235", "0.000"]);
         assert_eq!(margin(1.234, 12.3), "±1.23");
+        let shown: Vec<String> = [12.346, 0.5, 0.001_164, 0.000_012_34, 0.0].map(significant).to_vec();
+        assert_eq!(shown, ["12.35", "0.500", "0.00116", "1.23e-5", "0.000"]);
     }
 }

@@ -1,7 +1,11 @@
 //! Text to tokens and back: the tokenizer of the model, with nothing cut off and nothing filled up.
 
 use std::error::Error;
+use std::panic::catch_unwind;
 
+use serde::de::IgnoredAny;
+
+use crate::config::parse_json;
 use crate::error::ModelError;
 use crate::files::File;
 
@@ -25,7 +29,12 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     pub(crate) fn load(file: &File) -> Result<Self, ModelError> {
         let wrong = |cause| ModelError::Tokenizer { path: file.path.clone(), cause };
-        let mut inner = tokenizers::Tokenizer::from_bytes(&*file.bytes).map_err(wrong)?;
+        // `tokenizers` 0.23 panics inside its decoders and normalizers on some of what it cannot read. A file cut short
+        // is found here first; for what is JSON and still not a tokenizer, the panic is made the error it should be.
+        parse_json::<IgnoredAny>(&file.path, &file.bytes)?;
+        let read = || tokenizers::Tokenizer::from_bytes(&*file.bytes);
+        let panicked = || Err(BoxedError::from("its reader gave up; the normalizer or the decoder is malformed"));
+        let mut inner = catch_unwind(read).unwrap_or_else(|_| panicked()).map_err(wrong)?;
         // Some files carry the settings of their training, and a prompt would be cut without a word.
         inner.with_truncation(None).map_err(wrong)?;
         inner.with_padding(None);
@@ -60,6 +69,17 @@ mod tests {
         assert_eq!(tokens, [256, 104, 0xC3, 0xA9, 259]);
         assert_eq!(tokenizer.decode(&tokens).unwrap(), "hé");
         assert_eq!(tokenizer.token("</s>"), Some(257));
+    }
+
+    #[test]
+    fn a_decoder_that_panics_its_reader_is_an_error() {
+        let mut file = Demo::Tiny.files().tokenizer;
+        let mut json: serde_json::Value = serde_json::from_slice(&file.bytes).unwrap();
+        json["normalizer"] = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": 1});
+        file.bytes = serde_json::to_vec(&json).unwrap().into();
+        assert!(matches!(Tokenizer::load(&file), Err(ModelError::Tokenizer { .. })));
+        file.bytes = file.bytes[..file.bytes.len() / 2].to_vec().into();
+        assert!(matches!(Tokenizer::load(&file), Err(ModelError::Json { .. })));
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(crate) struct PlaceArguments {
     pub(crate) overwrite: bool,
     /// Go on with a run that was stopped or killed; everything else comes from the run.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "dataset_param", "client", "client_param", "base_url", "model", "system_prompt", "max_tokens", "param",
+        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param",
         "grader", "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
         "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
         "overwrite",

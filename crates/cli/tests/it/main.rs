@@ -4,6 +4,7 @@ mod energy;
 mod help;
 mod measure;
 mod monitor;
+mod profile;
 
 use std::path::PathBuf;
 use std::process::Output;

@@ -249,12 +249,10 @@ mod tests {
         let mut timeline = Timeline::default();
         let key = timeline.add_sensor(&info, &[channel]);
         let mut batch = Batch::default();
-        let mut time = 0.0;
-        while time <= length {
+        for time in (0_i32..).map(|tick| f64::from(tick) / 10.0).take_while(|&time| time <= length) {
             if time <= silent.0 || time > silent.1 {
                 batch.readings.push(Reading { channel: 0, after: at(time - 0.1), at: at(time), value: 100.0 });
             }
-            time += 0.1;
         }
         timeline.append(key, &batch);
         timeline
@@ -290,6 +288,7 @@ mod tests {
         assert!((first.joules.unwrap().get() - 100.0).abs() < 1.0, "{first:?}");
         let balance = sharing.balance(0);
         assert!((balance.requests.get() - 100.0).abs() < 1.0, "{balance:?}");
+        assert!((balance.unattributed.get() - 200.0).abs() < 1.0 && first.silent.get() > 99.0, "{balance:?}");
         assert!((balance.meter() - balance.requests - balance.unattributed).abs() < Joules::new(1e-9));
     }
 

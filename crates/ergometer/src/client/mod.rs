@@ -100,6 +100,6 @@ pub struct ModelFacts {
     /// How many tokens it can look at.
     pub context: Option<u64>,
     /// What kind of device computes, where that is known.
-    #[serde(skip)]
+    #[serde(default)]
     pub computes_on: Option<DeviceKind>,
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::client::{ClientSpec, RequestOptions};
 use crate::dataset::DatasetSpec;
-use crate::redact::{redact_header, redact_json, redact_parameter, redact_url};
+use crate::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
 
 /// What a run is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,5 +74,46 @@ impl RunConfig {
             config.request.parameters = parameters;
         }
         config
+    }
+
+    /// The name of a secret that was taken out and has not been put back.
+    pub(super) fn missing_secret(&self) -> Option<String> {
+        let client = &self.client;
+        let is_missing = |text: &str| text.contains(REDACTED);
+        if client.base_url.as_deref().is_some_and(is_missing) {
+            return Some(String::from("a part of --base-url"));
+        }
+        let header = client.headers.iter().find(|header| is_missing(header));
+        if let Some(header) = header {
+            return Some(format!("--header {}", header.split(':').next().unwrap_or_default()));
+        }
+        let parameter = client.parameters.iter().find(|(_, value)| is_missing(value));
+        parameter.map(|(name, _)| format!("--client-param {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_and_missed() {
+        let spec = serde_json::json!({
+            "dataset": {"id": "builtin"},
+            "client": {
+                "id": "openai", "model": "org/model", "base_url": "http://me:hunter2@host:80/v1?key=hunter2",
+                "headers": ["Authorization: Bearer hunter2"], "parameters": {"api_key": "hunter2", "retries": "3"},
+            },
+            "request": {"parameters": {"max_tokens": 5, "extra": {"password": "hunter2"}}, "seed": 0},
+            "concurrency": 1, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
+            "prices": {},
+        });
+        let config: RunConfig = serde_json::from_value(spec).unwrap();
+        let stored = config.redacted();
+        let text = serde_json::to_string(&stored).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("host:80/v1") && text.contains("\"retries\":\"3\"") && text.contains("\"max_tokens\":5"));
+        assert_eq!(stored.redacted(), stored, "once is enough");
+        assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunError;
 use crate::journal::{JournalError, JournalFolder, Lock};
@@ -24,7 +25,7 @@ pub(crate) struct RunFolder {
     path: PathBuf,
     /// Where the run is written until its first record; `None` from then on.
     staged: Mutex<Option<Staged>>,
-    is_resumed: bool,
+    has_record: AtomicBool,
 }
 
 /// A run that will take the place of another.
@@ -38,10 +39,10 @@ struct Staged {
 impl RunFolder {
     /// Makes room. Nothing that is there is changed yet.
     pub(crate) fn prepare(target: &Target) -> Result<Self, RunError> {
-        let folder = |path: &Path, staged: Option<Staged>, is_resumed| Self {
+        let folder = |path: &Path, staged: Option<Staged>, has_record| Self {
             path: path.to_path_buf(),
             staged: Mutex::new(staged),
-            is_resumed,
+            has_record: AtomicBool::new(has_record),
         };
         if let Target::New(path) | Target::Replace(path) = target {
             recover(path)?;
@@ -84,6 +85,7 @@ impl RunFolder {
 
     /// The run has its first record: from now on it has its own name, and what had it before is gone.
     pub(crate) fn commit(&self) -> Result<(), RunError> {
+        self.has_record.store(true, Ordering::Relaxed);
         let mut staged = self.lock();
         let Some(Staged { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
         let old = beside(&self.path, "old");
@@ -96,13 +98,15 @@ impl RunFolder {
         remove(&old)
     }
 
+    /// Whether there is anything to keep. A run that is gone on with is kept whatever is in it.
+    pub(crate) fn has_record(&self) -> bool {
+        self.has_record.load(Ordering::Relaxed)
+    }
+
     /// The run has no record: what was made for it is taken away again.
     pub(crate) fn abandon(&self) {
-        let staged = self.lock().as_ref().map(|staged| staged.path.clone());
-        match staged {
-            Some(staged) => drop(remove(&staged)),
-            None if !self.is_resumed => drop(remove(&self.path)),
-            None => {}
+        if !self.has_record() {
+            let _ = remove(&self.now());
         }
     }
 

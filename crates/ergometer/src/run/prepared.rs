@@ -14,7 +14,7 @@ use crate::client::{self, Client, ModelFacts, Place};
 use crate::close::{self, Closed};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
-use crate::journal::{Closing, DatasetFacts, JournalError, JournalFolder, Manifest};
+use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
 use crate::slug::folder_name;
 
 /// A run that is ready to go.
@@ -86,9 +86,12 @@ impl Prepared {
         let manifest = JournalFolder::of_run(folder).manifest()?;
         let mut config = manifest.config.clone();
         secrets(&mut config);
+        let refuse = |why: String| RunError::NotResumable { path: folder.to_path_buf(), why };
+        if let Some(secret) = config.missing_secret() {
+            return Err(refuse(format!("{secret} was not stored, as it is a secret. hint: give it again")));
+        }
         if config.redacted() != manifest.config {
-            let why = String::from("it was made with another configuration");
-            return Err(RunError::NotResumable { path: folder.to_path_buf(), why });
+            return Err(refuse(String::from("it was made with another configuration")));
         }
         let dataset = dataset::open(&config.dataset)?;
         check_dataset(folder, &manifest, &*dataset)?;
@@ -253,13 +256,8 @@ impl Prepared {
         }
         let folder = Arc::new(RunFolder::prepare(&target)?);
         let result = self.run_in(&folder, stop, observer).await;
-        match result {
-            // Without a record there is no run. What cannot be read may have one.
-            Ok(Finished { closed: None, .. }) | Err(_) if matches!(has_record(&folder.now()), Ok(false)) => {
-                folder.abandon();
-            }
-            _ => {}
-        }
+        // Without a record there is no run.
+        folder.abandon();
         result
     }
 
@@ -275,7 +273,7 @@ impl Prepared {
         }
         let _lock = journal.lock()?;
         let plan = self.plan(&journal)?;
-        let ended = if self.resumed.is_some() && plan.is_done() {
+        let ended = if plan.is_done() {
             // Not even to warm up: nothing would follow.
             Ended { closing: Closing::Finished, failure: None }
         } else {
@@ -290,10 +288,8 @@ impl Prepared {
             session.run(plan, self.sensing.sensors, &journal, stop).await?
         };
         let path = folder.now();
-        match has_record(&path) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure }),
-            Err(error) => return Err(ended.failure.unwrap_or_else(|| error.into())),
+        if !folder.has_record() {
+            return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
         }
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
@@ -366,18 +362,4 @@ fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> R
         folder.display()
     );
     Err(RunError::NotResumable { path: folder.to_path_buf(), why })
-}
-
-/// Whether any request of a run ended.
-fn has_record(run: &Path) -> Result<bool, JournalError> {
-    let journal = JournalFolder::of_run(run);
-    if !journal.exists() {
-        return Ok(false);
-    }
-    for session in journal.sessions()? {
-        if journal.events(session)?.requests.iter().any(|located| located.is_final) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::recording::RecordingWriter;
+use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Clock, Provenance, Sampler, Sensor};
 use ergometer_units::{Joules, Timestamp, Window};
 use tokio::sync::watch;
@@ -135,7 +135,7 @@ impl Session {
         }
         observer.notice(Notice::Sending);
         let shared = Arc::new(shared);
-        shared.send_all(&sampler).await;
+        shared.send_all(&sampler, &recording).await;
         observer.notice(Notice::Sent);
         let is_stopped = shared.is_stopped();
         if !is_stopped && !shared.has_failed() {
@@ -143,7 +143,7 @@ impl Session {
         }
         // The driver hands its last samples out late.
         tokio::time::sleep(shared.frame).await;
-        let closing = shared.closing(is_stopped);
+        let closing = if recording.has_failed() { Closing::Unwritable } else { shared.closing(is_stopped) };
         let stopped = tokio::task::spawn_blocking(move || {
             let _ = sampler.stop();
             recording.finish()
@@ -209,7 +209,7 @@ impl Shared {
     }
 
     /// Sends the queries, as many at a time as asked for, and tells how far it is.
-    async fn send_all(self: &Arc<Self>, sampler: &Sampler) {
+    async fn send_all(self: &Arc<Self>, sampler: &Sampler, recording: &RecordingHandle) {
         let mut slots = JoinSet::new();
         let start = self.clock.now();
         let began = Instant::now();
@@ -228,7 +228,13 @@ impl Shared {
                     // A slot that is gone would leave its query out, and the run would pass for one that ended by itself.
                     Some(Err(error)) => self.fail(RunError::Config(format!("a request could not be sent: {error}"))),
                 },
-                _ = ticks.tick() => self.tell(sampler, &mut provisional, start, began),
+                _ = ticks.tick() => {
+                    self.tell(sampler, &mut provisional, start, began);
+                    // Requests whose energy is not kept are not worth sending.
+                    if recording.has_failed() {
+                        self.dispenser.stop();
+                    }
+                }
                 () = wait_for(&mut stop), if !is_stopping => {
                     self.dispenser.stop();
                     is_stopping = true;

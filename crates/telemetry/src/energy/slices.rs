@@ -1,6 +1,6 @@
 //! The energy of many slices of time at once, for sharing it out: only the joules, no intervals.
 
-use ergometer_units::{Joules, Seconds, Timestamp, Window};
+use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::meter::{EnergyMeter, Metered, modelled};
 use crate::{DeviceId, Provenance, Scope, Timeline};
@@ -52,11 +52,7 @@ impl Metered {
                 next_silence += 1;
             }
             let touching = silences[next_silence..].iter().take_while(|silence| silence.start() < window.end());
-            let silent = touching.filter_map(|silence| {
-                let (start, end) = (silence.start().max(window.start()), silence.end().min(window.end()));
-                self.joules(timeline, Window::new(start, end).ok()?)
-            });
-            Slice { silent: silent.sum(), joules: self.joules(timeline, window) }
+            self.slice(timeline, window, touching)
         });
         let slices = slices.collect();
         let provenance = self.told_provenance(timeline);
@@ -64,7 +60,21 @@ impl Metered {
         Slices { device: self.source.device, scope: self.source.scope, provenance, summed, slices }
     }
 
-    fn joules(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
+    /// One slice: what lies outside the silences that touch it, and what lies inside.
+    fn slice<'a>(&self, timeline: &Timeline, window: Window, silences: impl Iterator<Item = &'a Window>) -> Slice {
+        let (mut heard, mut silent) = (Some(Joules::ZERO), Some(Joules::ZERO));
+        let mut from = window.start();
+        for silence in silences {
+            let (start, end) = (silence.start().max(window.start()), silence.end().min(window.end()));
+            heard = add(heard, Window::new(from, start).ok().and_then(|window| self.heard(timeline, window)));
+            silent = add(silent, Window::new(start, end).ok().and_then(|window| self.bridged(timeline, window)));
+            from = end;
+        }
+        heard = add(heard, Window::new(from, window.end()).ok().and_then(|window| self.heard(timeline, window)));
+        Slice { joules: add(heard, silent), silent: silent.unwrap_or(Joules::ZERO) }
+    }
+
+    fn heard(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
         if window.length() <= Seconds::ZERO {
             return Some(Joules::ZERO);
         }
@@ -77,4 +87,19 @@ impl Metered {
             (None, None) => None,
         }
     }
+
+    /// The energy in a silence: a curve goes through it, a model is taken at the mean of what it said on both sides.
+    fn bridged(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
+        let Some(channel) = self.source.modelled.filter(|_| self.curve.is_none()) else {
+            return self.heard(timeline, window);
+        };
+        let column = timeline.column(channel);
+        let before = column.at_or_before(window.start())?;
+        let after = column.get(column.range(window).end)?;
+        Some(Watts::new(f64::midpoint(before.value, after.value)) * window.length())
+    }
+}
+
+fn add(one: Option<Joules>, other: Option<Joules>) -> Option<Joules> {
+    one.zip(other).map(|(one, other)| one + other)
 }

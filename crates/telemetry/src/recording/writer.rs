@@ -219,6 +219,12 @@ enum State {
 }
 
 impl RecordingHandle {
+    /// Whether writing has failed: from then on readings are not kept. [`finish`](Self::finish) says why.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(&*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Failed(_))
+    }
+
     /// Writes the end line, once the sampler is stopped. Returns the first error of writing; nothing was written after
     /// it, and what came before is readable.
     pub fn finish(self) -> Result<(), RecordingError> {

@@ -39,7 +39,7 @@ async fn profile(
     interrupt: &Interrupt,
 ) -> Result<Option<Finished>, Failure> {
     let ready = match &arguments.place.resume {
-        Some(folder) => Some(resumed(folder, &arguments.what.header).await?),
+        Some(folder) => Some(resumed(folder, arguments).await?),
         None => new(arguments, screen).await?,
     };
     let Some((prepared, target)) = ready else { return Ok(None) };
@@ -56,12 +56,17 @@ async fn profile(
     prepared.run(target, stop, live).await.map(Some).map_err(failure)
 }
 
-/// Goes on with a run. Headers were not stored, so they are given again.
-async fn resumed(folder: &Path, headers: &[String]) -> Result<(Prepared, Target), Failure> {
+/// Goes on with a run. Secrets were not stored, so they are given again.
+async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
+    let what = &arguments.what;
     let secrets = |config: &mut RunConfig| {
-        if !headers.is_empty() {
-            config.client.headers = headers.to_vec();
+        if !what.header.is_empty() {
+            config.client.headers.clone_from(&what.header);
         }
+        if what.base_url.is_some() {
+            config.client.base_url.clone_from(&what.base_url);
+        }
+        config.client.parameters.extend(what.client_param.iter().cloned());
     };
     let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
     let prepared = Prepared::resume(folder, secrets, sensing).await.map_err(failure)?;
@@ -74,7 +79,10 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     let sensing = Sensing::of_this_machine(config.model_cpu).await;
     let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.place.output_dir);
-    if folder.exists() && !arguments.place.overwrite {
+    if !folder.exists() {
+        return Ok(Some((prepared, Target::New(folder))));
+    }
+    if !arguments.place.overwrite {
         if !can_ask() {
             prepared.close().await;
             return Err(failure(RunError::Exists { path: folder }));
@@ -114,9 +122,12 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
 /// A wrong id, parameter or device is the user's; the rest is the world's.
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
+        RunError::Grader(grader) => match std::error::Error::source(grader) {
+            Some(cause) => Failure::usage(format!("{grader}: {cause}")),
+            None => Failure::usage(grader),
+        },
         RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. })
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
-        | RunError::Grader(_)
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(error),
         RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(error)

@@ -6,7 +6,7 @@ use ergometer::close::{Accuracy, Closed, Figure, Summary};
 
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
-use crate::figures::{digits, margin, thousands};
+use crate::figures::{digits, significant, thousands};
 use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
@@ -91,19 +91,18 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     let names: Vec<String> = parts.clone().map(|device| device.device.to_string()).collect();
     let source = if is_modelled { "modelled, not measured" } else { "measured" };
     let per_query = totals.gross_j_per_query;
-    let interval = |figure: Figure| {
-        half_width(figure).map(|half| margin(half, figure.value).replace('±', "± ")).unwrap_or_default()
-    };
+    let interval =
+        |figure: Figure| half_width(figure).map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
     row(
         "energy",
-        format!("{} J/query", digits(per_query.value)),
+        format!("{}/query", scaled(per_query.value, "J")),
         interval(per_query),
         format!("{} {source}", names.join(" + ")),
     );
     if let Some(net) = totals.net_j_per_query {
         let idle: Vec<String> = parts.flat_map(|device| device.idle_w.iter().map(|&watts| digits(watts))).collect();
         let comment = format!("net of idle ({} W)", idle.join(", "));
-        row("", format!("{} J/query", digits(net)), String::new(), comment);
+        row("", format!("{}/query", scaled(net, "J")), String::new(), comment);
     }
     if let Some(joules) = totals.gross_j_per_output_token {
         let net = totals.net_j_per_output_token.map(|net| format!("net {}", scaled(net, "J"))).unwrap_or_default();
@@ -135,13 +134,13 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         let (joule, watt) = (intelligence.per_joule_with_meter, intelligence.per_watt_with_meter);
         row(
             "intelligence/joule",
-            format!("{} correct/J", digits(joule.value)),
+            format!("{} correct/J", significant(joule.value)),
             range(joule),
             intelligence.energy.to_owned(),
         );
         row(
             "intelligence/watt",
-            format!("{} 1/W", digits(watt.value)),
+            format!("{} /W", significant(watt.value)),
             range(watt),
             String::from("accuracy / mean power"),
         );
@@ -151,7 +150,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
 /// `2.1 to 7.4`: these intervals are far from even.
 fn range(figure: Figure) -> String {
     let ends = figure.low.zip(figure.high);
-    ends.map(|(low, high)| format!("{} to {}", digits(low), digits(high))).unwrap_or_default()
+    ends.map(|(low, high)| format!("{} to {}", significant(low), significant(high))).unwrap_or_default()
 }
 
 fn half_width(figure: Figure) -> Option<f64> {
