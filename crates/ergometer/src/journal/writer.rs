@@ -59,12 +59,10 @@ impl JournalWriter {
     /// Writes an entry and everything before it.
     pub async fn write(&self, entry: &Entry) -> Result<(), JournalError> {
         let (written, done) = oneshot::channel();
-        let sent =
-            self.sender.as_ref().map(|sender| sender.send(Message { lines: entry.to_line(), written: Some(written) }));
-        match (sent, done.await) {
-            (Some(Ok(())), Ok(())) => Ok(()),
-            _ => Err(self.failure()),
-        }
+        let message = Message { lines: entry.to_line(), written: Some(written) };
+        // What could not be sent comes back with the error, and with it the end that `done` would wait for.
+        let is_sent = self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok());
+        if is_sent && done.await.is_ok() { Ok(()) } else { Err(self.failure()) }
     }
 
     /// Writes what is left and hands the file to the disk.
