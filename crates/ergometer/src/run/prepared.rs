@@ -11,7 +11,7 @@ use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
 use super::{Counted, Observer, RunConfig, RunError, Sensing, Target};
 use crate::client::{self, Client, ModelFacts, Place};
-use crate::close::{self, Closed};
+use crate::close::{self, CloseError, Closed};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
 use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
@@ -295,6 +295,10 @@ impl Prepared {
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
         match (closed, ended.failure) {
             (Ok(Ok(closed)), failure) => Ok(Finished { closing: ended.closing, closed: Some(closed), failure }),
+            // A run that was gone on with and still has no record.
+            (Ok(Err(CloseError::NoRecords { .. })), failure) => {
+                Ok(Finished { closing: ended.closing, closed: None, failure })
+            }
             // What stopped the run matters more than what it led to.
             (_, Some(failure)) => Err(failure),
             (Ok(Err(error)), None) => Err(error.into()),

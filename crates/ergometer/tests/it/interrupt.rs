@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::client::{Calls, Scripted, Step, answer};
 use crate::dataset::Questions;
 use crate::rig::{Nobody, Rig, closed, config, has_warning};
-use crate::sensors::whole;
+use crate::sensors::{blind, whole};
 use crate::table::Table;
 
 /// A run of ten queries that is under way.
@@ -107,4 +107,25 @@ async fn a_run_stopped_after_its_last_request_is_finished() {
     assert_eq!(finished.as_ref().unwrap().closing, Closing::Finished);
     let run = closed(finished);
     assert!(run.summary.complete && run.summary.energy.measured.unwrap().net_j.is_some(), "one rest is enough");
+}
+
+/// Killed before its first record, gone on with, and stopped before its first record again: it can still be gone on with.
+#[tokio::test]
+async fn a_resumed_run_stopped_before_its_first_record_is_interrupted_and_kept() {
+    let rig = Rig::new();
+    closed(rig.run(config(), Questions::new(2), Scripted::new(|_| answer("10", 1)), blind()).await);
+    std::fs::write(rig.journal().events_path(0), b"").unwrap();
+    let client = Scripted::new(|_| vec![Step::Hang]);
+    let (calls, (sender, stop)) = (client.calls(), watch::channel(false));
+    let folder = rig.folder();
+    let prepared = Prepared::resume_with(&folder, Box::new(Questions::new(2)), Box::new(client), blind());
+    let prepared = prepared.await.unwrap();
+    let run = tokio::spawn(prepared.run(Target::Resume(rig.folder()), stop, Arc::new(Nobody)));
+    calls.sent_are(1).await;
+    sender.send(true).unwrap();
+    let finished = run.await.unwrap().unwrap();
+    assert!(finished.closing == Closing::Interrupted && finished.closed.is_none(), "{finished:?}");
+    let run = closed(rig.resume(Questions::new(2), Scripted::new(|_| answer("10", 1)), blind()).await);
+    assert_eq!((run.summary.complete, run.summary.sessions), (true, 3));
+    assert_eq!(Table::read(&rig.folder()).queries(), [0, 1]);
 }
