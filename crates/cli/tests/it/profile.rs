@@ -210,6 +210,7 @@ fn failed_requests_are_counted_and_the_exit_code_says_so() {
 }
 
 /// Starts a long run and waits until this many requests have ended.
+#[expect(clippy::zombie_processes, reason = "every caller kills it and waits, or waits for its end")]
 fn started(runs: &Path, dataset: &Path, resume: Option<&Path>, ended: usize) -> (Child, PathBuf) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"));
     match resume {

@@ -14,7 +14,6 @@ mod tally;
 mod utilization;
 mod warning;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -69,10 +68,12 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
     let mut files = Files::default();
     for entry in &order {
-        let exchange = files.read(&journal, entry.session, &loaded[entry.session], entry.located)?;
+        let session = entry.session as usize;
+        let located = loaded[session].events.requests[entry.place as usize];
+        let exchange = files.read(&journal, session, &loaded[session], located)?;
         requests.push(&exchange)?;
         if entry.is_record {
-            let record = builder.build(&exchange, &sessions[entry.session], &channels[entry.session]);
+            let record = builder.build(&exchange, &sessions[session], &channels[session]);
             tally.record(&exchange, &record);
             dataset.push(&record)?;
         } else {
@@ -91,23 +92,25 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }
 
-/// One request, and whether it is the record of its query.
+/// Where one request stands, and whether it is the record of its query. Small, as there is one for each.
 struct Ordered {
-    session: usize,
-    located: Located,
+    session: u32,
+    place: u32,
     is_record: bool,
 }
 
 /// All requests in the order of the dataset. Of each query the first that was dealt with is its record.
 fn order(loaded: &[Loaded]) -> Vec<Ordered> {
-    let located = loaded.iter().enumerate().flat_map(|(session, loaded)| {
-        loaded.events.requests.iter().map(move |&located| Ordered { session, located, is_record: false })
+    let requests = loaded.iter().zip(0_u32..).flat_map(|(loaded, session)| {
+        (0_u32..).zip(&loaded.events.requests).map(move |(place, _)| Ordered { session, place, is_record: false })
     });
-    let mut order: Vec<Ordered> = located.collect();
-    order.sort_by_key(|entry| (entry.located.index, entry.session, entry.located.request));
-    let mut recorded = BTreeSet::new();
+    let mut order: Vec<Ordered> = requests.collect();
+    let located = |entry: &Ordered| &loaded[entry.session as usize].events.requests[entry.place as usize];
+    order.sort_unstable_by_key(|entry| (located(entry).index, entry.session, located(entry).request));
+    let mut last = None;
     for entry in &mut order {
-        entry.is_record = entry.located.is_final && recorded.insert(entry.located.index);
+        let located = located(entry);
+        entry.is_record = located.is_final && last.replace(located.index) != Some(located.index);
     }
     order
 }

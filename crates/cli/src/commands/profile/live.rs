@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ergometer::run::{Notice, Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::figures::{digits, thousands};
+use crate::figures::{digits, significant, thousands};
 use crate::screen::Screen;
 
 /// Without a terminal, this often.
@@ -29,13 +29,21 @@ impl Live {
     }
 }
 
+impl Live {
+    /// Something to say above the line.
+    pub(super) fn note(&self, message: &str) {
+        self.bar.suspend(|| self.screen.note(message));
+    }
+}
+
 impl Observer for Live {
     fn notice(&self, notice: Notice<'_>) {
         match notice {
             Notice::Warming(_) | Notice::Resting(_) | Notice::Closing(_) => {
                 self.bar.set_style(plain());
                 self.bar.set_message(match notice {
-                    Notice::Warming(count) => format!("warm-up {count} requests"),
+                    Notice::Warming(1) => String::from("warm-up, 1 request"),
+                    Notice::Warming(count) => format!("warm-up, {count} requests"),
                     Notice::Resting(length) => {
                         format!("idle   settling, then measured for {:.1} s", length.as_secs_f64())
                     }
@@ -99,7 +107,7 @@ fn figures(progress: &Progress) -> String {
         }
     }
     if let Some(joules) = progress.joules_per_query {
-        let _ = write!(text, "   J/query {}", digits(joules.get()));
+        let _ = write!(text, "   J/query {}", significant(joules.get()));
     }
     let _ = write!(text, "   failed {}", progress.failed);
     text
@@ -116,7 +124,8 @@ fn eta(seconds: f64) -> String {
 }
 
 fn bar() -> ProgressStyle {
-    ProgressStyle::with_template("query  {bar:40} {pos}/{len}  {msg}")
+    // The bar takes what the figures leave, so that the line fits and can be drawn over.
+    ProgressStyle::with_template("query  {wide_bar} {pos}/{len}  {msg}")
         .map_or_else(|_| plain(), |style| style.progress_chars("━╸─"))
 }
 

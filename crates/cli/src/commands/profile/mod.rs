@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ergometer::client::ClientError;
 use ergometer::dataset::DatasetError;
@@ -21,6 +22,9 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use live::Live;
+
+/// Signals within this time are one.
+const ONE_WISH: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen()?;
@@ -45,14 +49,20 @@ async fn profile(
     let Some((prepared, target)) = ready else { return Ok(None) };
     screen.note(&head::line(&prepared));
     let (sender, stop) = watch::channel(false);
-    interrupt.on_signals(move |times| {
-        if times > 1 {
+    let live = Arc::new(Live::new(screen));
+    let (told, mut asked) = (Arc::downgrade(&live), None);
+    interrupt.on_signals(move |_| {
+        let first = *asked.get_or_insert_with(Instant::now);
+        // Some launchers send a signal to us and to our group: that is one wish, not two.
+        if first.elapsed() > ONE_WISH {
             std::process::exit(Exit::Interrupted as i32);
         }
-        screen.note("stopping: what was measured is kept; once more to leave at once");
-        let _ = sender.send(true);
+        if !sender.send_replace(true)
+            && let Some(live) = told.upgrade()
+        {
+            live.note("stopping: what was measured is kept; once more to leave at once");
+        }
     })?;
-    let live = Arc::new(Live::new(screen));
     prepared.run(target, stop, live).await.map(Some).map_err(failure)
 }
 
