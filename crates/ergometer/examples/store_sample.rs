@@ -109,7 +109,7 @@ fn record(exchange: &Exchange) -> Record {
     let answer = completed.then(|| exchange.transcript.text.clone());
     let (failure, cause) = match &exchange.outcome {
         Outcome::Failed { kind, cause } => (Some(kind.name()), Some(cause.clone())),
-        Outcome::Completed | Outcome::Cancelled => (None, None),
+        Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
     };
     Record {
         problem: exchange.query.problem.clone(),

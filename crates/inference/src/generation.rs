@@ -74,6 +74,18 @@ impl Model {
         sampling: &Sampling,
         on_piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, GenerateError> {
+        self.generate_while(prompt, sampling, &|| true, on_piece)
+    }
+
+    /// The same, for as long as `goes_on` says so: it is asked before every layer, so that a long prompt can be given up,
+    /// too.
+    pub fn generate_while(
+        &self,
+        prompt: &Prompt,
+        sampling: &Sampling,
+        goes_on: &dyn Fn() -> bool,
+        on_piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, GenerateError> {
         self.check(prompt)?;
         let mut sampler = Sampler::new(sampling)?;
         let room = self.info.context - prompt.tokens.len();
@@ -84,7 +96,9 @@ impl Model {
         }
         let mut text = Text { detokenizer: Detokenizer::new(&self.tokenizer), stops: StopTexts::new(&sampling.stop) };
         let mut session = self.transformer.session();
-        self.transformer.forward(&prompt.tokens, &mut session);
+        if self.transformer.forward_while(&prompt.tokens, &mut session, goes_on).is_break() {
+            return done(0, Finish::Cancelled);
+        }
         for count in 1.. {
             let position = session.length();
             let token = sampler.pick(session.logits()).ok_or(GenerateError::NotFinite { position })?;
@@ -102,7 +116,9 @@ impl Model {
             if count == limit {
                 break;
             }
-            self.transformer.forward(&[token], &mut session);
+            if self.transformer.forward_while(&[token], &mut session, goes_on).is_break() {
+                return done(count, Finish::Cancelled);
+            }
         }
         done(limit, Finish::Length)
     }

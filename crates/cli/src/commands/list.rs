@@ -66,7 +66,7 @@ fn items(what: Listed) -> Vec<Item> {
     if wants(Listed::Graders) {
         items.extend(grade::registry().iter().map(|info| Item {
             kind: "grader",
-            id: info.id.to_owned(),
+            id: info.parameter.map_or_else(|| info.id.to_owned(), |parameter| format!("{}:{parameter}", info.id)),
             description: info.description.to_owned(),
             parameters: Vec::new(),
         }));

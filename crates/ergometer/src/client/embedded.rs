@@ -121,14 +121,17 @@ impl Client for Embedded {
         let work = tokio::task::spawn_blocking(move || {
             let started = thread_time();
             let prompt = model.encode(system.as_deref(), &problem)?;
-            let generated = model.generate(&prompt, &sampling, &mut |piece| {
-                // A receiver that is gone means that the request was given up.
-                match sender.send((anchor.now(), piece.to_owned())) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
+            // A receiver that is gone means that the request was given up.
+            let goes_on = || !sender.is_closed();
+            let generated = model.generate_while(&prompt, &sampling, &goes_on, &mut |piece| match sender
+                .send((anchor.now(), piece.to_owned()))
+            {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
             })?;
-            let processor_time = started.zip(thread_time()).map(|(started, ended)| ended - started);
+            // Where other threads help, the time of this one is not the time it took.
+            let ended = thread_time().filter(|_| !model.info().is_parallel);
+            let processor_time = started.zip(ended).map(|(started, ended)| ended - started);
             Ok::<_, GenerateError>((generated, processor_time))
         });
         while let Some((at, piece)) = receiver.recv().await {

@@ -19,6 +19,8 @@ pub enum Outcome {
     },
     /// The run was stopped while it was in flight.
     Cancelled,
+    /// The run was killed while it was in flight.
+    Lost,
 }
 
 impl Outcome {
@@ -29,13 +31,14 @@ impl Outcome {
             Self::Completed => "completed",
             Self::Failed { .. } => "failed",
             Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
         }
     }
 
     /// Whether the query has been dealt with: a resumed run does not send it again.
     #[must_use]
     pub const fn is_final(&self) -> bool {
-        !matches!(self, Self::Cancelled)
+        !matches!(self, Self::Cancelled | Self::Lost)
     }
 }
 

@@ -4,11 +4,12 @@ use super::summary::{Figure, IntelligenceSummary};
 use super::tally::Tally;
 use crate::analysis::{Interval, Resampling, ratio_interval};
 
-/// From the tally, the gross energy of the run's duration with its interval, and that duration.
+/// From the tally, the gross energy of the queries' time with its interval, and that time.
 ///
-/// Per joule: right answers / gross joules of the run's duration; a failed request is a wrong answer. Per watt: the share
-/// of right answers / mean gross power. The interval is the paired bootstrap over queries; `with_meter` stretches it by
-/// the meter's own interval.
+/// Per joule: right answers / gross joules of the run's duration; a failed request is a wrong answer. What requests without
+/// a record used is left out, and so are queries without energy. Per watt: the share of right answers / mean gross power.
+/// The interval is the paired bootstrap over queries in the order of sending, in blocks when several are in flight;
+/// `with_meter` stretches it by the meter's own interval.
 pub(super) fn intelligence(
     tally: &Tally,
     gross: Figure,
@@ -16,35 +17,37 @@ pub(super) fn intelligence(
     is_modelled: bool,
     seed: u64,
 ) -> Option<IntelligenceSummary> {
-    if tally.graded == 0 || gross.value <= 0.0 || seconds <= 0.0 {
+    if tally.graded_with_energy == 0 || gross.value <= 0.0 || seconds <= 0.0 {
         return None;
     }
-    let (correct, graded) = (tally.correct as f64, tally.graded as f64);
-    let per_joule = correct / gross.value;
-    let block = usize::try_from(tally.concurrency.max(1)).unwrap_or(1);
-    let resampled = ratio_interval(&tally.pairs, Resampling { block, seed, ..Resampling::default() });
+    let mut pairs = tally.pairs.clone();
+    pairs.sort_unstable_by_key(|&(request, ..)| request);
+    let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(_, correct, joules)| (correct, joules)).collect();
+    let paired: (f64, f64) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let per_joule = paired.0 / gross.value;
+    // What one request does to the energy of another reaches as far as they are in flight together.
+    let block = if tally.concurrency > 1 { 2 * tally.concurrency as usize } else { 1 };
+    let resampled = ratio_interval(&pairs, Resampling { block, seed, ..Resampling::default() });
     // The pairs hold the requests' own joules; the run's hold what lay between them too.
-    let paired: (f64, f64) = tally.pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    let scale = per_joule / (paired.0 / paired.1);
-    let scaled = resampled.filter(|_| scale.is_finite());
-    let scaled = scaled.map(|interval| Interval { low: interval.low * scale, high: interval.high * scale });
+    let scale = paired.1 / gross.value;
+    let scaled = resampled.map(|interval| Interval { low: interval.low * scale, high: interval.high * scale });
     let meter = gross.low.zip(gross.high).filter(|(low, _)| *low > 0.0);
     let stretched = scaled.zip(meter).map(|(interval, (low, high))| Interval {
         low: interval.low * gross.value / high,
         high: interval.high * gross.value / low,
     });
     // Accuracy / (joules / seconds) is per-joule x seconds / graded queries.
-    let per_watt = seconds / graded;
-    let figure = |value: f64, interval: Option<Interval>, factor: f64| Figure {
-        value: value * factor,
+    let per_watt = seconds / tally.graded_with_energy as f64;
+    let figure = |interval: Option<Interval>, factor: f64| Figure {
+        value: per_joule * factor,
         low: interval.map(|interval| interval.low * factor),
         high: interval.map(|interval| interval.high * factor),
     };
     Some(IntelligenceSummary {
-        per_joule: figure(per_joule, scaled, 1.0),
-        per_joule_with_meter: figure(per_joule, stretched, 1.0),
-        per_watt: figure(per_joule, scaled, per_watt),
-        per_watt_with_meter: figure(per_joule, stretched, per_watt),
+        per_joule: figure(scaled, 1.0),
+        per_joule_with_meter: figure(stretched, 1.0),
+        per_watt: figure(scaled, per_watt),
+        per_watt_with_meter: figure(stretched, per_watt),
         energy: if is_modelled { "modelled" } else { "measured" },
     })
 }
@@ -55,8 +58,8 @@ mod tests {
 
     #[test]
     fn right_answers_are_divided_by_the_runs_joules() {
-        let pairs: Vec<(f64, f64)> = (0..200).map(|number| (f64::from(u8::from(number % 4 != 0)), 2.0)).collect();
-        let tally = Tally { correct: 150, graded: 200, pairs, concurrency: 1, ..Tally::default() };
+        let pairs = (0..200).map(|number| (number, f64::from(u8::from(number % 4 != 0)), 2.0)).collect();
+        let tally = Tally { graded_with_energy: 200, pairs, concurrency: 1, ..Tally::default() };
         let gross = Figure { value: 500.0, low: Some(450.0), high: Some(550.0) };
         let found = intelligence(&tally, gross, 100.0, false, 0).unwrap();
         assert!((found.per_joule.value - 0.3).abs() < 1e-12, "150 right, 500 J");

@@ -24,8 +24,11 @@ pub use summary::{
 };
 pub use warning::Warning;
 
+use crate::attribution::Span;
+use crate::client::{Outcome, Transcript};
+use crate::dataset::Query;
 use crate::grade::Grader;
-use crate::journal::{JournalFolder, Located, Manifest};
+use crate::journal::{Exchange, JournalFolder, Located, Lost, Manifest};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use channels::Channels;
 use records::RecordBuilder;
@@ -80,6 +83,11 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
             tally.other(&exchange);
         }
     }
+    for loaded in &loaded {
+        for exchange in loaded.lost().map(|(lost, span)| lost_exchange(loaded.number, lost, span)) {
+            requests.push(&exchange)?;
+        }
+    }
     dataset.finish()?;
     requests.finish()?;
     let mut telemetry = TelemetryWriter::create(folder)?;
@@ -115,6 +123,21 @@ fn order(loaded: &[Loaded]) -> Vec<Ordered> {
     order
 }
 
+/// What is known of a request that was lost with a kill.
+fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
+    Exchange {
+        request: lost.request,
+        session,
+        attempt: 1,
+        query: Query { index: lost.index, ..Query::default() },
+        scheduled: span.sent,
+        sent: span.sent,
+        end: span.end,
+        transcript: Transcript::default(),
+        outcome: Outcome::Lost,
+    }
+}
+
 /// The journals' files, each opened once.
 #[derive(Default)]
 struct Files(Vec<Option<File>>);
@@ -126,7 +149,7 @@ impl Files {
         place: usize,
         loaded: &Loaded,
         located: Located,
-    ) -> Result<crate::journal::Exchange, CloseError> {
+    ) -> Result<Exchange, CloseError> {
         let path = journal.events_path(loaded.number);
         if self.0.len() <= place {
             self.0.resize_with(place + 1, || None);

@@ -28,11 +28,7 @@ impl<'a> RecordBuilder<'a> {
     pub(super) fn new(manifest: &'a Manifest, grader: &'a Grader) -> Self {
         let counted = Counted::parse(&manifest.config.devices).unwrap_or_default();
         let is_ours = super::is_ours(manifest);
-        let gpu = manifest.gpus.iter().filter(|_| is_ours).find(|gpu| {
-            let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);
-            counted.counts(ergometer_telemetry::DeviceId::gpu(index))
-        });
-        Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: gpu.cloned(), is_ours }
+        Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: counted_gpu(manifest), is_ours }
     }
 
     pub(super) fn build(&self, exchange: &Exchange, session: &Metered, channels: &Channels) -> Record {
@@ -120,6 +116,16 @@ impl<'a> RecordBuilder<'a> {
             extracted: grade.extracted.filter(|_| is_completed),
         })
     }
+}
+
+/// The first GPU that counts, where the work was done on this machine.
+pub(super) fn counted_gpu(manifest: &Manifest) -> Option<GpuColumn> {
+    let counted = Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let counts = |gpu: &&GpuColumn| {
+        let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);
+        counted.counts(ergometer_telemetry::DeviceId::gpu(index))
+    };
+    manifest.gpus.iter().filter(|_| super::is_ours(manifest)).find(counts).cloned()
 }
 
 fn latency(exchange: &Exchange, window: Window, output: Option<u64>) -> LatencyMetrics {

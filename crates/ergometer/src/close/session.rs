@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyMeter, Timeline};
-use ergometer_units::{Seconds, Timestamp, Window};
+use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use super::{CloseError, Figure, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
-use crate::journal::{JournalFolder, Manifest, SessionEvents};
+use crate::journal::{JournalFolder, Lost, Manifest, SessionEvents};
 use crate::run::Counted;
 use crate::store::MetadataShape;
 
@@ -41,13 +41,26 @@ impl Loaded {
             first_token: located.first_token.map(|first| first.clamp(located.sent, located.end)),
             end: located.end,
         });
+        ended.chain(self.lost().map(|(_, span)| span)).collect()
+    }
+
+    /// Requests that were lost with a kill: they went on at most until the last that is known.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (Lost, Span)> {
         let last = self.timeline.span().map(Window::end);
         let last = last.max(self.events.requests.iter().map(|located| located.end).max());
-        let lost = self.events.lost.iter().filter_map(|&sent| {
-            let end = last.filter(|&end| end > sent)?;
-            Some(Span { sent, first_token: None, end })
-        });
-        ended.chain(lost).collect()
+        self.events.lost.iter().map(move |&lost| {
+            let end = last.map_or(lost.sent, |last| last.max(lost.sent));
+            (lost, Span { sent: lost.sent, first_token: None, end })
+        })
+    }
+
+    /// Requests that have no record.
+    fn unrecorded(&self) -> Vec<Span> {
+        let cancelled = self.events.requests.iter().filter(|located| !located.is_final);
+        cancelled
+            .map(|located| Span { sent: located.sent, first_token: None, end: located.end })
+            .chain(self.lost().map(|(_, span)| span))
+            .collect()
     }
 }
 
@@ -58,6 +71,8 @@ pub(super) struct Metered<'a> {
     pub(super) sharing: Sharing,
     /// The power at rest of each place of the sharing.
     pub(super) idle: Vec<IdlePower>,
+    /// The joules of each place that requests used which have no record: cancelled ones, and those lost with a kill.
+    pub(super) unrecorded: Vec<f64>,
     pub(super) counted: Counted,
     /// Whether what was measured is what the requests used.
     pub(super) is_ours: bool,
@@ -76,10 +91,15 @@ impl<'a> Metered<'a> {
         let is_ours = is_ours(manifest);
         let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
         let idle = sharing.places().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();
+        let unrecorded = loaded.unrecorded();
+        let used =
+            |place: usize, span: &Span| sharing.share(place, span.sent, span.end).joules.map_or(0.0, Joules::get);
+        let unrecorded =
+            (0..sharing.places().len()).map(|place| unrecorded.iter().map(|span| used(place, span)).sum()).collect();
         let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
         let last = spans.iter().map(|span| span.end).max();
         let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
-        Self { loaded, meter, sharing, idle, counted: counted.clone(), is_ours, window }
+        Self { loaded, meter, sharing, idle, unrecorded, counted: counted.clone(), is_ours, window }
     }
 
     /// The gross energy of a place over the session, with its interval. Where the data ends before the session does it

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::intelligence::intelligence;
 use super::session::Metered;
-use super::tally::Tally;
+use super::tally::{EnergyTally, Tally};
 use super::{CloseError, Warning};
 use crate::analysis::{Distribution, proportion_interval};
 use crate::attribution::Balance;
@@ -34,7 +34,7 @@ pub struct Summary {
     pub hardware_label: String,
     pub generated_at: f64,
     pub total_queries: u64,
-    pub system_info: SystemInfo,
+    pub system_info: Option<SystemInfo>,
     pub gpu_info: Option<GpuColumn>,
     pub output_dir: String,
     pub versions: BTreeMap<&'static str, String>,
@@ -138,10 +138,11 @@ pub struct EnergySummary {
 #[expect(missing_docs, reason = "units are in the names")]
 pub struct EnergyTotals {
     pub gross_j: Figure,
-    pub net_j: Option<f64>,
+    pub net_j: Option<Figure>,
     pub mean_power_w: f64,
+    /// The mean over the queries that have energy.
     pub gross_j_per_query: Figure,
-    pub net_j_per_query: Option<f64>,
+    pub net_j_per_query: Option<Figure>,
     pub gross_j_per_output_token: Option<f64>,
     pub net_j_per_output_token: Option<f64>,
     pub gross_j_per_token: Option<f64>,
@@ -171,6 +172,8 @@ pub struct BalanceSummary {
     pub idle_j: f64,
     pub unattributed_j: f64,
     pub meter_j: f64,
+    /// What of the requests' energy was used by such as have no record: cancelled ones, and those lost with a kill.
+    pub unrecorded_j: f64,
     /// How long there was no data.
     pub unknown_s: f64,
 }
@@ -207,7 +210,10 @@ pub(super) fn summarise(
     let (devices, measured, modelled) = energy(sessions, tally, duration_s);
     let primary = measured.as_ref().map(|totals| (totals, false)).or(modelled.as_ref().map(|totals| (totals, true)));
     let intelligence = primary.and_then(|(totals, is_modelled)| {
-        intelligence(tally, totals.gross_j, duration_s, is_modelled, manifest.config.request.seed)
+        let recorded = totals.gross_j.value - totals.balance.unrecorded_j;
+        let gross = totals.gross_j.times(recorded / totals.gross_j.value);
+        let seconds = recorded / totals.mean_power_w;
+        intelligence(tally, gross, seconds, is_modelled, manifest.config.request.seed)
     });
     let closing = sessions.last().and_then(|session| session.loaded.events.closed);
     let wanted = match (manifest.dataset.size, manifest.config.max_queries) {
@@ -235,8 +241,8 @@ pub(super) fn summarise(
         hardware_label: manifest.hardware_label.clone(),
         generated_at: since_epoch.as_secs_f64(),
         total_queries: records,
-        system_info: manifest.system_info.clone(),
-        gpu_info: manifest.gpus.first().filter(|_| place_is_here).cloned(),
+        system_info: place_is_here.then(|| manifest.system_info.clone()),
+        gpu_info: super::records::counted_gpu(manifest),
         output_dir: folder.display().to_string(),
         versions: BTreeMap::from([
             ("ergometer", String::from(env!("CARGO_PKG_VERSION"))),
@@ -306,22 +312,27 @@ type Energy = (Vec<DeviceSummary>, Option<EnergyTotals>, Option<EnergyTotals>);
 
 /// The energy of each device over all sessions, and of all measured and all modelled ones.
 fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> Energy {
-    let mut devices: Vec<(DeviceSummary, Option<f64>)> = Vec::new();
+    let mut devices: Vec<(DeviceSummary, Option<Figure>)> = Vec::new();
     for session in sessions {
         for (number, place) in session.sharing.places().enumerate() {
-            let balance = session.sharing.balance(number);
             let gross = session.gross(number);
-            let rest = session.idle[number].at(session.middle()).map(|(power, _)| power.get());
-            let net = rest.map(|watts| gross.value - watts * session.seconds());
+            let balance = BalanceSummary {
+                unrecorded_j: session.unrecorded[number],
+                ..BalanceSummary::from(session.sharing.balance(number))
+            };
+            let net = session.idle[number].at(session.middle()).map(|(power, margin)| {
+                let seconds = session.seconds() - balance.unknown_s;
+                gross.less(power.get() * seconds, margin.get() * seconds)
+            });
             let known =
                 devices.iter_mut().find(|(known, _)| (known.device, known.scope) == (place.device, place.scope));
             let idle_w = session.idle[number].powers().map(ergometer_units::Watts::get);
             match known {
                 Some((known, known_net)) => {
                     known.gross_j = known.gross_j.plus(gross);
-                    known.balance = known.balance.plus(BalanceSummary::from(balance));
+                    known.balance = known.balance.plus(balance);
                     known.idle_w.extend(idle_w);
-                    *known_net = known_net.zip(net).map(|(one, other)| one + other);
+                    *known_net = known_net.zip(net).map(|(one, other)| one.plus(other));
                 }
                 None => devices.push((
                     DeviceSummary {
@@ -332,40 +343,51 @@ fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> Energy {
                         summed: place.summed,
                         gross_j: gross,
                         idle_w: idle_w.collect(),
-                        balance: BalanceSummary::from(balance),
+                        balance,
                     },
                     net,
                 )),
             }
         }
     }
-    let totals = |is_part: &dyn Fn(&DeviceSummary) -> bool| {
+    let totals = |is_part: &dyn Fn(&DeviceSummary) -> bool, tally: EnergyTally| {
         let parts: Vec<_> = devices.iter().filter(|(device, _)| is_part(device)).collect();
         let gross = parts.iter().map(|(device, _)| device.gross_j).reduce(Figure::plus)?;
-        let net: Option<f64> = parts.iter().map(|(_, net)| *net).sum();
+        let nets: Option<Vec<Figure>> = parts.iter().map(|(_, net)| *net).collect();
+        let net = nets.and_then(|nets| nets.into_iter().reduce(Figure::plus));
         let balance = parts.iter().map(|(device, _)| device.balance).reduce(BalanceSummary::plus)?;
-        (gross.value > 0.0).then(|| EnergyTotals::new(gross, net, balance, tally, duration_s))
+        // Devices are silent at the same time at best; the longest silence is what is not known.
+        let unknown = parts.iter().map(|(device, _)| device.balance.unknown_s).fold(0.0, f64::max);
+        (gross.value > 0.0).then(|| EnergyTotals::new(gross, net, balance, tally, duration_s - unknown))
     };
-    let measured = totals(&|device| device.summed);
-    let modelled = totals(&|device| device.provenance == Provenance::Modelled);
+    let measured = totals(&|device| device.summed, tally.measured);
+    let modelled = totals(&|device| device.provenance == Provenance::Modelled, tally.modelled);
     (devices.into_iter().map(|(device, _)| device).collect(), measured, modelled)
 }
 
 impl EnergyTotals {
-    fn new(gross: Figure, net: Option<f64>, balance: BalanceSummary, tally: &Tally, duration_s: f64) -> Self {
-        let queries = tally.records().max(1) as f64;
+    /// Figures by query and by token are of the queries that have energy, and of nothing else; their intervals are as
+    /// wide, relative to the energy, as the run's.
+    fn new(gross: Figure, net: Option<Figure>, balance: BalanceSummary, tally: EnergyTally, seconds: f64) -> Self {
+        let queries = tally.queries.max(1) as f64;
+        let net_of_queries = (tally.with_net == tally.queries && tally.queries > 0).then_some(tally.net);
         let per = |joules: f64, count: u64| (count > 0).then(|| joules / count as f64);
         let all_tokens = tally.input_tokens + tally.output_tokens;
+        let share = tally.gross / gross.value;
         Self {
             gross_j: gross,
             net_j: net,
-            mean_power_w: gross.value / duration_s,
-            gross_j_per_query: gross.times(1.0 / queries),
-            net_j_per_query: net.map(|net| net / queries),
-            gross_j_per_output_token: per(gross.value, tally.output_tokens),
-            net_j_per_output_token: net.and_then(|net| per(net, tally.output_tokens)),
-            gross_j_per_token: per(gross.value, all_tokens),
-            net_j_per_token: net.and_then(|net| per(net, all_tokens)),
+            mean_power_w: gross.value / seconds,
+            gross_j_per_query: gross.times(share / queries),
+            net_j_per_query: net_of_queries.map(|joules| {
+                let half = net.and_then(|net| Some((net.high? - net.low?) / 2.0 * share / queries));
+                let value = joules / queries;
+                Figure { value, low: half.map(|half| value - half), high: half.map(|half| value + half) }
+            }),
+            gross_j_per_output_token: per(tally.gross, tally.output_tokens),
+            net_j_per_output_token: net_of_queries.and_then(|net| per(net, tally.output_tokens)),
+            gross_j_per_token: per(tally.gross, all_tokens),
+            net_j_per_token: net_of_queries.and_then(|net| per(net, all_tokens)),
             balance,
         }
     }
@@ -376,6 +398,13 @@ impl Figure {
     fn plus(self, other: Self) -> Self {
         let both = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
         Self { value: self.value + other.value, low: both(self.low, other.low), high: both(self.high, other.high) }
+    }
+
+    /// Less something that is itself only known to a margin.
+    fn less(self, other: f64, margin: f64) -> Self {
+        let value = self.value - other;
+        let half = |end: Option<f64>| end.map(|end| (end - self.value).hypot(margin));
+        Self { value, low: half(self.low).map(|half| value - half), high: half(self.high).map(|half| value + half) }
     }
 
     fn times(self, factor: f64) -> Self {
@@ -394,6 +423,7 @@ impl From<Balance> for BalanceSummary {
             idle_j: balance.idle.get(),
             unattributed_j: balance.unattributed.get(),
             meter_j: balance.meter().get(),
+            unrecorded_j: 0.0,
             unknown_s: balance.unknown.get(),
         }
     }
@@ -406,6 +436,7 @@ impl BalanceSummary {
             idle_j: self.idle_j + other.idle_j,
             unattributed_j: self.unattributed_j + other.unattributed_j,
             meter_j: self.meter_j + other.meter_j,
+            unrecorded_j: self.unrecorded_j + other.unrecorded_j,
             unknown_s: self.unknown_s + other.unknown_s,
         }
     }
@@ -429,6 +460,7 @@ fn warnings(
             Some(Closing::Interrupted) => "it was interrupted",
             Some(Closing::TooManyFailures) => "too many requests failed",
             Some(Closing::Unwritable) => "it could not be written any more",
+            Some(Closing::Unreadable) => "the dataset could not be read any more",
             Some(Closing::Finished | Closing::Duration) | None => "it was cut off",
         };
         warnings.push(Warning::Unfinished { folder: folder.to_path_buf(), why });
@@ -451,6 +483,9 @@ fn warnings(
         if tally.without_energy > 0 {
             warnings.push(Warning::WithoutEnergy { count: tally.without_energy });
         }
+    }
+    if tally.ungradable > 0 {
+        warnings.push(Warning::Ungradable { count: tally.ungradable, grader: manifest.grader.clone() });
     }
     if tally.too_short > 0 {
         warnings.push(Warning::TooShort { count: tally.too_short, of: tally.records() });

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use ergometer_units::Seconds;
 
-use crate::client::Outcome;
+use crate::client::{Outcome, Usage};
 use crate::journal::{Exchange, Manifest};
-use crate::record::Record;
+use crate::record::{GrossAndNet, Record};
 
 /// Counts, sums and the values that percentiles need.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Tally {
     pub(super) cancelled: u64,
     pub(super) correct: u64,
     pub(super) graded: u64,
+    /// Answers that are there and cannot be compared.
+    pub(super) ungradable: u64,
     /// Right and graded answers of each subject.
     pub(super) subjects: BTreeMap<String, (u64, u64)>,
     pub(super) input_tokens: u64,
@@ -29,8 +31,13 @@ pub(super) struct Tally {
     pub(super) tpot_ms: Vec<f64>,
     pub(super) e2e_ms: Vec<f64>,
     pub(super) schedule_lag_ms: Vec<f64>,
-    /// Right or not, and joules, of each query that has both: measured, or where nothing is, modelled.
-    pub(super) pairs: Vec<(f64, f64)>,
+    /// What the queries with measured energy came to, and those with modelled energy.
+    pub(super) measured: EnergyTally,
+    pub(super) modelled: EnergyTally,
+    /// Request, right or not, and joules of each query with energy: measured, or where nothing is, modelled.
+    pub(super) pairs: Vec<(u64, f64, f64)>,
+    /// Of these, those that can be graded.
+    pub(super) graded_with_energy: u64,
     /// Queries without energy.
     pub(super) without_energy: u64,
     /// Queries shorter than their sensors resolve: their interval is wider than half of them.
@@ -40,6 +47,31 @@ pub(super) struct Tally {
     /// When the records' requests were sent first and ended last is the session's; these are their own seconds.
     pub(super) request_seconds: f64,
     pub(super) concurrency: u32,
+}
+
+/// What the queries that have energy came to: only these are divided by each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EnergyTally {
+    pub(super) queries: u64,
+    pub(super) gross: f64,
+    /// Of those that have it.
+    pub(super) net: f64,
+    pub(super) with_net: u64,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+impl EnergyTally {
+    fn add(&mut self, energy: GrossAndNet, usage: Option<Usage>) {
+        self.queries += 1;
+        self.gross += energy.gross.joules;
+        if let Some(net) = energy.net {
+            self.net += net.joules;
+            self.with_net += 1;
+        }
+        self.input_tokens += usage.map_or(0, |usage| usage.input);
+        self.output_tokens += usage.map_or(0, |usage| usage.output);
+    }
 }
 
 impl Tally {
@@ -70,7 +102,8 @@ impl Tally {
                 *self.failed.entry(kind.name()).or_default() += 1;
                 self.causes.entry(kind.name()).or_insert_with(|| cause.clone());
             }
-            Outcome::Cancelled => self.cancelled += 1,
+            // Neither is ever a record.
+            Outcome::Cancelled | Outcome::Lost => {}
         }
         let correct = record.model_metrics.lm_correctness;
         if let Some(correct) = correct {
@@ -79,6 +112,8 @@ impl Tally {
             let subject = self.subjects.entry(record.subject.clone()).or_default();
             *subject = (subject.0 + u64::from(correct), subject.1 + 1);
         }
+        let has_answer = !exchange.query.answer.is_empty();
+        self.ungradable += u64::from(correct.is_none() && has_answer && record.ergometer.grade.is_some());
         if let Some(usage) = exchange.transcript.usage {
             self.input_tokens += usage.input;
             self.output_tokens += usage.output;
@@ -93,9 +128,17 @@ impl Tally {
             self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);
         }
         let energy = &record.ergometer.energy;
+        let usage = exchange.transcript.usage;
+        if let Some(measured) = energy.measured {
+            self.measured.add(measured, usage);
+        }
+        if let Some(modelled) = energy.modelled {
+            self.modelled.add(modelled, usage);
+        }
         match energy.measured.or(energy.modelled).map(|energy| energy.gross) {
             Some(gross) => {
-                self.pairs.push((f64::from(u8::from(correct == Some(true))), gross.joules));
+                self.pairs.push((exchange.request, f64::from(u8::from(correct == Some(true))), gross.joules));
+                self.graded_with_energy += u64::from(correct.is_some());
                 let half = (gross.high - gross.low) / 2.0;
                 self.too_short += u64::from(energy.measured.is_some() && half > gross.joules / 2.0);
             }
@@ -111,7 +154,8 @@ impl Tally {
         let (ttft, e2e) = (millis(first - exchange.sent), millis(last - exchange.sent));
         self.ttft_ms.push(ttft);
         self.e2e_ms.push(e2e);
-        if let Some(usage) = transcript.usage.filter(|usage| usage.output > 1) {
+        // One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content.
+        if let Some(usage) = transcript.usage.filter(|usage| usage.output > 1 && transcript.chunks.len() > 1) {
             self.tpot_ms.push((e2e - ttft) / (usage.output - 1) as f64);
         }
     }

@@ -63,6 +63,13 @@ pub enum Warning {
     },
     /// No power at rest, so nothing is net.
     NoIdle,
+    /// There are answers, and the grader can compare none or few of them.
+    Ungradable {
+        /// How many.
+        count: u64,
+        /// The grader.
+        grader: String,
+    },
 }
 
 impl Warning {
@@ -80,11 +87,16 @@ impl Warning {
                 String::from("the sums are right; for single queries ask for longer answers or a larger model")
             }
             Self::NoIdle => String::from("leave out `--idle 0s`, and let the run end by itself"),
-            Self::Failures { .. }
-            | Self::WithoutEnergy { .. }
-            | Self::Unattributed { .. }
-            | Self::Damaged { .. }
-            | Self::Sensor { .. } => return None,
+            Self::Failures { .. } => {
+                String::from("`ergometer.cause` of their records says why, one by one; `--max-failures N` stops early")
+            }
+            Self::WithoutEnergy { .. } => String::from("figures of energy are those of the other queries"),
+            Self::Unattributed { .. } => String::from("something held the sensors up: is the machine overloaded?"),
+            Self::Damaged { .. } => String::from("is the disk in order? `ergo profile --resume` sends what is missing"),
+            Self::Ungradable { .. } => {
+                String::from("`ergo list graders` shows the others; `--grader none` leaves it out")
+            }
+            Self::Sensor { .. } => String::from("`ergo doctor` looks at the sensors"),
         })
     }
 }
@@ -98,7 +110,12 @@ impl fmt::Display for Warning {
                 write!(f, "the server is on {host}: what is measured here is not what it uses, so there is no energy")
             }
             Self::Failures { failure, count, cause } => {
-                write!(f, "{count} {} failed: {failure} ({cause})", if *count == 1 { "request" } else { "requests" })
+                write!(
+                    f,
+                    "{count} {} failed: {failure} ({})",
+                    if *count == 1 { "request" } else { "requests" },
+                    short(cause)
+                )
             }
             Self::Unfinished { why, .. } => write!(f, "the run is not whole: {why}"),
             Self::TooShort { count, of } => {
@@ -112,7 +129,15 @@ impl fmt::Display for Warning {
             }
             Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were left out"),
             Self::Sensor { message } => f.write_str(message),
+            Self::Ungradable { count, grader } => {
+                write!(f, "{count} answers cannot be graded by `{grader}` and do not count")
+            }
             Self::NoIdle => f.write_str("the machine was not measured at rest, so there is no net energy"),
         }
     }
+}
+
+/// A cause without its hint: the warning has one of its own.
+fn short(cause: &str) -> &str {
+    cause.split_once(". hint: ").map_or(cause, |(cause, _)| cause)
 }

@@ -58,6 +58,11 @@ impl Jsonl {
     pub fn open(path: &Path, columns: Columns) -> Result<Self, DatasetError> {
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
         let mut file = File::open(path).map_err(read)?;
+        // A pipe can be read once; a query is read again when it is its turn.
+        if !file.metadata().map_err(read)?.is_file() {
+            let cause = io::Error::other("it is not a regular file. hint: write it into one first");
+            return Err(read(cause));
+        }
         let mut digest = Sha256::new();
         let mut lines = Vec::new();
         let mut reader = BufReader::with_capacity(1 << 16, &mut file);

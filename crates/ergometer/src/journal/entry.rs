@@ -64,6 +64,8 @@ pub enum Closing {
     Interrupted,
     /// What was measured could not be written any more.
     Unwritable,
+    /// The dataset could not be read any more.
+    Unreadable,
 }
 
 #[derive(Serialize, Deserialize)]

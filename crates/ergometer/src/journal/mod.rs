@@ -18,5 +18,5 @@ pub use error::JournalError;
 pub use exchange::Exchange;
 pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
-pub use reader::{Located, SessionEvents};
+pub use reader::{Located, Lost, SessionEvents};
 pub use writer::JournalWriter;

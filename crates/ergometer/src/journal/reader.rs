@@ -24,8 +24,8 @@ pub struct SessionEvents {
     pub warmup: Vec<Window>,
     /// The requests that ended, in the order of their ends.
     pub requests: Vec<Located>,
-    /// When those were sent that never ended: lost with a kill.
-    pub lost: Vec<Timestamp>,
+    /// Those that were sent and never ended: lost with a kill.
+    pub lost: Vec<Lost>,
     /// One past the highest number of a request, be it lost.
     pub next_request: u64,
     /// Why it ended; `None` after a kill.
@@ -36,6 +36,17 @@ pub struct SessionEvents {
     pub is_cut: bool,
     /// Lines that could not be understood.
     pub damaged_lines: u64,
+}
+
+/// A request that was sent and never ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// Its number in the run.
+    pub request: u64,
+    /// Its query's place in the dataset.
+    pub index: u64,
+    /// When it was sent.
+    pub sent: Timestamp,
 }
 
 /// One request and where its line stands.
@@ -97,19 +108,19 @@ impl SessionEvents {
         Ok(events)
     }
 
-    fn take(&mut self, entry: Entry, sent_at: &mut BTreeMap<u64, Timestamp>, length: u64) {
+    fn take(&mut self, entry: Entry, in_flight: &mut BTreeMap<u64, Lost>, length: u64) {
         match entry {
             Entry::Session(start) => self.start = Some(start),
             Entry::Idle(kind, window) => self.idle.push((kind, window)),
             Entry::Warmup(window) => self.warmup.push(window),
             Entry::Closed(closing) => self.closed = Some(closing),
-            Entry::Sent { request, sent, .. } => {
+            Entry::Sent { request, index, sent } => {
                 self.next_request = self.next_request.max(request.saturating_add(1));
-                sent_at.insert(request, sent);
+                in_flight.insert(request, Lost { request, index, sent });
             }
             Entry::Ended(exchange) => {
                 self.next_request = self.next_request.max(exchange.request.saturating_add(1));
-                sent_at.remove(&exchange.request);
+                in_flight.remove(&exchange.request);
                 self.requests.push(Located {
                     request: exchange.request,
                     index: exchange.query.index,

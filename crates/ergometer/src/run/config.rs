@@ -88,7 +88,13 @@ impl RunConfig {
             return Some(format!("--header {}", header.split(':').next().unwrap_or_default()));
         }
         let parameter = client.parameters.iter().find(|(_, value)| is_missing(value));
-        parameter.map(|(name, _)| format!("--client-param {name}"))
+        if let Some((name, _)) = parameter {
+            return Some(format!("--client-param {name}"));
+        }
+        let of_request = self.request.parameters.iter().find(|(_, value)| is_missing(&value.to_string()));
+        let of_dataset = self.dataset.parameters.iter().find(|(_, value)| is_missing(value));
+        let of_request = of_request.map(|(name, _)| format!("--param {name}"));
+        of_request.or_else(|| of_dataset.map(|(name, _)| format!("--dataset-param {name}")))
     }
 }
 

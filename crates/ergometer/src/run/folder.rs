@@ -44,17 +44,15 @@ impl RunFolder {
             staged: Mutex::new(staged),
             has_record: AtomicBool::new(has_record),
         };
-        if let Target::New(path) | Target::Replace(path) = target {
-            recover(path)?;
-        }
+        let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
+        recover(path)?;
         match target {
-            Target::New(path) if path.exists() => Err(RunError::Exists { path: path.clone() }),
             Target::New(path) => {
-                create(path)?;
+                create_new(path)?;
                 Ok(folder(path, None, false))
             }
             Target::Replace(path) if !path.exists() => {
-                create(path)?;
+                create_new(path)?;
                 Ok(folder(path, None, false))
             }
             Target::Replace(path) => {
@@ -95,7 +93,14 @@ impl RunFolder {
         fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
         fs::rename(&*new, &self.path).map_err(JournalError::io("rename", new))?;
         *staged = None;
-        remove(&old)
+        Ok(())
+    }
+
+    /// Deletes what was replaced, once nothing is measured any more.
+    pub(crate) fn clear(&self) {
+        if self.has_record() {
+            let _ = remove(&beside(&self.path, "old"));
+        }
     }
 
     /// Whether there is anything to keep. A run that is gone on with is kept whatever is in it.
@@ -146,6 +151,19 @@ fn create(path: &Path) -> Result<(), RunError> {
     fs::create_dir_all(path).map_err(JournalError::io("create", path)).map_err(RunError::from)
 }
 
+/// Makes a folder that nobody else has made.
+fn create_new(path: &Path) -> Result<(), RunError> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create(parent)?;
+    }
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(RunError::Exists { path: path.to_path_buf() })
+        }
+        made => Ok(made.map_err(JournalError::io("create", path))?),
+    }
+}
+
 fn remove(path: &Path) -> Result<(), RunError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -181,6 +199,7 @@ mod tests {
         fs::write(folder.now().join("summary.json"), "new").unwrap();
         folder.commit().unwrap();
         folder.commit().unwrap();
+        folder.clear();
         assert_eq!(folder.now(), path);
         assert_eq!(fs::read_to_string(path.join("summary.json")).unwrap(), "new");
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);

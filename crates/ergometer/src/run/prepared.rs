@@ -132,14 +132,18 @@ impl Prepared {
     }
 
     async fn go_on(folder: &Path, manifest: Manifest, parts: Parts) -> Result<Self, RunError> {
-        let parameters = manifest.model.parameters;
+        let (parameters, label) = (manifest.model.parameters, manifest.hardware_label.clone());
         let prepared = Self::ready(parts, Some(manifest)).await?;
-        if parameters != prepared.model.parameters {
-            prepared.close().await;
-            let why = String::from("the model is not what it was");
-            return Err(RunError::NotResumable { path: folder.to_path_buf(), why });
-        }
-        Ok(prepared)
+        let now = prepared.hardware_label();
+        let why = if parameters != prepared.model.parameters {
+            String::from("the model is not what it was")
+        } else if label != now {
+            format!("it was made on {label}, and this is {now}. hint: energy of two machines is no one run's")
+        } else {
+            return Ok(prepared);
+        };
+        prepared.close().await;
+        Err(RunError::NotResumable { path: folder.to_path_buf(), why })
     }
 
     /// Looks at everything; where something is wrong, the client is closed.
@@ -150,7 +154,7 @@ impl Prepared {
             let (grader, counted) = checked?;
             client.health().await?;
             let mut model = client.prepare(&config.request).await?;
-            model.parameters = config.model_parameters.or(model.parameters);
+            model.parameters = model.parameters.or(config.model_parameters);
             Ok((grader, counted, model))
         };
         match ready.await {
@@ -258,6 +262,7 @@ impl Prepared {
         let result = self.run_in(&folder, stop, observer).await;
         // Without a record there is no run.
         folder.abandon();
+        folder.clear();
         result
     }
 
@@ -273,9 +278,9 @@ impl Prepared {
         }
         let _lock = journal.lock()?;
         let plan = self.plan(&journal)?;
-        let ended = if plan.is_done() {
+        let ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
             // Not even to warm up: nothing would follow.
-            Ended { closing: Closing::Finished, failure: None }
+            Ended { closing, failure: None }
         } else {
             let session = Session {
                 config: self.config,

@@ -46,9 +46,11 @@ pub(super) struct SessionPlan {
 }
 
 impl SessionPlan {
-    /// Whether every query has been dealt with.
-    pub(super) fn is_done(&self) -> bool {
-        self.end.is_some_and(|end| self.done.range(..end).count() as u64 >= end)
+    /// Whether nothing is left to do, and why.
+    pub(super) fn is_done(&self, duration_s: Option<f64>) -> Option<Closing> {
+        let is_finished = self.end.is_some_and(|end| (0..end).all(|index| self.done.contains(&index)));
+        let is_over = duration_s.is_some_and(|seconds| self.seconds_before >= seconds);
+        is_finished.then_some(Closing::Finished).or(is_over.then_some(Closing::Duration))
     }
 }
 
@@ -174,7 +176,7 @@ impl Shared {
             let outcome = self.attempt(query.index, &query.problem, &mut transcript).await;
             match outcome {
                 Outcome::Failed { cause, .. } => self.session.observer.notice(Notice::WarmupFailed(&cause)),
-                Outcome::Cancelled => break,
+                Outcome::Cancelled | Outcome::Lost => break,
                 Outcome::Completed => {}
             }
         }
@@ -357,8 +359,9 @@ impl Shared {
     fn closing(&self, is_stopped: bool) -> Closing {
         let closing = self.dispenser.closing();
         let is_whole = closing == Closing::Finished && self.counts.cancelled.load(Ordering::Relaxed) == 0;
-        if self.has_failed() {
-            Closing::Unwritable
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*failure {
+            if matches!(error, RunError::Dataset(_)) { Closing::Unreadable } else { Closing::Unwritable }
         } else if is_stopped && !is_whole {
             Closing::Interrupted
         } else {

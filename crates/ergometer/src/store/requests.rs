@@ -103,7 +103,7 @@ impl From<&Exchange> for Row {
         let reasons = transcript.chunks.iter().any(|chunk| is_reasoning(chunk.kind));
         let (failure, cause) = match outcome {
             Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
-            Outcome::Completed | Outcome::Cancelled => (None, None),
+            Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
         };
         Self {
             request: *request,

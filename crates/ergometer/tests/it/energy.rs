@@ -140,8 +140,8 @@ async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
     let idle = device.idle_w.iter().sum::<f64>() / 2.0;
     let (table, net) = (Table::read(&rig.folder()), totals.net_j.unwrap());
     assert!(
-        (net - (totals.gross_j.value - idle * run.summary.duration_s)).abs() < 0.01 * totals.gross_j.value,
-        "{net}"
+        (net.value - (totals.gross_j.value - idle * run.summary.duration_s)).abs() < 0.01 * totals.gross_j.value,
+        "{net:?}"
     );
     let nets = table.floats("ergometer/energy/measured/net/joules");
     for (row, seconds) in shared_seconds(&table).into_iter().enumerate() {

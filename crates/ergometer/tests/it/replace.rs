@@ -54,11 +54,12 @@ async fn the_old_run_is_there_until_the_new_one_has_a_record() {
     gate.add_permits(1);
     calls.sent_are(2).await;
     // The second request is in flight, so the first has its record.
-    assert_eq!(names(rig.runs()), ["run"]);
+    assert_eq!(names(rig.runs()), [".run.old", "run"], "deleted once nothing is measured any more");
     assert!(!rig.folder().join("summary.json").exists(), "the folder is the new run's, which is not closed yet");
     gate.add_permits(1);
     let run = closed(run.await.unwrap());
     assert_eq!((run.summary.total_queries, run.folder.as_path()), (2, rig.folder().as_path()));
+    assert_eq!(names(rig.runs()), ["run"]);
     assert_eq!(Table::read(&rig.folder()).queries(), [0, 1]);
     assert_eq!(names(rig.runs()), ["run"]);
 }

@@ -3,6 +3,8 @@
 //! The weights are shared and never change; everything that a request changes is in its [`Session`]. A batch of tokens
 //! and the same tokens one by one give the same logits up to rounding.
 
+use std::ops::ControlFlow;
+
 use crate::attention::{Heads, LayerCache};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
@@ -132,11 +134,25 @@ impl Transformer {
     }
 
     /// Puts further tokens in. Each is below [`Transformer::vocabulary`]; no tokens change nothing.
+    #[cfg(test)]
     pub(crate) fn forward(&self, tokens: &[u32], session: &mut Session) {
+        let _ = self.forward_while(tokens, session, &|| true);
+    }
+
+    /// The same, unless it is not to go on: it is asked before every layer. A session that was broken off is of no use.
+    pub(crate) fn forward_while(
+        &self,
+        tokens: &[u32],
+        session: &mut Session,
+        goes_on: &dyn Fn() -> bool,
+    ) -> ControlFlow<()> {
         for batch in tokens.chunks(BATCH) {
             self.embed(batch, &mut session.buffers);
             self.rope.rotations(session.length, batch.len(), &mut session.buffers.rotations);
             for (layer, cache) in self.layers.iter().zip(&mut session.caches) {
+                if !goes_on() {
+                    return ControlFlow::Break(());
+                }
                 self.attend(layer, cache, session.length, &mut session.buffers);
                 self.feed_forward(layer, &mut session.buffers);
             }
@@ -145,6 +161,17 @@ impl Transformer {
         if !tokens.is_empty() {
             self.predict(session);
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether any of its matrices is spread over threads.
+    pub(crate) fn is_parallel(&self) -> bool {
+        let of_layer = |layer: &Layer| {
+            [&layer.query, &layer.key, &layer.value, &layer.attention_output, &layer.gate, &layer.up, &layer.down]
+                .iter()
+                .any(|linear| linear.weight.is_parallel())
+        };
+        self.embedding.is_parallel() || self.layers.iter().any(of_layer)
     }
 
     fn embed(&self, tokens: &[u32], buffers: &mut Buffers) {

@@ -20,12 +20,23 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
             return Err(Failure::usage(format!("--param {name} is given twice")));
         }
     }
+    let mut dataset =
+        DatasetSpec { id: what.dataset.clone(), parameters: what.dataset_param.iter().cloned().collect() };
+    // What has an id is meant by it; a folder of the same name is written ./name.
+    if !ergometer::dataset::registry().iter().any(|info| info.id == what.dataset) {
+        dataset.id = absolute(&what.dataset);
+    }
+    if let Some(path) = dataset.parameters.get_mut("path") {
+        *path = absolute(path);
+    }
+    let is_demo = what.client == "embedded" && ["tiny", "small"].contains(&what.model.as_str());
+    let is_folder = !is_demo && Path::new(&what.model).is_dir();
     Ok(RunConfig {
-        dataset: DatasetSpec { id: absolute(&what.dataset), parameters: what.dataset_param.iter().cloned().collect() },
+        dataset,
         client: ClientSpec {
             id: what.client.clone(),
             model: what.model.clone(),
-            model_folder: Path::new(&what.model).is_dir().then(|| absolute(&what.model).into()),
+            model_folder: is_folder.then(|| absolute(&what.model).into()),
             base_url: what.base_url.clone(),
             headers: what.header.clone(),
             parameters: what.client_param.iter().cloned().collect(),

@@ -27,9 +27,8 @@ use live::Live;
 const ONE_WISH: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let interrupt = Interrupt::listen()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let finished = runtime.block_on(profile(arguments, screen, &interrupt));
+    let finished = runtime.block_on(profile(arguments, screen));
     // Whatever still generates for a request that was given up must not hold up the end.
     runtime.shutdown_background();
     let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
@@ -37,11 +36,7 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
 }
 
 /// Makes the run; `None` where the user does not want it after all.
-async fn profile(
-    arguments: &ProfileArguments,
-    screen: Screen,
-    interrupt: &Interrupt,
-) -> Result<Option<Finished>, Failure> {
+async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<Finished>, Failure> {
     let ready = match &arguments.place.resume {
         Some(folder) => Some(resumed(folder, arguments).await?),
         None => new(arguments, screen).await?,
@@ -50,6 +45,8 @@ async fn profile(
     screen.note(&head::line(&prepared));
     let (sender, stop) = watch::channel(false);
     let live = Arc::new(Live::new(screen));
+    // Until here Ctrl-C ends the program as it ends any: there is nothing to keep yet.
+    let interrupt = Interrupt::listen()?;
     let (told, mut asked) = (Arc::downgrade(&live), None);
     interrupt.on_signals(move |_| {
         let first = *asked.get_or_insert_with(Instant::now);
@@ -133,7 +130,11 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Grader(grader) => match std::error::Error::source(grader) {
-            Some(cause) => Failure::usage(format!("{grader}: {cause}")),
+            Some(cause) => {
+                let text = grader.to_string();
+                let (message, hint) = text.split_once(". hint: ").unwrap_or((&text, "see `ergo list graders`"));
+                Failure::usage(format!("{message}: {cause}")).hint(hint)
+            }
             None => Failure::usage(grader),
         },
         RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. })
@@ -141,7 +142,7 @@ pub(super) fn failure(error: RunError) -> Failure {
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(error),
         RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(error)
-            .hint("make room; what was measured is in the journal, and `ergo profile --resume DIR` goes on from there"),
+            .hint("make room; what was measured is in the journal, and `ergo profile --resume` with the run's folder goes on from there"),
         _ => Failure::failed(error),
     }
 }

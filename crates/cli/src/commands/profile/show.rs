@@ -1,6 +1,7 @@
 //! The end of a run, as people want it: what matters first, each figure with its interval or its source.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 
 use ergometer::close::{Accuracy, Closed, Figure, Summary};
 
@@ -11,9 +12,14 @@ use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
 pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
-    match format {
-        SummaryFormat::Json => screen::print(&to_json(&closed.summary)?)?,
-        SummaryFormat::Table => screen::print(&table(&closed.summary, screen))?,
+    let text = match format {
+        SummaryFormat::Json => to_json(&closed.summary)?,
+        SummaryFormat::Table => table(&closed.summary, screen),
+    };
+    match screen::print(&text) {
+        // A reader that had enough changes nothing about the run.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
     }
     for warning in &closed.warnings {
         match warning.hint() {
@@ -60,8 +66,18 @@ fn rows(summary: &Summary) -> Vec<Row> {
     row("queries", thousands(summary.total_queries as f64), failures, ended);
     if let Some(accuracy) = &summary.accuracy {
         let percent = accuracy.rate.value * 100.0;
-        let half = half_width(accuracy.rate).map(|half| format!("± {:.1}", half * 100.0)).unwrap_or_default();
-        row("accuracy", format!("{percent:.1} %"), half, subjects(accuracy));
+        let ends = accuracy.rate.low.zip(accuracy.rate.high);
+        let interval = ends.map_or_else(String::new, |(low, high)| {
+            let (below, above) = (percent - low * 100.0, high * 100.0 - percent);
+            // Near 0 and 100 % an interval is lopsided.
+            let is_even = (below - above).abs() < 0.2 * (below + above);
+            if is_even {
+                format!("± {:.1}", f64::midpoint(below, above))
+            } else {
+                format!("{:.1} to {:.1}", low * 100.0, high * 100.0)
+            }
+        });
+        row("accuracy", format!("{percent:.1} %"), interval, subjects(accuracy));
     }
     if let Some(ttft) = &summary.latency.ttft_ms {
         let tail = ttft.p99.map_or_else(|| format!("{} p95", digits(ttft.p95)), |p99| format!("{} p99", digits(p99)));
@@ -100,13 +116,14 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         format!("{} {source}", names.join(" + ")),
     );
     if let Some(net) = totals.net_j_per_query {
+        let interval = interval(net);
         let idle: Vec<String> = parts.flat_map(|device| device.idle_w.iter().map(|&watts| digits(watts))).collect();
         let comment = format!("net of idle ({} W)", idle.join(", "));
-        row("", format!("{}/query", scaled(net, "J")), String::new(), comment);
+        row("", format!("{}/query", scaled(net.value, "J")), interval, comment);
     }
     if let Some(joules) = totals.gross_j_per_output_token {
-        let net = totals.net_j_per_output_token.map(|net| format!("net {}", scaled(net, "J"))).unwrap_or_default();
-        row("", format!("{}/token", scaled(joules, "J")), String::new(), format!("output tokens; {net}"));
+        let net = totals.net_j_per_output_token.map(|net| format!("; net {}", scaled(net, "J"))).unwrap_or_default();
+        row("", format!("{}/token", scaled(joules, "J")), String::new(), format!("output tokens{net}"));
     }
     row("power", format!("{} W", digits(totals.mean_power_w)), String::new(), String::from("mean, gross"));
     let balance = totals.balance;
