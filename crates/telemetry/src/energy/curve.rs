@@ -6,7 +6,7 @@ use super::cells::{Cells, Grading, NEAR};
 use super::fit::{CellSize, fit};
 use super::jumps::{knowledge, surprises};
 use super::model::{Levels, Model, Parameters, Shape};
-use super::observations::{Observations, PowerSamples};
+use super::observations::{Observations, PowerKind, PowerSamples};
 
 /// What the estimate of a constant power is off by even over a long time, as a standard deviation: an H200's counter
 /// and power ring differ by up to 0.5 % over 13 s, and one kernel at one clock draws 1 % more when the chip is hot.
@@ -20,6 +20,10 @@ const BLUR: f64 = 0.5;
 /// window, for a quarter of it or one period of the power sensor, is one sample, taken for an outlier, or none. A
 /// surge of up to 40 % is 23 % off in the root mean square where it is missed, and that is every other time.
 const MISSED: f64 = 0.2;
+
+/// How far above the highest power of the curve and the samples the true power may go. A burst of 5 ms that never comes
+/// again shows as a third of its height in a sample; the curve has it back, less what its smoothness takes.
+const BEYOND_HIGHEST: f64 = 2.0;
 
 /// Cells far from every edge may be this many times longer: only their sum is asked for.
 const COARSE: f64 = 5.0;
@@ -52,6 +56,8 @@ pub(super) struct Curve {
     is_counted: bool,
     /// The power samples as they were shown.
     samples: Option<PowerSamples>,
+    /// The highest power of the curve and the samples, in watts; `None` where samples are too slow to show a burst.
+    highest: Option<f64>,
     /// Where nothing was shown for long.
     silences: Vec<(f64, f64)>,
     span: (f64, f64),
@@ -99,7 +105,11 @@ impl Curve {
             model.reweight(&parameters, &levels);
         }
         let levels = model.bounded_levels(&parameters)?;
-        Some(Self { base, cells: model.cells, levels, parameters, size, is_counted, samples, silences, span })
+        let shown = samples.as_ref().map_or(&[][..], |samples| samples.shown(f64::NEG_INFINITY, f64::INFINITY));
+        let highest = levels.watts.iter().chain(shown).fold(0.0, |highest: f64, &watts| highest.max(watts));
+        let shows_bursts = samples.as_ref().is_some_and(|samples| samples.kind == PowerKind::Ring);
+        let highest = shows_bursts.then_some(highest);
+        Some(Self { base, cells: model.cells, levels, parameters, size, is_counted, samples, highest, silences, span })
     }
 
     /// The energy of a window; `known` says of its start and its end whether they are among the edges of activity.
@@ -129,6 +139,12 @@ impl Curve {
             + (to - self.span.1).max(0.0) * self.mean(self.span.1 - near, self.span.1);
         let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond;
         Read { joules: Joules::new(joules), margin: Joules::new(margin) }
+    }
+
+    /// More than a window can have used: a very short one is uncertain by many times its energy, but power does not go
+    /// far above the highest that was seen in the run.
+    pub(super) fn most(&self, window: Window) -> Option<Joules> {
+        self.highest.map(|highest| Joules::new(BEYOND_HIGHEST * highest * window.length().get()))
     }
 
     /// The joules of a window alone.

@@ -163,6 +163,9 @@ impl Metered {
             Heard { counter: false, .. } => Method::Power,
         };
         let mut estimate = Estimate::new(read.joules, read.margin, method);
+        if let Some(most) = curve.most(window) {
+            estimate.high = estimate.high.min(most.max(estimate.joules));
+        }
         if window.length() < curve.resolution() {
             estimate.notes.push(Note::TooShort { resolution: curve.resolution() });
         }
