@@ -91,12 +91,6 @@ impl Transcript {
         self.chunks.first().map(|chunk| chunk.at)
     }
 
-    /// When the first content of the answer itself arrived.
-    #[must_use]
-    pub fn first_output(&self) -> Option<Timestamp> {
-        self.chunks.iter().find(|chunk| chunk.kind == ChunkKind::Content).map(|chunk| chunk.at)
-    }
-
     /// When the last content arrived.
     #[must_use]
     pub fn last_token(&self) -> Option<Timestamp> {

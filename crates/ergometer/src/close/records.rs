@@ -143,11 +143,11 @@ fn cost(prices: Prices, input: Option<u64>, output: Option<u64>) -> Cost {
     let of = |price: Option<f64>, tokens: Option<u64>| Some(price? * tokens? as f64 / 1e6);
     let input_cost_usd = of(prices.input_usd_per_million, input);
     let output_cost_usd = of(prices.output_usd_per_million, output);
-    let known = [input_cost_usd, output_cost_usd];
     Cost {
         input_cost_usd,
         output_cost_usd,
         tool_cost_usd: None,
-        total_cost_usd: known.iter().flatten().copied().reduce(|one, other| one + other),
+        // A part is no total.
+        total_cost_usd: input_cost_usd.zip(output_cost_usd).map(|(input, output)| input + output),
     }
 }

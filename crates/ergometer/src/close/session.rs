@@ -17,6 +17,8 @@ pub(super) struct Loaded {
     pub(super) number: u32,
     pub(super) events: SessionEvents,
     pub(super) timeline: Timeline,
+    /// Why its readings could not be used.
+    pub(super) unreadable: Option<String>,
 }
 
 impl Loaded {
@@ -24,14 +26,20 @@ impl Loaded {
         let path = journal.events_path(number);
         let events = SessionEvents::read_with(&path, |exchange| shape.observe(&exchange.query.metadata))?;
         let path = journal.readings_path(number);
+        let mut unreadable = None;
         let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
             Ok(recording) => recording.timeline,
             // Killed before the first reading, or within the first line: there is nothing to keep.
             Err(RecordingError::Empty | RecordingError::Truncated(_)) => Timeline::default(),
             Err(RecordingError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Timeline::default(),
-            Err(cause) => return Err(CloseError::Readings { path, cause }),
+            Err(cause @ RecordingError::Io { .. }) => return Err(CloseError::Readings { path, cause }),
+            // Damage takes the energy, not the answers.
+            Err(cause) => {
+                unreadable = Some(cause.to_string());
+                Timeline::default()
+            }
         };
-        Ok(Self { number, events, timeline })
+        Ok(Self { number, events, timeline, unreadable })
     }
 
     /// All requests in time; those lost with a kill went on at most until the last reading.

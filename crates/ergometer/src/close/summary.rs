@@ -494,6 +494,11 @@ fn warnings(
     if lines > 0 {
         warnings.push(Warning::Damaged { lines });
     }
+    for session in sessions {
+        if let Some(cause) = &session.loaded.unreadable {
+            warnings.push(Warning::Readings { session: session.loaded.number, cause: cause.clone() });
+        }
+    }
     let mut told: Vec<String> = Vec::new();
     for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
         if !told.contains(&event.message) {

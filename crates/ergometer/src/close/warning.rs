@@ -56,6 +56,13 @@ pub enum Warning {
         /// How many.
         lines: u64,
     },
+    /// The readings of a session cannot be used, so it has no energy.
+    Readings {
+        /// Which.
+        session: u32,
+        /// Why.
+        cause: String,
+    },
     /// Something happened to a sensor.
     Sensor {
         /// What.
@@ -92,6 +99,9 @@ impl Warning {
             }
             Self::WithoutEnergy { .. } => String::from("figures of energy are those of the other queries"),
             Self::Unattributed { .. } => String::from("something held the sensors up: is the machine overloaded?"),
+            Self::Readings { session, .. } => {
+                format!("what is whole in journal/session-{session}.readings.jsonl can be cut out by hand")
+            }
             Self::Damaged { .. } => String::from("is the disk in order? `ergo profile --resume` sends what is missing"),
             Self::Ungradable { .. } => {
                 String::from("`ergo list graders` shows the others; `--grader none` leaves it out")
@@ -128,6 +138,9 @@ impl fmt::Display for Warning {
                 write!(f, "the sensors were silent for {:.1} % of the energy, which is unattributed", share * 100.0)
             }
             Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were left out"),
+            Self::Readings { session, cause } => {
+                write!(f, "the readings of session {session} cannot be used, so it has no energy: {}", short(cause))
+            }
             Self::Sensor { message } => f.write_str(message),
             Self::Ungradable { count, grader } => {
                 write!(f, "{count} answers cannot be graded by `{grader}` and do not count")

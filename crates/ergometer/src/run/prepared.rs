@@ -187,6 +187,12 @@ impl Prepared {
         &self.model
     }
 
+    /// Which devices count.
+    #[must_use]
+    pub fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
     /// What it measures with.
     #[must_use]
     pub fn sensing(&self) -> &Sensing {

@@ -12,6 +12,9 @@ use crate::record::GpuColumn;
 /// How long the machine may take to say what it is. A driver that hangs must not hang the run.
 const PRIME_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long looking for sensors may take; a machine with eight GPUs takes a second.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// What a run measures with.
 pub struct Sensing {
     /// The sensors.
@@ -59,8 +62,12 @@ impl Sensing {
             _ => Machine::default(),
         };
         let modelled = if model_cpu { Modelled::WhereUnmeasured } else { Modelled::Off };
-        let probed = tokio::task::spawn_blocking(move || sensors::probe_machine(modelled).sensors).await;
-        Self { sensors: probed.unwrap_or_default(), machine }
+        let probing = tokio::task::spawn_blocking(move || sensors::probe_machine(modelled).sensors);
+        let sensors = match tokio::time::timeout(PROBE_TIMEOUT, probing).await {
+            Ok(Ok(sensors)) => sensors,
+            _ => Vec::new(),
+        };
+        Self { sensors, machine }
     }
 
     /// The devices that have energy or power, each once.

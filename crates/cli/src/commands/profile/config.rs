@@ -12,6 +12,9 @@ use crate::exit::Failure;
 
 pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure> {
     let (what, how, energy) = (&arguments.what, &arguments.how, &arguments.energy);
+    if how.timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err(Failure::usage("--timeout 0s would fail every request").hint("leave it out for no limit"));
+    }
     let mut parameters = Map::new();
     for (name, value) in &what.param {
         // A number, a list or true is what it looks like; anything else is text.

@@ -13,6 +13,7 @@ pub(super) fn line(prepared: &Prepared) -> String {
         (Some(queries), Some(size)) if queries < size => {
             format!("{} of {} problems", thousands(queries as f64), thousands(size as f64))
         }
+        (Some(1), _) => String::from("1 problem"),
         (Some(queries), _) => format!("{} problems", thousands(queries as f64)),
         (None, _) => String::from("without an end"),
     };
@@ -37,8 +38,11 @@ fn meter(prepared: &Prepared) -> String {
             channel.device == device && !matches!(channel.provenance, Provenance::Modelled | Provenance::Gauge)
         })
     };
-    let (measured, modelled): (Vec<DeviceId>, Vec<DeviceId>) =
-        sensing.devices().into_iter().partition(|&device| is_measured(device));
+    let (measured, modelled): (Vec<DeviceId>, Vec<DeviceId>) = sensing
+        .devices()
+        .into_iter()
+        .filter(|&device| prepared.counted().counts(device))
+        .partition(|&device| is_measured(device));
     let names = |devices: &[DeviceId]| devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match (measured.as_slice(), modelled.as_slice()) {
         ([], []) => String::from("no energy (no sensor: run `ergo doctor`)"),
