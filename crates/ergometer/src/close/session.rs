@@ -102,8 +102,9 @@ impl<'a> Metered<'a> {
         let unrecorded = loaded.unrecorded();
         let used =
             |place: usize, span: &Span| sharing.share(place, span.sent, span.end).joules.map_or(0.0, Joules::get);
-        let unrecorded =
-            (0..sharing.places().len()).map(|place| unrecorded.iter().map(|span| used(place, span)).sum()).collect();
+        // An empty sum of floats is -0, which nobody wants to read.
+        let sum = |place: usize| 0.0 + unrecorded.iter().map(|span| used(place, span)).sum::<f64>();
+        let unrecorded = (0..sharing.places().len()).map(sum).collect();
         let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
         let last = spans.iter().map(|span| span.end).max();
         let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
