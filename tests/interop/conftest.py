@@ -12,13 +12,24 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SAMPLE = ["cargo", "run", "-q", "-p", "ergometer", "--example", "store_sample", "--"]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+
+
+def built(*parts):
+    """A program of this repository, as the Rust tests left it; without them it is built.
+
+    `cargo run` would choose other features than `cargo test --workspace` does, and build most dependencies again.
+    """
+    program = REPOSITORY.joinpath(TARGET, "debug", *parts)
+    if not program.is_file():
+        subprocess.run(["cargo", "build", "-q", "--workspace", "--bins", "--examples"], cwd=REPOSITORY, check=True)
+    return program
 
 
 def write_sample(folder, *arguments):
     """Writes a run's files into this folder and says what the example printed."""
-    command = [*SAMPLE, str(folder), *map(str, arguments)]
-    return subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [built("examples", "store_sample"), folder, *arguments]
+    return subprocess.run(list(map(str, command)), cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +48,8 @@ def run_folder(written, tmp_path):
 
 def ergo(*arguments):
     """Runs `ergo` from this repository."""
-    command = ["cargo", "run", "-q", "-p", "ergometer-cli", "--bin", "ergo", "--", *map(str, arguments)]
-    return subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [built("ergo"), *arguments]
+    return subprocess.run(list(map(str, command)), cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.fixture(scope="session")

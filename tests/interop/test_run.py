@@ -64,8 +64,8 @@ def test_requests_and_telemetry_join(profiled, summary):
         SELECT count(*) FROM '{profiled}/requests.parquet' AS one JOIN '{profiled}/requests.parquet' AS other
         ON one.sent_ns < other.end_ns AND other.sent_ns < one.end_ns GROUP BY one.request ORDER BY 1 DESC LIMIT 1
         """
-    ).fetchone()[0]
+    ).fetchall()[0][0]
     assert most > 1, "three at a time overlap"
-    first, last = duckdb.sql(f"SELECT min(sent_ns), max(end_ns) FROM '{profiled}/requests.parquet'").fetchone()
-    earliest, latest = duckdb.sql(f"SELECT min(time_ns), max(time_ns) FROM '{profiled}/telemetry.parquet'").fetchone()
+    first, last = duckdb.sql(f"SELECT min(sent_ns), max(end_ns) FROM '{profiled}/requests.parquet'").fetchall()[0]
+    earliest, latest = duckdb.sql(f"SELECT min(time_ns), max(time_ns) FROM '{profiled}/telemetry.parquet'").fetchall()[0]
     assert earliest < first and last < latest, "the readings frame the requests"

@@ -96,6 +96,7 @@ ERGOMETER = {
     "end_ns": "int64",
     "token_source": "string",
     "finish": "string",
+    "processor_seconds": "double",
     "energy": {
         "measured": GROSS_AND_NET,
         "modelled": GROSS_AND_NET,
@@ -257,6 +258,7 @@ def test_pyarrow_reads_the_requests(run_folder):
         "output_tokens",
         "token_source",
         "finish",
+        "processor_ns",
         "outcome",
         "failure",
         "cause",

@@ -22,9 +22,15 @@ struct Item {
 
 #[derive(Debug, Serialize)]
 struct Parameter {
-    option: &'static str,
-    name: String,
+    /// As it is typed, up to its value: `--param temperature=`.
+    usage: String,
     description: String,
+}
+
+impl Parameter {
+    fn new(option: &str, name: &str, sign: char, description: &str) -> Self {
+        Self { usage: format!("{option} {name}{sign}"), description: description.to_owned() }
+    }
 }
 
 pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -64,11 +70,17 @@ fn items(what: Listed) -> Vec<Item> {
         }));
     }
     if wants(Listed::Graders) {
-        items.extend(grade::registry().iter().map(|info| Item {
-            kind: "grader",
-            id: info.parameter.map_or_else(|| info.id.to_owned(), |parameter| format!("{}:{parameter}", info.id)),
-            description: info.description.to_owned(),
-            parameters: Vec::new(),
+        items.extend(grade::registry().iter().map(|info| {
+            Item {
+                kind: "grader",
+                id: info.id.to_owned(),
+                description: info.description.to_owned(),
+                parameters: info
+                    .parameter
+                    .map(|parameter| Parameter::new("--grader", info.id, ':', parameter))
+                    .into_iter()
+                    .collect(),
+            }
         }));
     }
     if wants(Listed::Sensors) {
@@ -83,11 +95,7 @@ fn items(what: Listed) -> Vec<Item> {
 }
 
 fn parameters(option: &'static str, known: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = Parameter> {
-    known.iter().map(move |(name, description)| Parameter {
-        option,
-        name: (*name).to_owned(),
-        description: (*description).to_owned(),
-    })
+    known.iter().map(move |(name, description)| Parameter::new(option, name, '=', description))
 }
 
 fn table(items: &[Item], screen: Screen) -> String {
@@ -102,7 +110,7 @@ fn table(items: &[Item], screen: Screen) -> String {
             (Tone::Plain, item.description.clone()),
         ]);
         for parameter in &item.parameters {
-            let name = format!("  {} {}=", parameter.option, parameter.name);
+            let name = format!("  {}", parameter.usage);
             table.row(vec![
                 (Tone::Faint, String::new()),
                 (Tone::Faint, name),
