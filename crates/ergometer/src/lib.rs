@@ -1,9 +1,13 @@
-//! Dataset → client → run → journal → record → store → analysis: what AI inference costs, in time and in energy.
+//! What AI inference costs, in time and in energy: dataset → client → run → journal → close → records and tables.
+//!
+//! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`], [`analysis`];
+//! [`dataset`], [`client`]; [`config`]; [`record`], [`journal`]; [`attribution`], [`store`]; [`close`]; [`run`].
 
 pub mod analysis;
 pub mod attribution;
 pub mod client;
 pub mod close;
+pub mod config;
 pub mod dataset;
 pub mod grade;
 pub mod hardware;

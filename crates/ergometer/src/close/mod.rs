@@ -57,7 +57,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         .into_iter()
         .map(|number| Loaded::read(&journal, number, &mut shape))
         .collect::<Result<Vec<_>, _>>()?;
-    let counted = crate::run::Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let counted = crate::config::Counted::parse(&manifest.config.devices).unwrap_or_default();
     let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
     let order = order(&loaded);
     if order.iter().all(|entry| !entry.is_record) {

@@ -8,12 +8,12 @@ use super::energy::{of_kind, phases, query_energy};
 use super::session::Metered;
 use super::utilization::{Work, Workload};
 use crate::client::Outcome;
+use crate::config::{Counted, Prices};
 use crate::grade::Grader;
 use crate::journal::{Exchange, Manifest};
 use crate::record::{
     Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
 };
-use crate::run::{Counted, Prices};
 
 /// Makes records.
 pub(super) struct RecordBuilder<'a> {

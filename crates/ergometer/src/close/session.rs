@@ -8,8 +8,8 @@ use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use super::{CloseError, Figure, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
+use crate::config::Counted;
 use crate::journal::{JournalFolder, Lost, Manifest, SessionEvents};
-use crate::run::Counted;
 use crate::store::MetadataShape;
 
 /// What a session left in the journal.

@@ -15,9 +15,9 @@ use super::{CloseError, Warning};
 use crate::analysis::{Distribution, proportion_interval};
 use crate::attribution::Balance;
 use crate::client::{ModelFacts, Place};
+use crate::config::RunConfig;
 use crate::journal::{Closing, Manifest};
 use crate::record::GpuColumn;
-use crate::run::RunConfig;
 use crate::store::write_json;
 
 /// The version of `summary.json`.

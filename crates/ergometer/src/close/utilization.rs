@@ -9,10 +9,10 @@
 use ergometer_telemetry::DeviceKind;
 use ergometer_units::Seconds;
 
+use crate::config::Counted;
 use crate::hardware::{Peak, peak_of};
 use crate::journal::Manifest;
 use crate::record::{ComputeMetrics, HardwareUtilization};
-use crate::run::Counted;
 
 /// What is known of the model and the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::JournalError;
 use crate::client::{ModelFacts, Place};
+use crate::config::RunConfig;
 use crate::record::GpuColumn;
-use crate::run::RunConfig;
 
 /// The version of the journal that is written and read.
 const VERSION: u32 = 1;

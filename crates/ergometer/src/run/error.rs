@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::client::ClientError;
 use crate::close::CloseError;
+use crate::config::DeviceError;
 use crate::dataset::DatasetError;
 use crate::grade::GraderError;
 use crate::journal::JournalError;
@@ -21,8 +22,8 @@ pub enum RunError {
     #[error(transparent)]
     Grader(#[from] GraderError),
     /// A device that does not exist, or has no energy.
-    #[error("{0}")]
-    Device(String),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// What was asked for cannot be.
     #[error("{0}")]
     Config(String),

@@ -5,7 +5,6 @@
 //! it is measured at rest again, and the files of the run are derived from the journal. The client is closed on every
 //! path out.
 
-mod config;
 mod dispenser;
 mod error;
 mod folder;
@@ -15,9 +14,8 @@ mod provisional;
 mod sensing;
 mod session;
 
-pub use config::{Prices, RunConfig};
 pub use error::RunError;
 pub use folder::Target;
 pub use prepared::{Finished, Prepared};
 pub use progress::{Notice, Observer, Progress};
-pub use sensing::{Counted, Machine, Sensing};
+pub use sensing::{Machine, Sensing};

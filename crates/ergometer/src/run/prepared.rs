@@ -9,9 +9,10 @@ use tokio::sync::watch;
 
 use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
-use super::{Counted, Observer, RunConfig, RunError, Sensing, Target};
+use super::{Observer, RunError, Sensing, Target};
 use crate::client::{self, Client, ModelFacts, Place};
 use crate::close::{self, CloseError, Closed};
+use crate::config::{Counted, RunConfig};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
 use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};

@@ -3,7 +3,7 @@
 use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
-use super::Counted;
+use crate::config::Counted;
 
 /// A running sum of power over the devices that count. A day of watching costs no more than a minute.
 #[derive(Debug, Default)]

@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use super::dispenser::Dispenser;
 use super::folder::RunFolder;
 use super::provisional::{Provisional, power};
-use super::{Counted, Notice, Observer, Progress, RunConfig, RunError};
+use super::{Notice, Observer, Progress, RunError};
 use crate::client::{Client, FailureKind, Outcome, Request, RequestError, Transcript};
+use crate::config::{Counted, RunConfig};
 use crate::dataset::Dataset;
 use crate::journal::{Closing, Entry, Exchange, IdleKind, JournalFolder, JournalWriter, SessionStart};
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use ergometer::client::FailureKind;
 use ergometer::close::{self, CloseError, Warning};
+use ergometer::config::RunConfig;
 use ergometer::journal::Entry;
-use ergometer::run::{RunConfig, Sensing};
+use ergometer::run::Sensing;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ergometer::client::Outcome;
+use ergometer::config::RunConfig;
 use ergometer::journal::Closing;
-use ergometer::run::{Finished, Prepared, RunConfig, RunError, Target};
+use ergometer::run::{Finished, Prepared, RunError, Target};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ergometer::client::{FailureKind, Outcome};
+use ergometer::config::RunConfig;
 use ergometer::journal::{Closing, JournalFolder};
-use ergometer::run::{Prepared, RunConfig, RunError, Target};
+use ergometer::run::{Prepared, RunError, Target};
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};

@@ -4,8 +4,9 @@ use std::fs;
 
 use ergometer::client::{FailureKind, ModelFacts};
 use ergometer::close;
+use ergometer::config::RunConfig;
 use ergometer::journal::{Closing, JournalError, JournalFolder};
-use ergometer::run::{RunConfig, RunError};
+use ergometer::run::RunError;
 
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::close::Closed;
+use ergometer::config::{Prices, RunConfig};
 use ergometer::dataset::DatasetSpec;
 use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
-use ergometer::run::{Finished, Notice, Observer, Prepared, Prices, Progress, RunConfig, RunError, Sensing, Target};
+use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

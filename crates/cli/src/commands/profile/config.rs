@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ergometer::client::{ClientSpec, RequestOptions};
+use ergometer::config::{Prices, RunConfig};
 use ergometer::dataset::DatasetSpec;
-use ergometer::run::{Prices, RunConfig};
 use serde_json::{Map, Value};
 
 use crate::arguments::ProfileArguments;

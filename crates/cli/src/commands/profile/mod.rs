@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ergometer::client::ClientError;
+use ergometer::config::RunConfig;
 use ergometer::dataset::DatasetError;
 use ergometer::journal::Closing;
-use ergometer::run::{Finished, Prepared, RunConfig, RunError, Sensing, Target};
+use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};

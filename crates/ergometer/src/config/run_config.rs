@@ -77,7 +77,7 @@ impl RunConfig {
     }
 
     /// The name of a secret that was taken out and has not been put back.
-    pub(super) fn missing_secret(&self) -> Option<String> {
+    pub(crate) fn missing_secret(&self) -> Option<String> {
         let client = &self.client;
         let is_missing = |text: &str| text.contains(REDACTED);
         if client.base_url.as_deref().is_some_and(is_missing) {
