@@ -162,7 +162,13 @@ impl Sharing {
 impl Shared {
     fn new(slices: &Slices, edges: &[Timestamp], in_flight: &[u32]) -> Self {
         let mut balance = Balance::default();
-        let (mut known, mut silent, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let edge_count = edges.len();
+        let (mut known, mut silent, mut unknown) =
+            (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
+        let (mut known_by, mut silent_by, mut unknown_by) = (0.0, 0.0, 0);
+        known.push(known_by);
+        silent.push(silent_by);
+        unknown.push(unknown_by);
         for ((slice, &count), pair) in slices.slices.iter().zip(in_flight).zip(edges.windows(2)) {
             let share = 1.0 / f64::from(count.max(1));
             let quiet = slice.silent;
@@ -176,22 +182,16 @@ impl Shared {
             } else {
                 balance.requests += heard;
             }
-            known.push(heard.get() * share);
-            silent.push(quiet.get() * share);
-            unknown.push(u32::from(slice.joules.is_none()));
+            known_by += heard.get() * share;
+            silent_by += quiet.get() * share;
+            unknown_by += u32::from(slice.joules.is_none());
+            known.push(known_by);
+            silent.push(silent_by);
+            unknown.push(unknown_by);
         }
         let place =
             Place { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
-        let count = |counts: Vec<u32>| {
-            let mut sum = 0;
-            std::iter::once(0)
-                .chain(counts.into_iter().map(move |count| {
-                    sum += count;
-                    sum
-                }))
-                .collect()
-        };
-        Self { place, known: accumulate(known), silent: accumulate(silent), unknown: count(unknown), balance }
+        Self { place, known, silent, unknown, balance }
     }
 }
 

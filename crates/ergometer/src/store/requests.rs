@@ -25,7 +25,7 @@ const BATCH_ROWS: usize = 1000;
 /// or until their chunks and texts come to this.
 const BATCH_BYTES: usize = 8 << 20;
 /// What is encoded waits for its row group to be complete; the group ends here at the latest.
-const ROW_GROUP_BYTES: usize = 16 << 20;
+const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the requests of a run into its folder.
 ///
