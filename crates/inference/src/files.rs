@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::config::parse_json;
 use crate::error::ModelError;
@@ -44,6 +46,24 @@ impl Files {
             chat_template: read_if_there(folder.join("chat_template.jinja"))?,
             generation_config: read_if_there(folder.join("generation_config.json"))?,
             weights: read_weights(folder)?,
+        })
+    }
+}
+
+impl Files {
+    /// A hash of everything that an answer depends on.
+    pub(crate) fn fingerprint(&self) -> String {
+        let optional = [&self.tokenizer_config, &self.chat_template, &self.generation_config];
+        let parts = [Some(&self.config), Some(&self.tokenizer)].into_iter().chain(optional.map(Option::as_ref));
+        let mut digest = Sha256::new();
+        for part in parts.chain(self.weights.iter().map(Some)) {
+            // What is absent differs from what is empty, and no byte can move from one file to the next unseen.
+            digest.update(part.map_or(u64::MAX, |file| file.bytes.len() as u64).to_le_bytes());
+            digest.update(part.map_or(&[][..], |file| &file.bytes));
+        }
+        digest.finalize().iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
         })
     }
 }

@@ -42,6 +42,8 @@ pub struct ModelInfo {
     pub context: usize,
     /// Tokens that the model knows.
     pub vocabulary: usize,
+    /// A hash of its files: two models with the same one give the same answers.
+    pub fingerprint: String,
     /// Whether its larger matrices are spread over several threads; otherwise it runs on the calling thread alone.
     pub is_parallel: bool,
 }
@@ -89,6 +91,7 @@ impl Model {
             hidden_size: config.hidden_size,
             context: config.context,
             vocabulary: config.vocabulary,
+            fingerprint: files.fingerprint(),
             is_parallel: transformer.is_parallel(),
         };
         Ok(Self { info, transformer, tokenizer, chat, end_tokens })
@@ -119,6 +122,8 @@ mod tests {
         assert_eq!((info.parameters, info.weight_type, info.vocabulary), (140_096, WeightType::F16, 260));
         // Embedding and head have 260 rows, filled up to 272.
         assert_eq!(info.weight_bytes, 4 * (140_096 + 2 * 12 * 64));
+        assert_ne!(info.fingerprint, Model::demo(Demo::Small).unwrap().info().fingerprint);
+        assert_eq!(info.fingerprint, Model::demo(Demo::Tiny).unwrap().info().fingerprint);
         assert!(!info.is_parallel, "its processor time is that of the calling thread");
         assert_eq!(Model::demo(Demo::Small).unwrap().info().parameters, 919_680);
     }

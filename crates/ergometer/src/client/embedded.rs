@@ -100,6 +100,7 @@ impl Client for Embedded {
             parameters: Some(info.parameters),
             weight_bytes: Some(info.weight_bytes),
             context: Some(info.context as u64),
+            fingerprint: Some(info.fingerprint.clone()),
             computes_on: Some(DeviceKind::Cpu),
         };
         *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(model));

@@ -99,6 +99,9 @@ pub struct ModelFacts {
     pub weight_bytes: Option<u64>,
     /// How many tokens it can look at.
     pub context: Option<u64>,
+    /// A hash of its files.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
     /// What kind of device computes, where that is known.
     #[serde(default)]
     pub computes_on: Option<DeviceKind>,

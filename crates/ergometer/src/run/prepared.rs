@@ -133,10 +133,11 @@ impl Prepared {
     }
 
     async fn go_on(folder: &Path, manifest: Manifest, parts: Parts) -> Result<Self, RunError> {
-        let (parameters, label) = (manifest.model.parameters, manifest.hardware_label.clone());
+        let (then, label) = (manifest.model.clone(), manifest.hardware_label.clone());
         let prepared = Self::ready(parts, Some(manifest)).await?;
         let now = prepared.hardware_label();
-        let why = if parameters != prepared.model.parameters {
+        let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
+        let why = if !is_same {
             String::from("the model is not what it was")
         } else if label != now {
             format!("it was made on {label}, and this is {now}. hint: energy of two machines is no one run's")
