@@ -137,8 +137,8 @@ fn what_does_not_exist_is_told_with_what_does() {
     assert_fails(&["profile", "--param", "temperature=hot"], 2, &["temperature is a number from 0 to 100"]);
     assert_fails(&["profile", "--device", "gpu:77"], 2, &["gpu:77", "ergo doctor"]);
     assert_fails(&["profile", "--resume", "/nowhere", "--model", "small"], 2, &["--resume", "--model"]);
-    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["no run folder"]);
-    assert_fails(&["finalize", "/nowhere"], 1, &["no run folder"]);
+    assert_fails(&["profile", "--resume", "/nowhere"], 1, &["has no journal"]);
+    assert_fails(&["finalize", "/nowhere"], 1, &["has no journal"]);
     assert_fails(&["profile", "--concurrency", "0"], 2, &["0 is not in 1.."]);
     assert_fails(&["profile", "--max-queries", "0"], 2, &["0 is not in 1.."]);
 }

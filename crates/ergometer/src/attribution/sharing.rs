@@ -56,6 +56,8 @@ struct Shared {
     known: Vec<f64>,
     /// …joules in silences…
     silent: Vec<f64>,
+    /// …seconds that were not silent…
+    heard: Vec<f64>,
     /// …and slices without data, counted.
     unknown: Vec<u32>,
     balance: Balance,
@@ -87,6 +89,10 @@ impl Balance {
 pub struct Share {
     /// The joules; `None` where there is no data for some of the time.
     pub joules: Option<Joules>,
+    /// What is known of them, whether it is all or not.
+    pub known: Joules,
+    /// Its share of the time in which there was data and no silence.
+    pub heard: Seconds,
     /// What it may have used in silences, on top.
     pub silent: Joules,
 }
@@ -105,6 +111,11 @@ impl Sharing {
     pub fn new(meter: &EnergyMeter, spans: &[Span], counts: &dyn Fn(DeviceId) -> bool) -> Self {
         let mut edges: Vec<Timestamp> =
             spans.iter().flat_map(|span| [Some(span.sent), span.first_token, Some(span.end)]).flatten().collect();
+        // A slice that reaches past the data is not known; so that it is only what is past, slices end there.
+        if let (Some(&first), Some(&last)) = (edges.iter().min(), edges.iter().max()) {
+            let ends = meter.data().flat_map(|data| [data.start(), data.end()]);
+            edges.extend(ends.filter(|&end| first < end && end < last));
+        }
         edges.sort_unstable();
         edges.dedup();
         let in_flight = in_flight(&edges, spans);
@@ -137,11 +148,14 @@ impl Sharing {
     pub fn share(&self, place: usize, from: Timestamp, to: Timestamp) -> Share {
         let (from, to) = (self.edge(from), self.edge(to));
         let Some(shared) = self.places.get(place).filter(|_| to < self.edges.len()) else {
-            return Share { joules: None, silent: Joules::ZERO };
+            return Share { joules: None, known: Joules::ZERO, heard: Seconds::ZERO, silent: Joules::ZERO };
         };
         let is_known = shared.unknown[from] == shared.unknown[to];
+        let known = Joules::new(shared.known[to] - shared.known[from]);
         Share {
-            joules: is_known.then(|| Joules::new(shared.known[to] - shared.known[from])),
+            joules: is_known.then_some(known),
+            known,
+            heard: Seconds::new(shared.heard[to] - shared.heard[from]),
             silent: Joules::new(shared.silent[to] - shared.silent[from]),
         }
     }
@@ -163,11 +177,12 @@ impl Shared {
     fn new(slices: &Slices, edges: &[Timestamp], in_flight: &[u32]) -> Self {
         let mut balance = Balance::default();
         let edge_count = edges.len();
-        let (mut known, mut silent, mut unknown) =
-            (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
-        let (mut known_by, mut silent_by, mut unknown_by) = (0.0, 0.0, 0);
+        let (mut known, mut silent) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
+        let (mut heard_for, mut unknown) = (Vec::with_capacity(edge_count), Vec::with_capacity(edge_count));
+        let (mut known_by, mut silent_by, mut heard_by, mut unknown_by) = (0.0, 0.0, 0.0, 0);
         known.push(known_by);
         silent.push(silent_by);
+        heard_for.push(heard_by);
         unknown.push(unknown_by);
         for ((slice, &count), pair) in slices.slices.iter().zip(in_flight).zip(edges.windows(2)) {
             let share = 1.0 / f64::from(count.max(1));
@@ -184,14 +199,18 @@ impl Shared {
             }
             known_by += heard.get() * share;
             silent_by += quiet.get() * share;
+            if slice.joules.is_some() {
+                heard_by += (pair[1] - pair[0] - slice.silence).get() * share;
+            }
             unknown_by += u32::from(slice.joules.is_none());
             known.push(known_by);
             silent.push(silent_by);
+            heard_for.push(heard_by);
             unknown.push(unknown_by);
         }
         let place =
             Place { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
-        Self { place, known, silent, unknown, balance }
+        Self { place, known, silent, heard: heard_for, unknown, balance }
     }
 }
 
@@ -299,8 +318,11 @@ mod tests {
         let meter = EnergyMeter::new(&timeline, &[]);
         let sharing = Sharing::new(&meter, &spans, &|_| true);
         assert!(sharing.share(0, spans[0].sent, spans[0].end).joules.is_some());
-        assert_eq!(sharing.share(0, spans[1].sent, spans[1].end).joules, None);
-        assert!(sharing.balance(0).unknown > Seconds::new(6.0));
+        let cut = sharing.share(0, spans[1].sent, spans[1].end);
+        assert_eq!(cut.joules, None);
+        assert!((cut.known.get() - 100.0).abs() < 1e-6 && (cut.heard.get() - 1.0).abs() < 1e-9, "{cut:?}");
+        assert!((sharing.balance(0).unknown.get() - 6.0).abs() < 1e-9, "only what is past the data is unknown");
+        assert!((sharing.balance(0).requests.get() - 200.0).abs() < 1e-6);
     }
 
     proptest! {

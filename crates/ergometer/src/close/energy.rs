@@ -30,7 +30,8 @@ pub(super) fn query_energy(session: &Metered, window: Window) -> QueryEnergy {
         let method = if is_shared { EnergyMethod::EqualShare } else { EnergyMethod::Window(estimate.method) };
         let gross = value(joules.get(), share.silent.get(), estimate, method, place.provenance);
         let net = session.idle[number].at(middle).map(|(power, margin)| {
-            let (rest, doubt) = ((power * shared).get(), (margin * shared).get());
+            // What a silence took is not in the gross energy, so its rest is not taken off either.
+            let (rest, doubt) = ((power * share.heard).get(), (margin * share.heard).get());
             let joules = gross.joules - rest;
             EnergyValue {
                 joules,

@@ -62,13 +62,17 @@ impl Loaded {
         })
     }
 
-    /// Requests that have no record.
-    fn unrecorded(&self) -> Vec<Span> {
-        let cancelled = self.events.requests.iter().filter(|located| !located.is_final);
-        cancelled
-            .map(|located| Span { sent: located.sent, first_token: None, end: located.end })
-            .chain(self.lost().map(|(_, span)| span))
-            .collect()
+    /// What is known of the joules of a place that are in no record: those of requests that were cancelled or lost, and of
+    /// such as reach outside of the data.
+    fn unrecorded(&self, sharing: &Sharing, place: usize) -> f64 {
+        let ended = self.events.requests.iter().map(|located| (located.is_final, located.sent, located.end));
+        let lost = self.lost().map(|(_, span)| (false, span.sent, span.end));
+        let joules = ended.chain(lost).map(|(is_final, sent, end)| {
+            let share = sharing.share(place, sent, end);
+            if is_final && share.joules.is_some() { 0.0 } else { share.known.get() }
+        });
+        // An empty sum of floats is -0, which nobody wants to read.
+        0.0 + joules.sum::<f64>()
     }
 }
 
@@ -99,12 +103,7 @@ impl<'a> Metered<'a> {
         let is_ours = is_ours(manifest);
         let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
         let idle = sharing.places().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();
-        let unrecorded = loaded.unrecorded();
-        let used =
-            |place: usize, span: &Span| sharing.share(place, span.sent, span.end).joules.map_or(0.0, Joules::get);
-        // An empty sum of floats is -0, which nobody wants to read.
-        let sum = |place: usize| 0.0 + unrecorded.iter().map(|span| used(place, span)).sum::<f64>();
-        let unrecorded = (0..sharing.places().len()).map(sum).collect();
+        let unrecorded = (0..sharing.places().len()).map(|place| loaded.unrecorded(&sharing, place)).collect();
         let first: Option<Timestamp> = spans.iter().map(|span| span.sent).min();
         let last = spans.iter().map(|span| span.end).max();
         let window = first.zip(last).and_then(|(first, last)| Window::new(first, last).ok());
@@ -121,9 +120,13 @@ impl<'a> Metered<'a> {
             found?.estimate.ok()
         });
         match found {
-            // The slices add up to the estimate; rounding is all that lies between them.
-            Some(estimate) => Figure { value: known, low: Some(estimate.low.get()), high: Some(estimate.high.get()) },
-            None => Figure { value: known, low: None, high: None },
+            // The slices add up to the estimate, but for what it reaches past the data by: its interval goes with them.
+            Some(estimate) if estimate.joules.get() > 0.0 => {
+                let scale = known / estimate.joules.get();
+                let end = |joules: Joules| Some(joules.get() * scale);
+                Figure { value: known, low: end(estimate.low), high: end(estimate.high) }
+            }
+            _ => Figure { value: known, low: None, high: None },
         }
     }
 

@@ -114,10 +114,12 @@ pub struct LatencySummary {
 pub struct TokenSummary {
     pub input: u64,
     pub output: u64,
+    /// Of how many requests they are known.
+    pub requests: u64,
     pub source: Option<&'static str>,
     pub output_per_second: Option<f64>,
     pub requests_per_second: Option<f64>,
-    /// Output tokens over the time the requests themselves took.
+    /// Output tokens over the time that these requests themselves took.
     pub output_per_request_second: Option<f64>,
 }
 
@@ -172,7 +174,8 @@ pub struct BalanceSummary {
     pub idle_j: f64,
     pub unattributed_j: f64,
     pub meter_j: f64,
-    /// What of the requests' energy was used by such as have no record: cancelled ones, and those lost with a kill.
+    /// What of the requests' energy is in no record: that of cancelled requests, of those lost with a kill, and of such as
+    /// reach outside of the data.
     pub unrecorded_j: f64,
     /// How long there was no data.
     pub unknown_s: f64,
@@ -210,9 +213,11 @@ pub(super) fn summarise(
     let (devices, measured, modelled) = energy(sessions, tally, duration_s);
     let primary = measured.as_ref().map(|totals| (totals, false)).or(modelled.as_ref().map(|totals| (totals, true)));
     let intelligence = primary.and_then(|(totals, is_modelled)| {
-        let recorded = totals.gross_j.value - totals.balance.unrecorded_j;
-        let gross = totals.gross_j.times(recorded / totals.gross_j.value);
-        let seconds = recorded / totals.mean_power_w;
+        // What lay between the requests and in silences is charged to recorded and unrecorded ones alike.
+        let balance = totals.balance;
+        let share = if balance.requests_j > 0.0 { 1.0 - balance.unrecorded_j / balance.requests_j } else { 1.0 };
+        let gross = totals.gross_j.times(share);
+        let seconds = gross.value / totals.mean_power_w;
         intelligence(tally, gross, seconds, is_modelled, manifest.config.request.seed)
     });
     let closing = sessions.last().and_then(|session| session.loaded.events.closed);
@@ -273,6 +278,7 @@ pub(super) fn summarise(
         tokens: TokenSummary {
             input: tally.input_tokens,
             output: tally.output_tokens,
+            requests: tally.counted,
             source: tally.token_source,
             output_per_second: per_second(tally.output_tokens),
             requests_per_second: per_second(records),
@@ -355,9 +361,10 @@ fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> Energy {
         let gross = parts.iter().map(|(device, _)| device.gross_j).reduce(Figure::plus)?;
         let nets: Option<Vec<Figure>> = parts.iter().map(|(_, net)| *net).collect();
         let net = nets.and_then(|nets| nets.into_iter().reduce(Figure::plus));
-        let balance = parts.iter().map(|(device, _)| device.balance).reduce(BalanceSummary::plus)?;
-        // Devices are silent at the same time at best; the longest silence is what is not known.
+        let mut balance = parts.iter().map(|(device, _)| device.balance).reduce(BalanceSummary::plus)?;
+        // Devices are without data at the same time at best; the longest of them is what is not known.
         let unknown = parts.iter().map(|(device, _)| device.balance.unknown_s).fold(0.0, f64::max);
+        balance.unknown_s = unknown;
         (gross.value > 0.0).then(|| EnergyTotals::new(gross, net, balance, tally, duration_s - unknown))
     };
     let measured = totals(&|device| device.summed, tally.measured);
@@ -384,10 +391,10 @@ impl EnergyTotals {
                 let value = joules / queries;
                 Figure { value, low: half.map(|half| value - half), high: half.map(|half| value + half) }
             }),
-            gross_j_per_output_token: per(tally.gross, tally.output_tokens),
-            net_j_per_output_token: net_of_queries.and_then(|net| per(net, tally.output_tokens)),
-            gross_j_per_token: per(tally.gross, all_tokens),
-            net_j_per_token: net_of_queries.and_then(|net| per(net, all_tokens)),
+            gross_j_per_output_token: per(tally.gross_with_tokens, tally.output_tokens),
+            net_j_per_output_token: net_of_queries.and_then(|_| per(tally.net_with_tokens, tally.output_tokens)),
+            gross_j_per_token: per(tally.gross_with_tokens, all_tokens),
+            net_j_per_token: net_of_queries.and_then(|_| per(tally.net_with_tokens, all_tokens)),
             balance,
         }
     }

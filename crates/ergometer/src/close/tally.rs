@@ -44,7 +44,7 @@ pub(super) struct Tally {
     pub(super) too_short: u64,
     pub(super) processor_time: Option<Seconds>,
     pub(super) cost_usd: Option<f64>,
-    /// When the records' requests were sent first and ended last is the session's; these are their own seconds.
+    /// How long the requests took whose tokens are known.
     pub(super) request_seconds: f64,
     pub(super) concurrency: u32,
 }
@@ -57,6 +57,9 @@ pub(super) struct EnergyTally {
     /// Of those that have it.
     pub(super) net: f64,
     pub(super) with_net: u64,
+    /// Of those whose tokens are known.
+    pub(super) gross_with_tokens: f64,
+    pub(super) net_with_tokens: f64,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
 }
@@ -69,8 +72,12 @@ impl EnergyTally {
             self.net += net.joules;
             self.with_net += 1;
         }
-        self.input_tokens += usage.map_or(0, |usage| usage.input);
-        self.output_tokens += usage.map_or(0, |usage| usage.output);
+        if let Some(usage) = usage {
+            self.gross_with_tokens += energy.gross.joules;
+            self.net_with_tokens += energy.net.map_or(0.0, |net| net.joules);
+            self.input_tokens += usage.input;
+            self.output_tokens += usage.output;
+        }
     }
 }
 
@@ -118,9 +125,9 @@ impl Tally {
             self.input_tokens += usage.input;
             self.output_tokens += usage.output;
             self.counted += 1;
+            self.request_seconds += (exchange.end - exchange.sent).get();
             self.token_source = Some(usage.source.name());
         }
-        self.request_seconds += (exchange.end - exchange.sent).get();
         if let Some(time) = exchange.transcript.processor_time {
             self.processor_time = Some(self.processor_time.unwrap_or(Seconds::ZERO) + time);
         }

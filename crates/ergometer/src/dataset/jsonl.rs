@@ -57,12 +57,15 @@ impl Jsonl {
     /// Reads the file through. Columns other than the problem are asked for only where the user named them.
     pub fn open(path: &Path, columns: Columns) -> Result<Self, DatasetError> {
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
-        let mut file = File::open(path).map_err(read)?;
-        // A pipe can be read once; a query is read again when it is its turn.
-        if !file.metadata().map_err(read)?.is_file() {
-            let cause = io::Error::other("it is not a regular file. hint: write it into one first");
-            return Err(read(cause));
+        // A pipe can be read once, and a query is read again when it is its turn; to open one may wait for ever.
+        let kind = std::fs::metadata(path).map_err(read)?;
+        if kind.is_dir() {
+            return Err(read(io::Error::other("it is a folder. hint: name a JSON Lines file in it")));
         }
+        if !kind.is_file() {
+            return Err(read(io::Error::other("it is not a regular file. hint: write it into one first")));
+        }
+        let mut file = File::open(path).map_err(read)?;
         let mut digest = Sha256::new();
         let mut lines = Vec::new();
         let mut reader = BufReader::with_capacity(1 << 16, &mut file);

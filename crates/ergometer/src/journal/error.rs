@@ -17,7 +17,7 @@ pub enum JournalError {
         cause: io::Error,
     },
     /// There is none.
-    #[error("{} is no run folder: it has no journal. hint: run folders are made by `ergo profile`, in `runs` if not told otherwise", path.display())]
+    #[error("{} has no journal. hint: run folders are made by `ergo profile`, in `runs` if not told otherwise; one whose journal was deleted can be read, but not gone on with", path.display())]
     NoJournal {
         /// Where it was looked for.
         path: PathBuf,
@@ -66,5 +66,11 @@ fn is_full(cause: &io::Error) -> bool {
 }
 
 fn told(cause: &io::Error) -> String {
-    if is_full(cause) { format!("the disk is full ({cause})") } else { cause.to_string() }
+    if cause.kind() == io::ErrorKind::FileTooLarge {
+        format!("the file may not grow any further ({cause})")
+    } else if is_full(cause) {
+        format!("the disk is full ({cause})")
+    } else {
+        cause.to_string()
+    }
 }

@@ -1,12 +1,12 @@
 //! Where a run is written, so that an older run of the same name is there until the new one has its first record.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RunError;
-use crate::journal::{JournalError, JournalFolder, Lock};
+use crate::journal::{JournalError, JournalFolder, Lock, Manifest};
 
 /// What to do with the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct RunFolder {
     /// Where the run is written until its first record; `None` from then on.
     staged: Mutex<Option<Staged>>,
     has_record: AtomicBool,
+    /// Nobody else writes here.
+    _lock: Lock,
 }
 
 /// A run that will take the place of another.
@@ -37,23 +39,31 @@ struct Staged {
 }
 
 impl RunFolder {
-    /// Makes room. Nothing that is there is changed yet.
-    pub(crate) fn prepare(target: &Target) -> Result<Self, RunError> {
-        let folder = |path: &Path, staged: Option<Staged>, has_record| Self {
+    /// Makes room and starts the journal of a new run. Nothing that is there is changed yet.
+    pub(crate) fn prepare(target: &Target, manifest: &Manifest) -> Result<Self, RunError> {
+        let folder = |path: &Path, staged: Option<Staged>, has_record, lock| Self {
             path: path.to_path_buf(),
             staged: Mutex::new(staged),
             has_record: AtomicBool::new(has_record),
+            _lock: lock,
+        };
+        // Made, with its journal and its lock, before anybody else can look at it.
+        let started = |path: &Path| -> Result<Lock, RunError> {
+            let journal = JournalFolder::of_run(path);
+            let begun = journal.create(manifest).and_then(|()| journal.lock());
+            Ok(begun.inspect_err(|_| drop(remove(path)))?)
         };
         let (Target::New(path) | Target::Replace(path) | Target::Resume(path)) = target;
+        let _turn = turn(path)?;
         recover(path)?;
         match target {
             Target::New(path) => {
                 create_new(path)?;
-                Ok(folder(path, None, false))
+                Ok(folder(path, None, false, started(path)?))
             }
             Target::Replace(path) if !path.exists() => {
                 create_new(path)?;
-                Ok(folder(path, None, false))
+                Ok(folder(path, None, false, started(path)?))
             }
             Target::Replace(path) => {
                 if !is_run(path) {
@@ -65,9 +75,10 @@ impl RunFolder {
                 // What a killed run left here has no record: the folder would have its own name by then.
                 remove(&staged)?;
                 create(&staged)?;
-                Ok(folder(path, Some(Staged { path: staged, old }), false))
+                let lock = started(&staged)?;
+                Ok(folder(path, Some(Staged { path: staged, old }), false, lock))
             }
-            Target::Resume(path) => Ok(folder(path, None, true)),
+            Target::Resume(path) => Ok(folder(path, None, true, JournalFolder::of_run(path).lock()?)),
         }
     }
 
@@ -86,6 +97,7 @@ impl RunFolder {
         self.has_record.store(true, Ordering::Relaxed);
         let mut staged = self.lock();
         let Some(Staged { path: new, old: lock }) = staged.as_mut() else { return Ok(()) };
+        let _turn = turn(&self.path)?;
         let old = beside(&self.path, "old");
         remove(&old)?;
         // Not every system renames a folder in which a file is open.
@@ -118,6 +130,14 @@ impl RunFolder {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Staged>> {
         self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// Waits for its turn to make or rename run folders in a folder of runs, which takes a moment, and keeps others out for as
+/// long as this lives. Where folders cannot be locked, everybody is on their own.
+fn turn(run: &Path) -> Result<Option<File>, RunError> {
+    let parent = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create(parent)?;
+    Ok(File::open(parent).ok().filter(|folder| folder.lock().is_ok()))
 }
 
 fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
@@ -153,9 +173,6 @@ fn create(path: &Path) -> Result<(), RunError> {
 
 /// Makes a folder that nobody else has made.
 fn create_new(path: &Path) -> Result<(), RunError> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        create(parent)?;
-    }
     match fs::create_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             Err(RunError::Exists { path: path.to_path_buf() })
@@ -177,6 +194,24 @@ fn remove(path: &Path) -> Result<(), RunError> {
 mod tests {
     use super::*;
 
+    fn manifest() -> Manifest {
+        let config = serde_json::json!({
+            "dataset": {"id": "builtin"}, "client": {"id": "embedded", "model": "tiny"}, "request": {"seed": 0},
+            "concurrency": 1, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
+            "prices": {},
+        });
+        let manifest = serde_json::json!({
+            "format_version": 1, "ergometer": "0", "created_ns": 0, "config": config, "config_hash": "",
+            "dataset": {"id": "builtin", "name": "builtin", "fingerprint": ""}, "grader": "none", "model": {},
+            "place": {"is": "this_process"}, "hardware_label": "X", "system_info": {}, "gpus": [],
+        });
+        serde_json::from_value(manifest).unwrap()
+    }
+
+    fn prepare(target: &Target) -> Result<RunFolder, RunError> {
+        RunFolder::prepare(target, &manifest())
+    }
+
     fn run_folder() -> (tempfile::TempDir, PathBuf) {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("profile_x");
@@ -188,14 +223,14 @@ mod tests {
     #[test]
     fn a_run_is_replaced_only_by_one_with_a_record() {
         let (parent, path) = run_folder();
-        assert!(matches!(RunFolder::prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
-        let folder = RunFolder::prepare(&Target::Replace(path.clone())).unwrap();
+        assert!(matches!(prepare(&Target::New(path.clone())), Err(RunError::Exists { .. })));
+        let folder = prepare(&Target::Replace(path.clone())).unwrap();
         fs::write(folder.now().join("summary.json"), "new").unwrap();
         assert!(fs::read_to_string(path.join("summary.json")).unwrap().contains("old"));
         folder.abandon();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left behind");
 
-        let folder = RunFolder::prepare(&Target::Replace(path.clone())).unwrap();
+        let folder = prepare(&Target::Replace(path.clone())).unwrap();
         fs::write(folder.now().join("summary.json"), "new").unwrap();
         folder.commit().unwrap();
         folder.commit().unwrap();
@@ -206,11 +241,24 @@ mod tests {
     }
 
     #[test]
+    fn two_that_start_at_once_are_told_apart() {
+        let (_parent, path) = run_folder();
+        let _first = prepare(&Target::Replace(path.clone())).unwrap();
+        let second = prepare(&Target::Replace(path.clone())).unwrap_err();
+        assert!(matches!(second, RunError::Journal(JournalError::InUse { .. })), "{second}");
+        let fresh = path.with_file_name("profile_y");
+        let _first = prepare(&Target::New(fresh.clone())).unwrap();
+        let second = prepare(&Target::Replace(fresh.clone())).unwrap_err();
+        assert!(matches!(second, RunError::Journal(JournalError::InUse { .. })), "{second}");
+        assert!(matches!(prepare(&Target::New(fresh)), Err(RunError::Exists { .. })));
+    }
+
+    #[test]
     fn what_is_no_run_is_never_replaced() {
         let (_parent, path) = run_folder();
         fs::remove_file(path.join("summary.json")).unwrap();
         fs::write(path.join("thesis.tex"), "years of work").unwrap();
-        assert!(matches!(RunFolder::prepare(&Target::Replace(path.clone())), Err(RunError::NotARun { .. })));
+        assert!(matches!(prepare(&Target::Replace(path.clone())), Err(RunError::NotARun { .. })));
         assert!(path.join("thesis.tex").exists());
     }
 }

@@ -266,7 +266,7 @@ impl Prepared {
                 "a run is gone on with in its own folder and nowhere else, and a new one is never written into it",
             )));
         }
-        let folder = Arc::new(RunFolder::prepare(&target)?);
+        let folder = Arc::new(RunFolder::prepare(&target, &self.manifest())?);
         let result = self.run_in(&folder, stop, observer).await;
         // Without a record there is no run.
         folder.abandon();
@@ -281,10 +281,6 @@ impl Prepared {
         observer: Arc<dyn Observer>,
     ) -> Result<Finished, RunError> {
         let journal = JournalFolder::of_run(&folder.now());
-        if self.resumed.is_none() {
-            journal.create(&self.manifest())?;
-        }
-        let _lock = journal.lock()?;
         let plan = self.plan(&journal)?;
         let ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
             // Not even to warm up: nothing would follow.

@@ -332,18 +332,24 @@ impl Shared {
             wait_for(&mut stop).await;
             tokio::time::sleep(GRACE).await;
         };
+        let started = Instant::now();
+        let is_late = || limit.is_some_and(|limit| started.elapsed() > limit);
         tokio::select! {
             biased;
             result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
+                // A timer is coarse; the limit is not.
+                Ok(()) if is_late() => self.timed_out(),
                 Ok(()) => Outcome::Completed,
                 Err(error) => Outcome::Failed { kind: error.kind, cause: error.cause },
             },
-            () = timed_out => Outcome::Failed {
-                kind: FailureKind::TimedOut,
-                cause: format!("no end within {} s", config.timeout_s.unwrap_or_default()),
-            },
+            () = timed_out => self.timed_out(),
             () = given_up => Outcome::Cancelled,
         }
+    }
+
+    fn timed_out(&self) -> Outcome {
+        let limit = self.session.config.timeout_s.unwrap_or_default();
+        Outcome::Failed { kind: FailureKind::TimedOut, cause: format!("no end within {limit} s") }
     }
 
     /// Sleeps, unless the user wants to stop; says whether they do.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ergometer::client::FailureKind;
-use ergometer::close::{self, CloseError, Warning};
+use ergometer::close::{self, CloseError, Closed, Warning};
 use ergometer::config::RunConfig;
 use ergometer::journal::Entry;
 use ergometer::run::Sensing;
@@ -82,10 +82,21 @@ fn assert_closes_with(folder: &Path, wanted: &[i64], cut: usize) {
             assert_eq!(Table::read(folder).queries(), wanted, "cut at {cut}");
             assert_eq!(closed.summary.total_queries, wanted.len() as u64, "cut at {cut}");
             assert_eq!(closed.summary.complete, wanted.len() as u64 == QUERIES, "cut at {cut}");
+            assert_conserved(folder, &closed, cut);
         }
         Err(CloseError::NoRecords { .. }) => assert!(wanted.is_empty(), "cut at {cut}"),
         Err(error) => panic!("cut at {cut}: {error}"),
     }
+}
+
+/// Whatever is cut, every joule of a request is in its record or is told to be in none.
+fn assert_conserved(folder: &Path, closed: &Closed, cut: usize) {
+    let Some(totals) = &closed.summary.energy.measured else { return };
+    let records = Table::read(folder).floats("ergometer/energy/measured/gross/joules");
+    let records: f64 = records.into_iter().flatten().sum();
+    let balance = totals.balance;
+    let difference = records + balance.unrecorded_j - balance.requests_j;
+    assert!(difference.abs() <= 1e-6 * balance.requests_j, "cut at {cut}: {records} {balance:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,7 +47,7 @@ pub(super) struct Metered {
     pub(super) curve: Option<Curve>,
     heard: Heard,
     incidents: Vec<Incident>,
-    base: Timestamp,
+    pub(super) base: Timestamp,
 }
 
 /// Which sensors had anything to say: a counter that never moves is there, and says nothing.

@@ -27,9 +27,16 @@ pub struct Slice {
     pub joules: Option<Joules>,
     /// What of it falls into silences of the sensors: known as a sum at best, not by when it was used.
     pub silent: Joules,
+    /// How much of the slice is such a silence.
+    pub silence: Seconds,
 }
 
 impl EnergyMeter<'_> {
+    /// From the first to the last reading of each device and scope that has energy: beyond, nothing is known.
+    pub fn data(&self) -> impl Iterator<Item = Window> {
+        self.sources.iter().filter_map(|metered| metered.data(self.timeline))
+    }
+
     /// The energy between each two neighbouring cuts (in order), device by device. It is read off the same curves as
     /// [`energy`](Self::energy), so the slices of a window add up to the window's.
     #[must_use]
@@ -46,7 +53,7 @@ impl Metered {
         let mut next_silence = 0;
         let slices = cuts.windows(2).map(|pair| {
             let Ok(window) = Window::new(pair[0], pair[1]) else {
-                return Slice { joules: None, silent: Joules::ZERO };
+                return Slice { joules: None, silent: Joules::ZERO, silence: Seconds::ZERO };
             };
             while silences.get(next_silence).is_some_and(|silence| silence.end() <= window.start()) {
                 next_silence += 1;
@@ -63,15 +70,31 @@ impl Metered {
     /// One slice: what lies outside the silences that touch it, and what lies inside.
     fn slice<'a>(&self, timeline: &Timeline, window: Window, silences: impl Iterator<Item = &'a Window>) -> Slice {
         let (mut heard, mut silent) = (Some(Joules::ZERO), Some(Joules::ZERO));
+        let mut silence_length = Seconds::ZERO;
         let mut from = window.start();
         for silence in silences {
             let (start, end) = (silence.start().max(window.start()), silence.end().min(window.end()));
             heard = add(heard, Window::new(from, start).ok().and_then(|window| self.heard(timeline, window)));
             silent = add(silent, Window::new(start, end).ok().and_then(|window| self.bridged(timeline, window)));
+            silence_length += end - start;
             from = end;
         }
         heard = add(heard, Window::new(from, window.end()).ok().and_then(|window| self.heard(timeline, window)));
-        Slice { joules: add(heard, silent), silent: silent.unwrap_or(Joules::ZERO) }
+        Slice { joules: add(heard, silent), silent: silent.unwrap_or(Joules::ZERO), silence: silence_length }
+    }
+
+    fn data(&self, timeline: &Timeline) -> Option<Window> {
+        match (&self.curve, self.source.modelled) {
+            (Some(curve), _) => {
+                let (first, last) = curve.span();
+                Window::new(self.base + Seconds::new(first), self.base + Seconds::new(last)).ok()
+            }
+            (None, Some(channel)) => {
+                let column = timeline.column(channel);
+                Window::new(column.get(0)?.after, column.last()?.at).ok()
+            }
+            (None, None) => None,
+        }
     }
 
     fn heard(&self, timeline: &Timeline, window: Window) -> Option<Joules> {

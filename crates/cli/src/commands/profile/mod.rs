@@ -28,6 +28,8 @@ use live::Live;
 const ONE_WISH: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    // A limit on the size of files is an error that is told, not a signal that ends us without a word.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let finished = runtime.block_on(profile(arguments, screen));
     // Whatever still generates for a request that was given up must not hold up the end.
@@ -143,7 +145,7 @@ pub(super) fn failure(error: RunError) -> Failure {
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(error),
         RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(error)
-            .hint("make room; what was measured is in the journal, and `ergo profile --resume` with the run's folder goes on from there"),
+            .hint("make room, or lift the limit on the size of files; what was measured is in the journal, and `ergo profile --resume` with the run's folder goes on from there"),
         _ => Failure::failed(error),
     }
 }

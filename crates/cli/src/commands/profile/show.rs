@@ -85,7 +85,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
         row("TTFT", format!("{} ms p50", digits(ttft.p50)), tail, e2e.unwrap_or_default());
     }
     if let Some(speed) = summary.tokens.output_per_second {
-        let each = summary.tokens.output as f64 / summary.total_queries.max(1) as f64;
+        let each = summary.tokens.output as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
     energy_rows(summary, &mut row);
@@ -144,7 +144,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
             "CPU time",
             format!("{} s", digits(seconds)),
             String::new(),
-            String::from("of the threads that ran the model"),
+            String::from("of the threads that ran the model, completed requests"),
         );
     }
     if let Some(intelligence) = &summary.intelligence {
