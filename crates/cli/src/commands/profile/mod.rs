@@ -89,19 +89,20 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     let sensing = Sensing::of_this_machine(config.model_cpu).await;
     let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.place.output_dir);
+    if arguments.place.overwrite {
+        return Ok(Some((prepared, Target::Replace(folder))));
+    }
     if !folder.exists() {
         return Ok(Some((prepared, Target::New(folder))));
     }
-    if !arguments.place.overwrite {
-        if !can_ask() {
-            prepared.close().await;
-            return Err(failure(RunError::Exists { path: folder }));
-        }
-        if !is_confirmed(&folder)? {
-            prepared.close().await;
-            screen.note(&format!("{} is left as it is", folder.display()));
-            return Ok(None);
-        }
+    if !can_ask() {
+        prepared.close().await;
+        return Err(failure(RunError::Exists { path: folder }));
+    }
+    if !is_confirmed(&folder)? {
+        prepared.close().await;
+        screen.note(&format!("{} is left as it is", folder.display()));
+        return Ok(None);
     }
     Ok(Some((prepared, Target::Replace(folder))))
 }
