@@ -9,6 +9,7 @@ pub mod client;
 pub mod close;
 pub mod config;
 pub mod dataset;
+mod fingerprint;
 pub mod grade;
 pub mod hardware;
 pub mod journal;

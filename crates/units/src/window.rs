@@ -26,6 +26,12 @@ impl Window {
         if end < start { Err(ReversedWindow { start, end }) } else { Ok(Self { start, end }) }
     }
 
+    /// From the earlier to the later of two times.
+    #[must_use]
+    pub fn between(one: Timestamp, other: Timestamp) -> Self {
+        Self { start: one.min(other), end: one.max(other) }
+    }
+
     /// Where it starts.
     #[must_use]
     pub const fn start(self) -> Timestamp {
@@ -74,6 +80,7 @@ mod tests {
         assert_eq!(Window::new(a, b).map(|window| window.length().as_nanos()), Ok(1000));
         assert_eq!(Window::new(b, a), Err(ReversedWindow { start: b, end: a }));
         let window = Window::new(a, b).unwrap();
+        assert_eq!((Window::between(a, b), Window::between(b, a)), (window, window));
         assert!(window.contains(a) && !window.contains(b));
     }
 }

@@ -1,7 +1,8 @@
 //! Right answers per joule and per watt.
 
-use super::summary::{Figure, IntelligenceSummary};
+use super::summary::IntelligenceSummary;
 use super::tally::Tally;
+use super::totals::Figure;
 use crate::analysis::{Interval, Resampling, ratio_interval};
 
 /// From the tally, the gross energy of the queries' time with its interval, and that time.

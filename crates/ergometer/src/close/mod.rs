@@ -11,6 +11,7 @@ mod records;
 mod session;
 mod summary;
 mod tally;
+mod totals;
 mod utilization;
 mod warning;
 
@@ -18,10 +19,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
-pub use summary::{
-    Accuracy, BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure, IntelligenceSummary, LatencySummary,
-    Outcomes, SubjectAccuracy, Summary, TokenSummary,
-};
+pub use summary::{Accuracy, IntelligenceSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary};
+pub use totals::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure};
 pub use warning::Warning;
 
 use crate::attribution::Span;

@@ -35,9 +35,7 @@ impl<'a> RecordBuilder<'a> {
         let transcript = &exchange.transcript;
         let is_completed = exchange.outcome == Outcome::Completed;
         let response = is_completed.then(|| transcript.text.clone());
-        // An exchange never ends before it is sent; a window that is none has nothing in it.
-        let window = Window::new(exchange.sent, exchange.end)
-            .unwrap_or_else(|_| Window::new(exchange.sent, exchange.sent).unwrap_or_else(|_| unreachable!()));
+        let window = Window::between(exchange.sent, exchange.end);
         let energy = query_energy(session, window);
         let grade = self.grade(exchange);
         let usage = transcript.usage;

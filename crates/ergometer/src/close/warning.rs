@@ -1,9 +1,15 @@
 //! What a person should know about a run, and what to do about it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+use super::session::Metered;
+use super::tally::Tally;
+use super::totals::EnergySummary;
+use crate::client::Place;
+use crate::journal::{Closing, Manifest};
 
 /// Something to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -153,4 +159,79 @@ impl fmt::Display for Warning {
 /// A cause without its hint: the warning has one of its own.
 fn short(cause: &str) -> &str {
     cause.split_once(". hint: ").map_or(cause, |(cause, _)| cause)
+}
+
+/// How a run ended.
+pub(super) struct Ended<'a> {
+    pub(super) folder: &'a Path,
+    /// Whether every query that was asked for has its record.
+    pub(super) complete: bool,
+    pub(super) closing: Option<Closing>,
+}
+
+/// Everything to know about a run, what matters most first.
+pub(super) fn warnings(
+    ended: &Ended,
+    manifest: &Manifest,
+    sessions: &[Metered],
+    tally: &Tally,
+    energy: &EnergySummary,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (&failure, &count) in &tally.failed {
+        let cause = tally.causes.get(failure).cloned().unwrap_or_default();
+        warnings.push(Warning::Failures { failure: failure.to_owned(), count, cause });
+    }
+    if !ended.complete {
+        let why = match ended.closing {
+            Some(Closing::Interrupted) => "it was interrupted",
+            Some(Closing::TooManyFailures) => "too many requests failed",
+            Some(Closing::Unwritable) => "it could not be written any more",
+            Some(Closing::Unreadable) => "the dataset could not be read any more",
+            Some(Closing::Finished | Closing::Duration) | None => "it was cut off",
+        };
+        warnings.push(Warning::Unfinished { folder: ended.folder.to_path_buf(), why });
+    }
+    match (&manifest.place, &energy.measured, &energy.modelled) {
+        (Place::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
+        (_, None, None) => warnings.push(Warning::NoEnergy),
+        (_, None, Some(_)) => warnings.push(Warning::Modelled),
+        (_, Some(_), _) => {}
+    }
+    let totals = energy.measured.as_ref().or(energy.modelled.as_ref());
+    if let Some(totals) = totals {
+        if totals.net_j.is_none() {
+            warnings.push(Warning::NoIdle);
+        }
+        let share = totals.balance.unattributed_j / totals.balance.meter_j;
+        if share > 0.001 {
+            warnings.push(Warning::Unattributed { share });
+        }
+        if tally.without_energy > 0 {
+            warnings.push(Warning::WithoutEnergy { count: tally.without_energy });
+        }
+    }
+    if tally.ungradable > 0 {
+        warnings.push(Warning::Ungradable { count: tally.ungradable, grader: manifest.grader.clone() });
+    }
+    if tally.too_short > 0 {
+        warnings.push(Warning::TooShort { count: tally.too_short, of: tally.records() });
+    }
+    let lines: u64 = sessions.iter().map(|session| session.loaded.events.damaged_lines).sum();
+    if lines > 0 {
+        warnings.push(Warning::Damaged { lines });
+    }
+    for session in sessions {
+        if let Some(cause) = &session.loaded.unreadable {
+            warnings.push(Warning::Readings { session: session.loaded.number, cause: cause.clone() });
+        }
+    }
+    let mut told: Vec<String> = Vec::new();
+    for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
+        if !told.contains(&event.message) {
+            told.push(event.message.clone());
+        }
+    }
+    warnings.extend(told.into_iter().map(|message| Warning::Sensor { message }));
+    warnings
 }

@@ -1,7 +1,8 @@
 //! The built-in dataset: 600 problems in twelve subjects, inside the program. `assets/README.md` tells what they are.
 
-use super::jsonl::{Columns, query_of, sha256};
+use super::jsonl::{Columns, query_of};
 use super::{Dataset, DatasetError, Query};
+use crate::fingerprint::sha256;
 use crate::grade::Grader;
 
 const TEXT: &str = include_str!("../../../../assets/datasets/builtin.jsonl");

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use ergometer_telemetry::sensors::host::SystemInfo;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::JournalError;
 use crate::client::{ModelFacts, Place};
 use crate::config::RunConfig;
+use crate::fingerprint::sha256;
 use crate::record::GpuColumn;
 
 /// The version of the journal that is written and read.
@@ -66,11 +66,7 @@ impl Manifest {
     #[must_use]
     pub fn hash_of(config: &RunConfig) -> String {
         let text = serde_json::to_vec(config).unwrap_or_default();
-        Sha256::digest(&text).iter().fold(String::new(), |mut hash, byte| {
-            use std::fmt::Write as _;
-            let _ = write!(hash, "{byte:02x}");
-            hash
-        })
+        sha256(&text)
     }
 
     /// Writes it, whole or not at all.

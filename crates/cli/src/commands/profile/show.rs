@@ -16,11 +16,8 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
         SummaryFormat::Json => to_json(&closed.summary)?,
         SummaryFormat::Table => table(&closed.summary, screen),
     };
-    match screen::print(&text) {
-        // A reader that had enough changes nothing about the run.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    // A reader that had enough changes nothing about the run, and one that fails does not unsave it.
+    let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
     for warning in &closed.warnings {
         match warning.hint() {
             Some(hint) => screen.warning(&format!("{warning}.  hint: {hint}")),
@@ -30,7 +27,11 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     let folder = closed.folder.display();
     screen.note(&format!("saved    {folder}"));
     screen.note(&format!("next     datasets.load_from_disk(\"{folder}\") in Python; requests.parquet and telemetry.parquet in DuckDB or pandas"));
-    Ok(())
+    match unprinted {
+        None => Ok(()),
+        Some(error) => Err(Failure::failed(format!("the summary cannot be printed: {error}"))
+            .hint(format!("it is in {}", closed.folder.join("summary.json").display()))),
+    }
 }
 
 /// One line of the table.
