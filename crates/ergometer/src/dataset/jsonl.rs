@@ -167,7 +167,7 @@ pub(super) fn query_of(line: &[u8], index: u64, columns: &Columns) -> Result<Que
     };
     let answer = optional(&columns.answer, &defaults.answer, "answer")?;
     let subject = optional(&columns.subject, &defaults.subject, "subject")?;
-    Ok(Query { index, problem, answer, subject, metadata: fields })
+    Ok(Query { index, problem, answer, subject, output_tokens: None, metadata: fields })
 }
 
 /// A column's value as text. A null is there and empty; an object or a list is its JSON.

@@ -14,6 +14,9 @@ pub struct Query {
     pub answer: String,
     /// What it is about; empty where the dataset has no subjects.
     pub subject: String,
+    /// The most tokens its answer may have, where the dataset says so; it stands before the run's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
     /// What else the dataset says about it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
