@@ -98,10 +98,11 @@ fn exchange(index: u64, session: u32) -> Exchange {
         end: after(400.0),
         transcript,
         outcome: if failed {
-            Outcome::Failed { kind: FailureKind::TimedOut, cause: cause() }
+            Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: cause() }
         } else {
             Outcome::Completed
         },
+        is_retried: false,
     }
 }
 
@@ -109,7 +110,7 @@ fn record(exchange: &Exchange) -> Record {
     let completed = exchange.outcome == Outcome::Completed;
     let answer = completed.then(|| exchange.transcript.text.clone());
     let (failure, cause) = match &exchange.outcome {
-        Outcome::Failed { kind, cause } => (Some(kind.name()), Some(cause.clone())),
+        Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
         Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
     };
     Record {
@@ -137,12 +138,16 @@ fn record(exchange: &Exchange) -> Record {
             end: exchange.end,
             token_source: exchange.transcript.usage.map(|usage| usage.source.name()),
             finish: exchange.transcript.finish.clone(),
+            reasoning: None,
+            tool_calls: None,
+            server_times: exchange.transcript.server_times,
             processor_seconds: Some(0.004),
             energy: if completed { energy() } else { QueryEnergy::default() },
             grade: completed.then(|| GradeColumn {
                 grader: "number".to_owned(),
                 correct: Some(false),
                 extracted: Some("4".to_owned()),
+                reply: None,
             }),
         },
     }

@@ -12,7 +12,7 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
-pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, SummaryFormat};
+pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 
 /// Measure what AI inference costs, in time and in energy.
 #[derive(Debug, Parser)]
@@ -46,8 +46,8 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the files of a run that was killed, from its journal.
     Finalize(FinalizeArguments),
-    /// List what there is: datasets, clients, graders, sensors.
-    List(ListArguments),
+    /// List what there is: datasets, clients, graders, sensors, models.
+    List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.
     Doctor(DoctorArguments),
     /// Show power, energy, memory, temperature and utilization as they go.

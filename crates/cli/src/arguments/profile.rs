@@ -33,21 +33,17 @@ pub(crate) struct WhatArguments {
     /// A parameter of the dataset, such as problem=COLUMN. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) dataset_param: Vec<(String, String)>,
-    /// The client (`ergo list clients`).
-    #[arg(long, value_name = "ID", default_value = "embedded")]
-    pub(crate) client: String,
+    /// The client (`ergo list clients`): embedded, or with --base-url openai.
+    #[arg(long, value_name = "ID")]
+    pub(crate) client: Option<String>,
     /// A parameter of the client. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) client_param: Vec<(String, String)>,
-    /// The address of the server.
-    #[arg(long, value_name = "URL")]
-    pub(crate) base_url: Option<String>,
-    /// A header of every request. Repeatable; its value is never stored.
-    #[arg(long, value_name = "NAME: VALUE")]
-    pub(crate) header: Vec<String>,
-    /// The model: its name, or for the embedded client tiny, small or the path of a folder.
-    #[arg(long, value_name = "NAME|PATH", default_value = "tiny")]
-    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    /// The model: its name, by default the server's only one; for the embedded client tiny, small or the path of a folder.
+    #[arg(long, value_name = "NAME|PATH")]
+    pub(crate) model: Option<String>,
     /// Said before every problem.
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_prompt: Option<String>,
@@ -60,6 +56,42 @@ pub(crate) struct WhatArguments {
     /// How answers are graded (`ergo list graders`); by default as the dataset says.
     #[arg(long, value_name = "GRADER")]
     pub(crate) grader: Option<String>,
+    /// Let the model at this OpenAI-compatible server grade the answers, after the run.
+    #[arg(long, value_name = "URL", conflicts_with = "grader")]
+    pub(crate) judge: Option<String>,
+    /// The judge's model; by default the server's only one.
+    #[arg(long, value_name = "NAME", requires = "judge")]
+    pub(crate) judge_model: Option<String>,
+    /// The environment variable with the judge's key.
+    #[arg(long, value_name = "NAME", requires = "judge")]
+    pub(crate) judge_api_key_env: Option<String>,
+    /// The tokenizer that counts where the server does not: tokenizer.json or the folder of a model.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tokenizer: Option<PathBuf>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The server")]
+pub(crate) struct ServerArguments {
+    /// The address of the server, with or without /v1.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The environment variable with the server's key. The key goes over https or to this machine only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key_env: Option<String>,
+    /// A header of every request. Repeatable; its value is never stored.
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// Trust the certificates in this PEM file, besides the system's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Accept any certificate. Whoever is on the way can read and change everything.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// A connection that takes longer has failed.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) connect_timeout: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -80,9 +112,21 @@ pub(crate) struct HowArguments {
     /// What random choices start from.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
-    /// A request that takes longer has failed.
+    /// A request whose first content takes longer has failed.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    pub(crate) first_token_timeout: Duration,
+    /// A request that is silent for longer after its first content has failed.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    pub(crate) token_timeout: Duration,
+    /// A request that takes longer in all has failed.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// Send a request again up to this many times where its failure may pass. Every attempt is recorded.
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) retries: u32,
+    /// Wait this long before the second attempt and twice as long before each further one, unless the server says how long.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    pub(crate) retry_backoff: Duration,
     /// Stop after this many failed requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_failures: Option<u64>,
@@ -100,6 +144,9 @@ pub(crate) struct EnergyArguments {
     /// The server is on this machine, whatever its address says.
     #[arg(long)]
     pub(crate) server_is_local: bool,
+    /// Where the server's metrics are, for the timeline; by default /metrics of the server, if it answers. `off` leaves them out.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server_metrics: Option<String>,
     /// Measure the machine at rest for this long before and after, for the net energy; 0s leaves it out.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
@@ -128,8 +175,10 @@ pub(crate) struct PlaceArguments {
     pub(crate) overwrite: bool,
     /// Go on with a run that was stopped or killed; everything else comes from the run.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param",
-        "grader", "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
+        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader", "judge",
+        "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
+        "first_token_timeout", "token_timeout", "retries", "retry_backoff", "server_metrics",
+        "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
         "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
         "overwrite",
     ])]
@@ -159,6 +208,11 @@ pub(crate) struct ListArguments {
     /// What to list.
     #[arg(value_enum, default_value = "all")]
     pub(crate) what: Listed,
+    /// Whose models: the client, embedded, or with --base-url openai.
+    #[arg(long, value_name = "ID")]
+    pub(crate) client: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
     /// How to print it.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
@@ -175,6 +229,8 @@ pub(crate) enum Listed {
     Graders,
     /// What this machine measures with.
     Sensors,
-    /// All of these.
+    /// The models a client has; see --client and --base-url.
+    Models,
+    /// All of these but the models.
     All,
 }

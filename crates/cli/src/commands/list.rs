@@ -6,6 +6,7 @@ use ergometer::{client, dataset, grade};
 use ergometer_telemetry::sensors::{self, modelled::Modelled};
 use serde::Serialize;
 
+use super::profile::{config, failure};
 use crate::arguments::{Format, ListArguments, Listed};
 use crate::csv;
 use crate::exit::{Exit, Failure};
@@ -34,7 +35,7 @@ impl Parameter {
 }
 
 pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let items = items(arguments.what);
+    let items = if arguments.what == Listed::Models { models(arguments)? } else { items(arguments.what) };
     print(&match arguments.format {
         Format::Json => to_json(&items)?,
         Format::Csv => {
@@ -44,6 +45,22 @@ pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode,
         Format::Table => table(&items, screen),
     })?;
     Ok(Exit::Done.into())
+}
+
+/// The models a client has.
+fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
+    let spec = config::client(arguments.client.as_deref(), &arguments.server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listed = runtime.block_on(async {
+        let client = client::open(&spec)?;
+        let models = client.models().await;
+        let _ = client.close().await;
+        models
+    });
+    let models = listed.map_err(|error| failure(error.into()))?;
+    let item =
+        |id| Item { kind: "model", id, description: format!("by the client {}", spec.id), parameters: Vec::new() };
+    Ok(models.into_iter().map(item).collect())
 }
 
 fn items(what: Listed) -> Vec<Item> {

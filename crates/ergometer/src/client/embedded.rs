@@ -38,16 +38,12 @@ pub(super) struct Embedded {
 
 impl Embedded {
     pub(super) fn new(spec: &ClientSpec) -> Result<Self, ClientError> {
-        if spec.base_url.is_some() || !spec.headers.is_empty() {
+        if spec.base_url.is_some() || !spec.headers.is_empty() || spec.network.api_key_env.is_some() {
             return Err(ClientError::Parameter(String::from(
-                "the client embedded runs in this process and has no --base-url or --header. hint: leave them out, or name a client with --client",
+                "the client embedded runs in this process and has no --base-url, --header or --api-key-env. hint: leave them out, or name a client with --client",
             )));
         }
-        if let Some(unknown) = spec.parameters.keys().next() {
-            return Err(ClientError::Parameter(format!(
-                "the client embedded has no parameter `{unknown}`: it has none"
-            )));
-        }
+        spec.check(&INFO)?;
         Ok(Self { spec: spec.clone(), model: Mutex::new(None) })
     }
 
@@ -90,7 +86,7 @@ impl Client for Embedded {
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
-        sampling(common, 0)?;
+        sampling(common, common.max_tokens, 0)?;
         let spec = self.spec.clone();
         let model = tokio::task::spawn_blocking(move || Self::load(&spec))
             .await
@@ -113,9 +109,10 @@ impl Client for Embedded {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let rejected = |cause: String| RequestError { kind: FailureKind::Rejected, cause };
+        let rejected = |cause: String| RequestError::new(FailureKind::Rejected, cause);
         let model = self.loaded().ok_or_else(|| rejected(String::from("the model is not loaded")))?;
-        let sampling = sampling(request.common, request.index).map_err(|error| rejected(error.to_string()))?;
+        let sampling = sampling(request.common, request.max_tokens(), request.index)
+            .map_err(|error| rejected(error.to_string()))?;
         let (system, problem) = (request.common.system_prompt.clone(), request.problem.to_owned());
         let anchor = Anchor { clock: clock.now(), instant: std::time::Instant::now() };
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Timestamp, String)>();
@@ -138,7 +135,7 @@ impl Client for Embedded {
         while let Some((at, piece)) = receiver.recv().await {
             transcript.push(at, ChunkKind::Content, &piece);
         }
-        let broken = |cause: String| RequestError { kind: FailureKind::MidStream, cause };
+        let broken = |cause: String| RequestError::new(FailureKind::MidStream, cause);
         let (generated, processor_time) = match work.await {
             Ok(Ok(done)) => done,
             Ok(Err(error)) => return Err(rejected(error.to_string())),
@@ -185,10 +182,10 @@ fn thread_time() -> Option<Seconds> {
 
 /// What the parameters ask for. The seed of a request depends on its query alone, so that the order of sending does not
 /// change what is said.
-fn sampling(common: &RequestOptions, index: u64) -> Result<Sampling, ClientError> {
+fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Result<Sampling, ClientError> {
     let mut sampling =
         Sampling { seed: common.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Sampling::default() };
-    sampling.max_tokens = common.max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+    sampling.max_tokens = max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
     for (name, value) in &common.parameters {
         let wrong = |wanted: &str| ClientError::Parameter(format!("--param {name}={value}: {name} is {wanted}"));
         let number = |range: std::ops::RangeInclusive<f64>, wanted: &str| {

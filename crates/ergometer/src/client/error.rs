@@ -1,5 +1,7 @@
 //! What can be wrong with a client, and with one request.
 
+use std::time::Duration;
+
 use super::FailureKind;
 
 /// Why a client cannot be used.
@@ -32,4 +34,13 @@ pub struct RequestError {
     pub kind: FailureKind,
     /// What happened.
     pub cause: String,
+    /// How long the server wants to be left alone, where it says so.
+    pub retry_after: Option<Duration>,
+}
+
+impl RequestError {
+    /// A failure of this kind.
+    pub fn new(kind: FailureKind, cause: impl Into<String>) -> Self {
+        Self { kind, cause: cause.into(), retry_after: None }
+    }
 }

@@ -6,8 +6,13 @@
 #[cfg(feature = "embedded")]
 mod embedded;
 mod error;
+pub mod http;
+mod ollama;
+mod openai;
 mod outcome;
+mod reading;
 mod registry;
+pub mod stream;
 mod transcript;
 
 use async_trait::async_trait;
@@ -16,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use error::{ClientError, RequestError};
-pub use outcome::{FailureKind, Outcome};
-pub use registry::{ClientInfo, ClientSpec, open, registry};
-pub use transcript::{Chunk, ChunkKind, TokenSource, Transcript, Usage};
+pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
+pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
+pub use transcript::{Chunk, ChunkKind, ServerTimes, TokenSource, Transcript, Usage};
 
 /// Something that answers requests.
 #[async_trait]
@@ -45,6 +50,12 @@ pub trait Client: Send + Sync {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError>;
+
+    /// Counts the tokens of a request and its answer with the server's own tokenizer, where it has one. Called after the
+    /// run, never while something is measured.
+    async fn count(&self, _request: &Request<'_>, _answer: &str) -> Option<Usage> {
+        None
+    }
 
     /// Lets go of what it holds.
     async fn close(&self) -> Result<(), ClientError>;
@@ -82,12 +93,24 @@ pub struct RequestOptions {
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
+    /// Its number in the run; a server that takes ids is told it, so that its log can be joined with ours.
+    pub number: u64,
     /// The query's place in the dataset: with the seed it makes random choices the same whatever the order.
     pub index: u64,
     /// What is asked.
     pub problem: &'a str,
+    /// The most tokens this answer may have, where its query says so.
+    pub output_tokens: Option<u64>,
     /// What all requests ask for.
     pub common: &'a RequestOptions,
+}
+
+impl Request<'_> {
+    /// The most tokens the answer may have: what its query says, else what the run says.
+    #[must_use]
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.output_tokens.or(self.common.max_tokens)
+    }
 }
 
 /// What is known about a model; `None` where the client cannot tell.

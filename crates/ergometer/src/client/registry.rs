@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::http::{Connection, Network};
 use super::{Client, ClientError};
 
 /// A client as `ergo list clients` shows it.
@@ -23,6 +24,8 @@ pub struct ClientInfo {
 const REGISTRY: &[ClientInfo] = &[
     #[cfg(feature = "embedded")]
     super::embedded::INFO,
+    super::openai::INFO,
+    super::ollama::INFO,
 ];
 
 /// All clients there are.
@@ -32,7 +35,7 @@ pub fn registry() -> &'static [ClientInfo] {
 }
 
 /// A client as the user asks for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClientSpec {
     /// An id of the registry.
     pub id: String,
@@ -47,9 +50,43 @@ pub struct ClientSpec {
     /// Headers of every request, `Name: value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
+    /// How the server is reached.
+    #[serde(default, skip_serializing_if = "Network::is_default")]
+    pub network: Network,
     /// Parameters, by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
+}
+
+impl ClientSpec {
+    /// The parameter of this name.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// Checks that the client has all parameters that are given.
+    pub(super) fn check(&self, info: &ClientInfo) -> Result<(), ClientError> {
+        let is_known = |name: &str| info.parameters.iter().any(|(known, _)| *known == name);
+        match self.parameters.keys().find(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(unknown) => Err(ClientError::Parameter(format!(
+                "the client {} has no parameter `{unknown}`. hint: {}",
+                info.id,
+                if info.parameters.is_empty() {
+                    String::from("it has none")
+                } else {
+                    format!("there are {}", names(info.parameters))
+                }
+            ))),
+        }
+    }
+
+    /// The connection to its server, which is `default` where the user does not say.
+    pub(super) fn connection(&self, default: &str) -> Result<Connection, ClientError> {
+        let base_url = self.base_url.as_deref().unwrap_or(default);
+        Connection::new(base_url, &self.headers, &self.network)
+            .map_err(|error| ClientError::Parameter(error.to_string()))
+    }
 }
 
 /// Makes a client. Nothing is sent yet.
@@ -57,16 +94,33 @@ pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     match spec.id.as_str() {
         #[cfg(feature = "embedded")]
         "embedded" => Ok(Box::new(super::embedded::Embedded::new(spec)?)),
+        "openai" => Ok(Box::new(super::openai::OpenAi::new(spec)?)),
+        "ollama" => Ok(Box::new(super::ollama::Ollama::new(spec)?)),
         unknown => {
             let known: Vec<&str> = REGISTRY.iter().map(|info| info.id).collect();
-            let known = if known.is_empty() { String::from("none in this build") } else { known.join(", ") };
-            Err(ClientError::Unknown { id: unknown.to_owned(), known })
+            Err(ClientError::Unknown { id: unknown.to_owned(), known: known.join(", ") })
+        }
+    }
+}
+
+/// The model to ask for where the user names none: the only one there is.
+pub async fn only_model(client: &dyn Client) -> Result<String, ClientError> {
+    let mut models = client.models().await?;
+    match models.len() {
+        1 => Ok(models.remove(0)),
+        0 => Err(ClientError::Parameter(String::from("the server lists no models. hint: name one with --model"))),
+        count => {
+            models.truncate(12);
+            let more = if count > 12 { ", …" } else { "" };
+            Err(ClientError::Parameter(format!(
+                "the server has {count} models. hint: choose one with --model: {}{more}",
+                models.join(", ")
+            )))
         }
     }
 }
 
 /// The names of a list of parameters, for an error.
-#[cfg(feature = "embedded")]
 pub(super) fn names(parameters: &[(&str, &str)]) -> String {
     parameters.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }

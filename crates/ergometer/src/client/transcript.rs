@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// What came back on one request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
+    /// When the request was ready and handed to the network; `None` where the client does not say.
+    pub sent: Option<Timestamp>,
     /// When anything at all came back.
     pub first_byte: Option<Timestamp>,
     /// The chunks with content, in the order of their arrival.
@@ -16,8 +18,14 @@ pub struct Transcript {
     pub text: String,
     /// The reasoning so far; empty where there is none.
     pub reasoning: String,
+    /// The calls of tools it asks for, as `name(arguments)`, one a line; empty where there is none.
+    pub tool_calls: String,
     /// What was counted, and by whom.
     pub usage: Option<Usage>,
+    /// What someone else counted, to compare.
+    pub also_counted: Option<Usage>,
+    /// What the server says its parts took.
+    pub server_times: ServerTimes,
     /// Why the answer ended, in the server's word: `stop`, `length`.
     pub finish: Option<String>,
     /// The processor time the answer took, where it was made in this process.
@@ -40,6 +48,44 @@ pub enum ChunkKind {
     Content,
     /// A piece of the reasoning before it.
     Reasoning,
+    /// A piece of a call of a tool.
+    ToolCall,
+}
+
+impl ChunkKind {
+    /// All of them, each with its letter in the journal.
+    const LETTERS: [(Self, char); 3] = [(Self::Content, 'c'), (Self::Reasoning, 'r'), (Self::ToolCall, 't')];
+
+    /// Its letter in the journal.
+    pub(crate) fn letter(self) -> char {
+        Self::LETTERS.iter().find(|(kind, _)| *kind == self).map_or('c', |(_, letter)| *letter)
+    }
+
+    /// That of a letter; content where it is none of them.
+    pub(crate) fn of_letter(letter: u8) -> Self {
+        Self::LETTERS.iter().find(|(_, known)| *known == char::from(letter)).map_or(Self::Content, |(kind, _)| *kind)
+    }
+}
+
+/// What a server says its parts took. Its own clock, its own idea of where one part ends.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ServerTimes {
+    /// Loading the model.
+    pub load: Option<Seconds>,
+    /// Reading the prompt.
+    pub prompt: Option<Seconds>,
+    /// Making the answer.
+    pub output: Option<Seconds>,
+    /// All of it.
+    pub total: Option<Seconds>,
+}
+
+impl ServerTimes {
+    /// Whether the server said nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Tokens of one request.
@@ -53,12 +99,20 @@ pub struct Usage {
     pub source: TokenSource,
 }
 
-/// Who counted the tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Who counted the tokens, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
     /// The model itself, in this process.
     Model,
+    /// The server, in the `usage` of its answer.
+    Usage,
+    /// The server, in a form of its own: `timings`, `eval_count`.
+    Native,
+    /// The server's tokenizer, asked after the run.
+    Tokenize,
+    /// The tokenizer given by `--tokenizer`.
+    Tokenizer,
 }
 
 impl TokenSource {
@@ -67,6 +121,10 @@ impl TokenSource {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
+            Self::Usage => "usage",
+            Self::Native => "native",
+            Self::Tokenize => "tokenize",
+            Self::Tokenizer => "tokenizer",
         }
     }
 }
@@ -82,6 +140,27 @@ impl Transcript {
         match kind {
             ChunkKind::Content => self.text.push_str(piece),
             ChunkKind::Reasoning => self.reasoning.push_str(piece),
+            ChunkKind::ToolCall => self.tool_calls.push_str(piece),
+        }
+    }
+
+    /// Takes in content that is no part of the answer: that of a second choice.
+    pub fn push_beside(&mut self, at: Timestamp, kind: ChunkKind) {
+        self.first_byte.get_or_insert(at);
+        self.chunks.push(Chunk { at, kind });
+    }
+
+    /// Takes in a count. Of two, the better source is kept and the other stands beside it.
+    pub fn count(&mut self, usage: Usage) {
+        match self.usage {
+            // A server that counts as it goes says more each time.
+            Some(known) if known.source == usage.source => self.usage = Some(usage),
+            Some(known) if known.source < usage.source => self.also_counted = Some(usage),
+            Some(known) => {
+                self.also_counted = Some(known);
+                self.usage = Some(usage);
+            }
+            None => self.usage = Some(usage),
         }
     }
 

@@ -23,6 +23,8 @@ pub use summary::{Accuracy, IntelligenceSummary, LatencySummary, Outcomes, Subje
 pub use totals::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure};
 pub use warning::Warning;
 
+use ergometer_units::Window;
+
 use crate::attribution::Span;
 use crate::client::{Outcome, Transcript};
 use crate::dataset::Query;
@@ -79,7 +81,8 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
             tally.record(&exchange, &record);
             dataset.push(&record)?;
         } else {
-            tally.other(&exchange);
+            let window = Window::between(exchange.sent, exchange.end);
+            tally.other(&exchange, &energy::query_energy(&sessions[session], window));
         }
     }
     for loaded in &loaded {
@@ -134,6 +137,7 @@ fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
         end: span.end,
         transcript: Transcript::default(),
         outcome: Outcome::Lost,
+        is_retried: false,
     }
 }
 

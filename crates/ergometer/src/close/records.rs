@@ -69,7 +69,7 @@ impl<'a> RecordBuilder<'a> {
             lm_response: response.clone(),
         };
         let (failure, cause) = match &exchange.outcome {
-            Outcome::Failed { kind, cause } => (Some(kind.name()), Some(cause.clone())),
+            Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
             _ => (None, None),
         };
         Record {
@@ -94,6 +94,9 @@ impl<'a> RecordBuilder<'a> {
                 end: exchange.end,
                 token_source: usage.map(|usage| usage.source.name()),
                 finish: transcript.finish.clone(),
+                reasoning: (!transcript.reasoning.is_empty()).then(|| transcript.reasoning.clone()),
+                tool_calls: (!transcript.tool_calls.is_empty()).then(|| transcript.tool_calls.clone()),
+                server_times: transcript.server_times,
                 processor_seconds: transcript.processor_time.map(Seconds::get),
                 energy,
                 grade,
@@ -112,6 +115,7 @@ impl<'a> RecordBuilder<'a> {
             grader: self.grader.to_string(),
             correct: grade.correct.map(|correct| correct && is_completed),
             extracted: grade.extracted.filter(|_| is_completed),
+            reply: None,
         })
     }
 }

@@ -14,7 +14,7 @@ use super::totals::{EnergySummary, Figure, energy};
 use super::warning::{Ended, warnings};
 use super::{CloseError, Warning};
 use crate::analysis::{Distribution, proportion_interval};
-use crate::client::{ModelFacts, Place};
+use crate::client::{FailureKind, ModelFacts, Place};
 use crate::config::RunConfig;
 use crate::journal::{Closing, Manifest};
 use crate::record::GpuColumn;
@@ -60,11 +60,15 @@ pub struct Summary {
 }
 
 /// How the requests ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named by the outcomes")]
 pub struct Outcomes {
     pub completed: u64,
-    pub failed: BTreeMap<&'static str, u64>,
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// Attempts that failed and were followed by another.
+    pub retried: BTreeMap<FailureKind, u64>,
+    /// What they used, in joules: measured, or where nothing is, modelled. It is in no record.
+    pub retried_j: Option<f64>,
     pub cancelled: u64,
     pub lost: u64,
 }
@@ -193,6 +197,10 @@ pub(super) fn summarise(
         outcomes: Outcomes {
             completed: tally.completed,
             failed: tally.failed.clone(),
+            retried: tally.retried.clone(),
+            retried_j: Some(tally.retried_joules)
+                .map(|(measured, modelled)| if measured > 0.0 { measured } else { modelled })
+                .filter(|&joules| joules > 0.0),
             cancelled: tally.cancelled,
             lost: sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum(),
         },

@@ -4,18 +4,27 @@ use std::collections::BTreeMap;
 
 use ergometer_units::Seconds;
 
-use crate::client::{Outcome, Usage};
+use crate::client::{FailureKind, Outcome, Usage};
 use crate::journal::{Exchange, Manifest};
-use crate::record::{GrossAndNet, Record};
+use crate::record::{GrossAndNet, QueryEnergy, Record};
 
 /// Counts, sums and the values that percentiles need.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) completed: u64,
-    pub(super) failed: BTreeMap<&'static str, u64>,
+    pub(super) failed: BTreeMap<FailureKind, u64>,
     /// What the failures of each kind said first.
-    pub(super) causes: BTreeMap<&'static str, String>,
+    pub(super) causes: BTreeMap<FailureKind, String>,
     pub(super) cancelled: u64,
+    /// Attempts that failed and were followed by another, by kind.
+    pub(super) retried: BTreeMap<FailureKind, u64>,
+    /// What they used: measured, and modelled.
+    pub(super) retried_joules: (f64, f64),
+    /// Requests counted by two, and those on which they do not agree.
+    pub(super) counted_twice: u64,
+    pub(super) disagreed: u64,
+    /// The first disagreement: what was taken, and what the other said.
+    pub(super) disagreement: Option<(Usage, Usage)>,
     pub(super) correct: u64,
     pub(super) graded: u64,
     /// Answers that are there and cannot be compared.
@@ -26,6 +35,8 @@ pub(super) struct Tally {
     pub(super) output_tokens: u64,
     /// How many requests had their tokens counted.
     pub(super) counted: u64,
+    /// Of those that completed.
+    pub(super) counted_completed: u64,
     pub(super) token_source: Option<&'static str>,
     pub(super) ttft_ms: Vec<f64>,
     pub(super) tpot_ms: Vec<f64>,
@@ -94,9 +105,18 @@ impl Tally {
         self.failed.values().sum()
     }
 
-    /// A request that is nobody's record.
-    pub(super) fn other(&mut self, exchange: &Exchange) {
-        self.cancelled += u64::from(exchange.outcome == Outcome::Cancelled);
+    /// A request that is nobody's record, and what it used.
+    pub(super) fn other(&mut self, exchange: &Exchange, energy: &QueryEnergy) {
+        match &exchange.outcome {
+            Outcome::Failed { kind, .. } => {
+                *self.retried.entry(*kind).or_default() += 1;
+                let joules = |energy: Option<GrossAndNet>| energy.map_or(0.0, |energy| energy.gross.joules);
+                self.retried_joules.0 += joules(energy.measured);
+                self.retried_joules.1 += joules(energy.modelled);
+            }
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Completed | Outcome::Lost => {}
+        }
     }
 
     pub(super) fn record(&mut self, exchange: &Exchange, record: &Record) {
@@ -106,8 +126,8 @@ impl Tally {
                 self.latencies(exchange);
             }
             Outcome::Failed { kind, cause } => {
-                *self.failed.entry(kind.name()).or_default() += 1;
-                self.causes.entry(kind.name()).or_insert_with(|| cause.clone());
+                *self.failed.entry(*kind).or_default() += 1;
+                self.causes.entry(*kind).or_insert_with(|| cause.clone());
             }
             // Neither is ever a record.
             Outcome::Cancelled | Outcome::Lost => {}
@@ -125,8 +145,12 @@ impl Tally {
             self.input_tokens += usage.input;
             self.output_tokens += usage.output;
             self.counted += 1;
+            self.counted_completed += u64::from(exchange.outcome == Outcome::Completed);
             self.request_seconds += (exchange.end - exchange.sent).get();
             self.token_source = Some(usage.source.name());
+            if let Some(other) = exchange.transcript.also_counted {
+                self.compare(usage, other);
+            }
         }
         if let Some(time) = exchange.transcript.processor_time {
             self.processor_time = Some(self.processor_time.unwrap_or(Seconds::ZERO) + time);
@@ -150,6 +174,15 @@ impl Tally {
                 self.too_short += u64::from(energy.measured.is_some() && half > gross.joules / 2.0);
             }
             None => self.without_energy += 1,
+        }
+    }
+
+    /// Two counts of one answer. An end-of-sequence token is counted by one and not by the other.
+    fn compare(&mut self, usage: Usage, other: Usage) {
+        self.counted_twice += 1;
+        if usage.output.abs_diff(other.output) > 1 {
+            self.disagreed += 1;
+            self.disagreement.get_or_insert((usage, other));
         }
     }
 

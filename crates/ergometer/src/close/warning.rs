@@ -33,6 +33,29 @@ pub enum Warning {
         /// What the first of them said.
         cause: String,
     },
+    /// Attempts failed and were followed by others.
+    Retried {
+        /// How many.
+        count: u64,
+        /// What they used.
+        joules: f64,
+    },
+    /// Two that counted the tokens of the same answers do not agree.
+    TokenCounts {
+        /// On how many requests.
+        count: u64,
+        /// Of how many that both counted.
+        of: u64,
+        /// Who was believed, and the tokens of the first such answer.
+        taken: (&'static str, u64),
+        /// The other.
+        other: (&'static str, u64),
+    },
+    /// Nobody counted the tokens of some answers.
+    Uncounted {
+        /// How many.
+        count: u64,
+    },
     /// The run is not whole.
     Unfinished {
         /// Its folder.
@@ -103,6 +126,13 @@ impl Warning {
             Self::Failures { .. } => {
                 String::from("`ergometer.cause` of their records says why, one by one; `--max-failures N` stops early")
             }
+            Self::Retried { .. } => String::from("each attempt is a row of requests.parquet with `is_retried`"),
+            Self::TokenCounts { .. } => {
+                String::from("is `--tokenizer` that of the model? Does the server leave tokens out of its answers?")
+            }
+            Self::Uncounted { .. } => {
+                String::from("`--tokenizer PATH` counts them here; figures per token are those of the other queries")
+            }
             Self::WithoutEnergy { .. } => String::from("figures of energy are those of the other queries"),
             Self::Unattributed { .. } => String::from("something held the sensors up: is the machine overloaded?"),
             Self::Readings { session, .. } => {
@@ -132,6 +162,20 @@ impl fmt::Display for Warning {
                     if *count == 1 { "request" } else { "requests" },
                     short(cause)
                 )
+            }
+            Self::Retried { count, joules } => {
+                let attempts = if *count == 1 { "attempt" } else { "attempts" };
+                write!(f, "{count} {attempts} failed and were repeated")?;
+                if *joules > 0.0 { write!(f, "; they used {joules:.1} J") } else { Ok(()) }
+            }
+            Self::TokenCounts { count, of, taken, other } => write!(
+                f,
+                "the tokens of {count} of {of} answers are counted differently: {} by {}, {} by {} for the first",
+                taken.1, taken.0, other.1, other.0
+            ),
+            Self::Uncounted { count } => {
+                let answers = if *count == 1 { "answer" } else { "answers" };
+                write!(f, "nobody counted the tokens of {count} {answers}: the server sent no usage")
             }
             Self::Unfinished { why, .. } => write!(f, "the run is not whole: {why}"),
             Self::TooShort { count, of } => {
@@ -179,8 +223,25 @@ pub(super) fn warnings(
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (&failure, &count) in &tally.failed {
-        let cause = tally.causes.get(failure).cloned().unwrap_or_default();
-        warnings.push(Warning::Failures { failure: failure.to_owned(), count, cause });
+        let cause = tally.causes.get(&failure).cloned().unwrap_or_default();
+        warnings.push(Warning::Failures { failure: failure.to_string(), count, cause });
+    }
+    let retried: u64 = tally.retried.values().sum();
+    if retried > 0 {
+        let (measured, modelled) = tally.retried_joules;
+        warnings.push(Warning::Retried { count: retried, joules: if measured > 0.0 { measured } else { modelled } });
+    }
+    if let Some((taken, other)) = tally.disagreement {
+        warnings.push(Warning::TokenCounts {
+            count: tally.disagreed,
+            of: tally.counted_twice,
+            taken: (taken.source.name(), taken.output),
+            other: (other.source.name(), other.output),
+        });
+    }
+    let uncounted = tally.completed.saturating_sub(tally.counted_completed);
+    if uncounted > 0 {
+        warnings.push(Warning::Uncounted { count: uncounted });
     }
     if !ended.complete {
         let why = match ended.closing {

@@ -1,8 +1,11 @@
 //! What a run is asked to do.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{JudgeSpec, Retries};
 use crate::client::{ClientSpec, RequestOptions};
 use crate::dataset::DatasetSpec;
 use crate::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
@@ -30,6 +33,18 @@ pub struct RunConfig {
     pub timeout_s: Option<f64>,
     /// After how many failures to stop.
     pub max_failures: Option<u64>,
+    /// When a request that failed is sent again.
+    #[serde(default, skip_serializing_if = "Retries::is_off")]
+    pub retries: Retries,
+    /// The tokenizer that counts where the server does not: a file, or the folder of a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
+    /// Who grades the answers, where a model does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeSpec>,
+    /// Where the server's metrics are; where it is not said, they are looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_metrics: Option<String>,
     /// How long the machine at rest is measured before and after, in seconds; 0 leaves it out.
     pub idle_s: f64,
     /// Which devices count, as `--device` takes them; all where it is empty.
@@ -61,6 +76,10 @@ impl RunConfig {
     pub fn redacted(&self) -> Self {
         let mut config = self.clone();
         config.client.base_url = self.client.base_url.as_deref().map(redact_url);
+        config.server_metrics = self.server_metrics.as_deref().map(redact_url);
+        if let Some(judge) = &mut config.judge {
+            judge.base_url = redact_url(&judge.base_url);
+        }
         config.client.headers = self.client.headers.iter().map(|header| redact_header(header)).collect();
         for (name, value) in &mut config.client.parameters {
             *value = redact_parameter(name, value).into_owned();
@@ -82,6 +101,12 @@ impl RunConfig {
         let is_missing = |text: &str| text.contains(REDACTED);
         if client.base_url.as_deref().is_some_and(is_missing) {
             return Some(String::from("a part of --base-url"));
+        }
+        if self.server_metrics.as_deref().is_some_and(is_missing) {
+            return Some(String::from("a part of --server-metrics"));
+        }
+        if self.judge.as_ref().is_some_and(|judge| is_missing(&judge.base_url)) {
+            return Some(String::from("a part of --judge"));
         }
         let header = client.headers.iter().find(|header| is_missing(header));
         if let Some(header) = header {

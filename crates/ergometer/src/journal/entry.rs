@@ -4,7 +4,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
 use super::Exchange;
-use crate::client::{Chunk, ChunkKind, Outcome, Transcript, Usage};
+use crate::client::{Chunk, ChunkKind, Outcome, ServerTimes, Transcript, Usage};
 use crate::dataset::Query;
 
 /// One line.
@@ -92,19 +92,28 @@ struct WireExchange {
     first_byte_ns: Option<i64>,
     end_ns: i64,
     chunk_gaps_ns: Vec<i64>,
-    /// A letter for each chunk, `c` or `r`; absent where all are content.
+    /// A letter for each chunk, `c`, `r` or `t`; absent where all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunk_kinds: Option<String>,
     text: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    tool_calls: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    also_counted: Option<Usage>,
+    /// Load, prompt, output, total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_times_ns: Option<[Option<i64>; 4]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     finish: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     processor_ns: Option<i64>,
     outcome: Outcome,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_retried: bool,
 }
 
 fn at(nanos: i64) -> Timestamp {
@@ -162,8 +171,9 @@ impl From<&Exchange> for WireExchange {
             now.saturating_sub(std::mem::replace(&mut before, now))
         });
         let chunk_gaps_ns = gaps.collect();
-        let letter = |chunk: &Chunk| if chunk.kind == ChunkKind::Content { 'c' } else { 'r' };
-        let has_reasoning = transcript.chunks.iter().any(|chunk| chunk.kind == ChunkKind::Reasoning);
+        let has_others = transcript.chunks.iter().any(|chunk| chunk.kind != ChunkKind::Content);
+        let ServerTimes { load, prompt, output, total } = transcript.server_times;
+        let server_times_ns = [load, prompt, output, total].map(|time| time.map(Seconds::as_nanos));
         Self {
             request: exchange.request,
             session: exchange.session,
@@ -174,13 +184,17 @@ impl From<&Exchange> for WireExchange {
             first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
             end_ns: exchange.end.nanos_since_epoch(),
             chunk_gaps_ns,
-            chunk_kinds: has_reasoning.then(|| transcript.chunks.iter().map(letter).collect()),
+            chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
             text: transcript.text.clone(),
             reasoning: transcript.reasoning.clone(),
+            tool_calls: transcript.tool_calls.clone(),
             usage: transcript.usage,
+            also_counted: transcript.also_counted,
+            server_times_ns: (!transcript.server_times.is_empty()).then_some(server_times_ns),
             finish: transcript.finish.clone(),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),
             outcome: exchange.outcome.clone(),
+            is_retried: exchange.is_retried,
         }
     }
 }
@@ -191,15 +205,21 @@ impl From<WireExchange> for Exchange {
         let kinds = wire.chunk_kinds.unwrap_or_default().into_bytes();
         let chunks = wire.chunk_gaps_ns.iter().enumerate().map(|(place, gap)| {
             now = now.saturating_add(*gap);
-            let kind = if kinds.get(place) == Some(&b'r') { ChunkKind::Reasoning } else { ChunkKind::Content };
+            let kind = kinds.get(place).map_or(ChunkKind::Content, |letter| ChunkKind::of_letter(*letter));
             Chunk { at: at(now), kind }
         });
+        let [load, prompt, output, total] =
+            wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
+            sent: None,
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
             text: wire.text,
             reasoning: wire.reasoning,
+            tool_calls: wire.tool_calls,
             usage: wire.usage,
+            also_counted: wire.also_counted,
+            server_times: ServerTimes { load, prompt, output, total },
             finish: wire.finish,
             processor_time: wire.processor_ns.map(Seconds::from_nanos),
         };
@@ -214,6 +234,7 @@ impl From<WireExchange> for Exchange {
             end: at(wire.end_ns.max(wire.sent_ns)),
             transcript,
             outcome: wire.outcome,
+            is_retried: wire.is_retried,
         }
     }
 }
@@ -229,6 +250,9 @@ pub(crate) mod tests {
         transcript.push(at(sent_ns + 10_000_000), ChunkKind::Reasoning, "hm\n\"");
         transcript.push(at(sent_ns + 20_000_000), ChunkKind::Content, "4é");
         transcript.usage = Some(Usage { input: 7, output: 2, source: TokenSource::Model });
+        transcript.push(at(sent_ns + 25_000_000), ChunkKind::ToolCall, "f({})");
+        transcript.also_counted = Some(Usage { input: 7, output: 3, source: TokenSource::Native });
+        transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
         transcript.finish = Some(String::from("stop"));
         transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
         let query =
@@ -243,20 +267,26 @@ pub(crate) mod tests {
             end: at(sent_ns + 30_000_000),
             transcript,
             outcome: Outcome::Completed,
+            is_retried: false,
         }
     }
 
     #[test]
     fn every_entry_survives_its_line() {
         let window = Window::new(at(5), at(9)).unwrap();
-        let failed = Outcome::Failed { kind: FailureKind::TimedOut, cause: String::from("after 1 s\n") };
+        let failed = Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: String::from("after 1 s\n") };
         let entries = [
             Entry::Session(SessionStart { session: 3, started_ns: 17 }),
             Entry::Idle(IdleKind::Before, window),
             Entry::Warmup(window),
             Entry::Sent { request: 1, index: 2, sent: at(3) },
             Entry::Ended(Box::new(exchange(4, 1_000_000))),
-            Entry::Ended(Box::new(Exchange { outcome: failed, transcript: Transcript::default(), ..exchange(4, 9) })),
+            Entry::Ended(Box::new(Exchange {
+                outcome: failed,
+                transcript: Transcript::default(),
+                is_retried: true,
+                ..exchange(4, 9)
+            })),
             Entry::Closed(Closing::Interrupted),
         ];
         for entry in entries {

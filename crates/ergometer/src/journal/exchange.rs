@@ -26,4 +26,14 @@ pub struct Exchange {
     pub transcript: Transcript,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether another attempt at its query was to follow.
+    pub is_retried: bool,
+}
+
+impl Exchange {
+    /// Whether the query has been dealt with: a resumed run does not send it again.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        self.outcome.is_final() && !self.is_retried
+    }
 }

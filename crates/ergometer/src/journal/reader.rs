@@ -127,7 +127,7 @@ impl SessionEvents {
                     sent: exchange.sent,
                     first_token: exchange.transcript.first_token(),
                     end: exchange.end,
-                    is_final: exchange.outcome.is_final(),
+                    is_final: exchange.is_final(),
                     start: self.whole_bytes,
                     length,
                 });

@@ -7,6 +7,8 @@ use ergometer_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::client::{FailureKind, ServerTimes};
+
 /// One query's record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -146,7 +148,7 @@ pub struct ErgometerColumn {
     /// `completed` or `failed`.
     pub outcome: &'static str,
     /// The kind of failure.
-    pub failure: Option<&'static str>,
+    pub failure: Option<FailureKind>,
     /// What happened.
     pub cause: Option<String>,
     /// Attempts at the query, this one included.
@@ -160,6 +162,12 @@ pub struct ErgometerColumn {
     pub token_source: Option<&'static str>,
     /// Why the answer ended.
     pub finish: Option<String>,
+    /// What the model thought before it answered; `None` where it did not say.
+    pub reasoning: Option<String>,
+    /// The calls of tools it asked for.
+    pub tool_calls: Option<String>,
+    /// What the server says its parts took.
+    pub server_times: ServerTimes,
     /// The processor time it took, where it was made in the process that measured.
     pub processor_seconds: Option<f64>,
     /// What the energy came to.
@@ -177,6 +185,8 @@ pub struct GradeColumn {
     pub correct: Option<bool>,
     /// What was taken from the response and compared.
     pub extracted: Option<String>,
+    /// What the judge said, where a model graded.
+    pub reply: Option<String>,
 }
 
 /// The energy of one query. What was measured and what was modelled are never added.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::journal::Closing;
 
@@ -58,6 +58,19 @@ impl Dispenser {
                 return Some((index, self.next_request.fetch_add(1, Ordering::Relaxed)));
             }
         }
+    }
+
+    /// The number of a further request for a query that was handed out.
+    pub(super) fn another_request(&self) -> u64 {
+        self.next_request.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether it will hand out nothing any more after this wait.
+    pub(super) fn is_over_after(&self, wait: Duration) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+            || self
+                .deadline
+                .is_some_and(|deadline| Instant::now().checked_add(wait).is_none_or(|then| then >= deadline))
     }
 
     /// A request failed.

@@ -72,9 +72,13 @@ impl Parts {
 
 impl Prepared {
     /// Resolves dataset and client, and prepares the client.
-    pub async fn new(config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
+    pub async fn new(mut config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
         let dataset = dataset::open(&config.dataset)?;
-        let client = client::open(&config.client)?;
+        let mut client = client::open(&config.client)?;
+        if config.client.model.is_empty() {
+            config.client.model = client::only_model(&*client).await?;
+            client = client::open(&config.client)?;
+        }
         Self::ready(Parts { config, dataset, client, sensing }, None).await
     }
 

@@ -44,6 +44,8 @@ pub struct Progress {
     pub done_now: u64,
     /// Failures in this session.
     pub failed: u64,
+    /// Attempts in this session that failed and were followed by another.
+    pub retried: u64,
     /// Requests in flight.
     pub in_flight: u64,
     /// How long requests have been sent in this session.

@@ -20,7 +20,7 @@ use super::provisional::{Provisional, power};
 use super::{Notice, Observer, Progress, RunError};
 use crate::client::{Client, FailureKind, Outcome, Request, RequestError, Transcript};
 use crate::config::{Counted, RunConfig};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Query};
 use crate::journal::{Closing, Entry, Exchange, IdleKind, JournalFolder, JournalWriter, SessionStart};
 
 /// After work a machine settles for this long before it counts as at rest.
@@ -85,11 +85,22 @@ struct Shared {
     failure: Mutex<Option<RunError>>,
 }
 
+/// Where an attempt stands in the run.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    request: u64,
+    /// From 1.
+    attempt: u32,
+    scheduled: Timestamp,
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     done: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
+    /// Attempts that were followed by another.
+    retried: AtomicU64,
     in_flight: AtomicU64,
     output_tokens: AtomicU64,
 }
@@ -174,7 +185,7 @@ impl Shared {
         for number in 0..u64::from(count) {
             let Ok(query) = self.session.dataset.get(number % size) else { break };
             let mut transcript = Transcript::default();
-            let outcome = self.attempt(query.index, &query.problem, &mut transcript).await;
+            let (outcome, _) = self.attempt(&query, number, &mut transcript).await;
             match outcome {
                 Outcome::Failed { cause, .. } => self.session.observer.notice(Notice::WarmupFailed(&cause)),
                 Outcome::Cancelled | Outcome::Lost => break,
@@ -264,6 +275,7 @@ impl Shared {
             total: self.dispenser.total(),
             done_now,
             failed: counts.failed.load(Ordering::Relaxed),
+            retried: counts.retried.load(Ordering::Relaxed),
             in_flight: counts.in_flight.load(Ordering::Relaxed),
             elapsed,
             output_tokens: counts.output_tokens.load(Ordering::Relaxed),
@@ -287,20 +299,61 @@ impl Shared {
         }
     }
 
+    /// Sends a query until it is dealt with. Every attempt is recorded.
     async fn send(&self, index: u64, request: u64, scheduled: Timestamp) -> Result<Timestamp, RunError> {
         let query = self.session.dataset.get(index)?;
-        let announced = self.clock.now();
-        self.journal.append(&Entry::Sent { request, index, sent: announced });
+        let mut place = Attempt { request, attempt: 1, scheduled };
+        loop {
+            let (exchange, retry_after) = self.exchange(&query, place).await;
+            let end = exchange.end;
+            if !exchange.is_retried {
+                self.settle(exchange).await?;
+                return Ok(end);
+            }
+            let number = place.attempt;
+            self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
+            self.counts.retried.fetch_add(1, Ordering::Relaxed);
+            let wait = self.session.config.retries.wait(number, retry_after, fastrand::f64());
+            if self.sleep(wait.unwrap_or_default()).await {
+                // Not dealt with: a resumed run sends it again.
+                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
+                return Ok(self.clock.now());
+            }
+            place =
+                Attempt { request: self.dispenser.another_request(), attempt: number + 1, scheduled: self.clock.now() };
+        }
+    }
+
+    /// One attempt, and how long the server wants to be left alone after it.
+    async fn exchange(&self, query: &Query, place: Attempt) -> (Exchange, Option<Duration>) {
+        let Attempt { request, attempt, scheduled } = place;
+        self.journal.append(&Entry::Sent { request, index: query.index, sent: self.clock.now() });
         self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let outcome = self.attempt(index, &query.problem, &mut transcript).await;
+        let (outcome, retry_after) = self.attempt(query, request, &mut transcript).await;
         let end = self.clock.now();
         self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let (is_final, is_failed) = (outcome.is_final(), matches!(outcome, Outcome::Failed { .. }));
-        let output = transcript.usage.map_or(0, |usage| usage.output);
-        let session = self.number;
-        let exchange = Exchange { request, session, attempt: 1, query, scheduled, sent, end, transcript, outcome };
+        // A client may take a while to put a long request together.
+        let sent = transcript.sent.take().unwrap_or(sent).clamp(sent, end);
+        let is_retried = match &outcome {
+            Outcome::Failed { kind, .. } => {
+                let wait = self.session.config.retries.wait(attempt, retry_after, 0.0);
+                let is_over = wait.is_none_or(|wait| self.dispenser.is_over_after(wait));
+                kind.is_transient() && !is_over && !self.is_stopped()
+            }
+            Outcome::Completed | Outcome::Cancelled | Outcome::Lost => false,
+        };
+        let (session, query) = (self.number, query.clone());
+        let exchange =
+            Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
+        (exchange, retry_after)
+    }
+
+    /// Records the last attempt at a query.
+    async fn settle(&self, exchange: Exchange) -> Result<(), RunError> {
+        let (is_final, is_failed) = (exchange.is_final(), matches!(exchange.outcome, Outcome::Failed { .. }));
+        let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
         self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
         if is_final {
             self.session.folder.commit()?;
@@ -313,13 +366,19 @@ impl Shared {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             self.dispenser.failed();
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
-    async fn attempt(&self, index: u64, problem: &str, transcript: &mut Transcript) -> Outcome {
+    async fn attempt(&self, query: &Query, number: u64, transcript: &mut Transcript) -> (Outcome, Option<Duration>) {
         let config = &self.session.config;
-        let request = Request { index, problem, common: &config.request };
+        let request = Request {
+            number,
+            index: query.index,
+            problem: &query.problem,
+            output_tokens: query.output_tokens,
+            common: &config.request,
+        };
         let limit = config.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let timed_out = async {
             match limit {
@@ -334,22 +393,25 @@ impl Shared {
         };
         let started = Instant::now();
         let is_late = || limit.is_some_and(|limit| started.elapsed() > limit);
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
             result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
                 // A timer is coarse; the limit is not.
                 Ok(()) if is_late() => self.timed_out(),
                 Ok(()) => Outcome::Completed,
-                Err(error) => Outcome::Failed { kind: error.kind, cause: error.cause },
+                Err(error) => {
+                    return (Outcome::Failed { kind: error.kind, cause: error.cause }, error.retry_after);
+                }
             },
             () = timed_out => self.timed_out(),
             () = given_up => Outcome::Cancelled,
-        }
+        };
+        (outcome, None)
     }
 
     fn timed_out(&self) -> Outcome {
         let limit = self.session.config.timeout_s.unwrap_or_default();
-        Outcome::Failed { kind: FailureKind::TimedOut, cause: format!("no end within {limit} s") }
+        Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
     }
 
     /// Sleeps, unless the user wants to stop; says whether they do.
@@ -403,7 +465,7 @@ async fn caught(mut streaming: impl Future<Output = Result<(), RequestError>> + 
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             let cause = format!("the client panicked: {text}");
-            Poll::Ready(Err(RequestError { kind: FailureKind::MidStream, cause }))
+            Poll::Ready(Err(RequestError::new(FailureKind::Rejected, cause)))
         })
     })
     .await

@@ -5,6 +5,7 @@ use ergometer_units::{Seconds, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use crate::client::{FailureKind, ServerTimes};
 use crate::record::{
     DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
 };
@@ -56,7 +57,7 @@ pub(super) fn bare_record(query_index: u64) -> Record {
             request: query_index,
             session: 0,
             outcome: "failed",
-            failure: Some("timed_out"),
+            failure: Some(FailureKind::TimeoutTotal),
             cause: None,
             attempts: 1,
             scheduled: sent,
@@ -66,6 +67,9 @@ pub(super) fn bare_record(query_index: u64) -> Record {
             end: sent + Seconds::new(1.0),
             token_source: None,
             finish: None,
+            reasoning: None,
+            tool_calls: None,
+            server_times: ServerTimes::default(),
             processor_seconds: None,
             energy: QueryEnergy::default(),
             grade: None,

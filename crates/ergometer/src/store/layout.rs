@@ -7,9 +7,11 @@
 
 use arrow_schema::SchemaRef;
 use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_units::Seconds;
 
 use super::MetadataShape;
 use super::columns::{Column, Fields};
+use crate::client::ServerTimes;
 use crate::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn, GradeColumn,
     GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
@@ -212,7 +214,7 @@ fn ergometer() -> Column<ErgometerColumn> {
         .integer("request", |column| Some(column.request))
         .integer("session", |column| Some(column.session))
         .text("outcome", |column| Some(column.outcome))
-        .text("failure", |column| column.failure)
+        .printed("failure", |column| column.failure)
         .text("cause", |column| column.cause.as_deref())
         .integer("attempts", |column| Some(column.attempts))
         .nanos("scheduled_ns", |column| Some(column.scheduled))
@@ -222,9 +224,21 @@ fn ergometer() -> Column<ErgometerColumn> {
         .nanos("end_ns", |column| Some(column.end))
         .text("token_source", |column| column.token_source)
         .text("finish", |column| column.finish.as_deref())
+        .text("reasoning", |column| column.reasoning.as_deref())
+        .text("tool_calls", |column| column.tool_calls.as_deref())
+        .part("server_times", |column| Some(&column.server_times).filter(|times| !times.is_empty()), server_times())
         .float("processor_seconds", |column| column.processor_seconds)
         .part("energy", |column| Some(&column.energy), query_energy())
         .part("grade", |column| column.grade.as_ref(), grade())
+        .column()
+}
+
+fn server_times() -> Column<ServerTimes> {
+    Fields::<ServerTimes>::new()
+        .float("load_s", |times| times.load.map(Seconds::get))
+        .float("prompt_s", |times| times.prompt.map(Seconds::get))
+        .float("output_s", |times| times.output.map(Seconds::get))
+        .float("total_s", |times| times.total.map(Seconds::get))
         .column()
 }
 
@@ -264,5 +278,6 @@ fn grade() -> Column<GradeColumn> {
         .text("grader", |grade| Some(&grade.grader))
         .boolean("correct", |grade| grade.correct)
         .text("extracted", |grade| grade.extracted.as_deref())
+        .text("reply", |grade| grade.reply.as_deref())
         .column()
 }

@@ -11,12 +11,12 @@ use crate::record::Record;
 pub(super) fn text_bytes(record: &Record) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let metadata = record.dataset_metadata.iter().map(|(key, value)| key.len() + json_bytes(value)).sum::<usize>();
-    let grade = record.ergometer.grade.as_ref().map_or(0, |grade| grade.grader.len() + length(&grade.extracted));
+    let ours = &record.ergometer;
+    let grade =
+        ours.grade.as_ref().map_or(0, |grade| grade.grader.len() + length(&grade.extracted) + length(&grade.reply));
     [&record.problem, &record.answer, &record.subject].map(String::len).iter().sum::<usize>()
-        + [&record.model_answer, &record.model_metrics.lm_response, &record.ergometer.cause, &record.ergometer.finish]
-            .map(length)
-            .iter()
-            .sum::<usize>()
+        + [&record.model_answer, &record.model_metrics.lm_response].map(length).iter().sum::<usize>()
+        + [&ours.cause, &ours.finish, &ours.reasoning, &ours.tool_calls].map(length).iter().sum::<usize>()
         + metadata
         + grade
 }

@@ -14,7 +14,7 @@ use parquet::schema::types::ColumnPath;
 use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
-use crate::client::{ChunkKind, FailureKind, Outcome, TokenSource, Usage};
+use crate::client::{ChunkKind, Outcome, ServerTimes, TokenSource, Usage};
 use crate::journal::Exchange;
 
 /// The file's name in the run's folder.
@@ -65,8 +65,10 @@ struct Row {
     usage: Option<Usage>,
     finish: Option<String>,
     processor_ns: Option<i64>,
+    server_times: ServerTimes,
     outcome: &'static str,
-    failure: Option<FailureKind>,
+    failure: Option<String>,
+    is_retried: bool,
     cause: Option<String>,
 }
 
@@ -89,20 +91,26 @@ fn columns() -> Column<Row> {
         .text("token_source", |row| row.usage.map(|usage| TokenSource::name(usage.source)))
         .text("finish", |row| row.finish.as_deref())
         .integer("processor_ns", |row| row.processor_ns)
+        .integer("server_load_ns", |row| row.server_times.load.map(Seconds::as_nanos))
+        .integer("server_prompt_ns", |row| row.server_times.prompt.map(Seconds::as_nanos))
+        .integer("server_output_ns", |row| row.server_times.output.map(Seconds::as_nanos))
+        .integer("server_total_ns", |row| row.server_times.total.map(Seconds::as_nanos))
         .text("outcome", |row| Some(row.outcome))
-        .text("failure", |row| row.failure.map(FailureKind::name))
+        .text("failure", |row| row.failure.as_deref())
+        .boolean("is_retried", |row| Some(row.is_retried))
         .text("cause", |row| row.cause.as_deref())
         .column()
 }
 
 impl From<&Exchange> for Row {
     fn from(exchange: &Exchange) -> Self {
-        let Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome } = exchange;
+        let Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried } =
+            exchange;
         let offset_ns = |at: Timestamp| at.nanos_since_epoch().saturating_sub(sent.nanos_since_epoch());
         let is_reasoning = |kind| kind == ChunkKind::Reasoning;
         let reasons = transcript.chunks.iter().any(|chunk| is_reasoning(chunk.kind));
         let (failure, cause) = match outcome {
-            Outcome::Failed { kind, cause } => (Some(*kind), Some(cause.clone())),
+            Outcome::Failed { kind, cause } => (Some(kind.name().into_owned()), Some(cause.clone())),
             Outcome::Completed | Outcome::Cancelled | Outcome::Lost => (None, None),
         };
         Self {
@@ -122,8 +130,10 @@ impl From<&Exchange> for Row {
             usage: transcript.usage,
             finish: transcript.finish.clone(),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),
+            server_times: transcript.server_times,
             outcome: outcome.name(),
             failure,
+            is_retried: *is_retried,
             cause,
         }
     }
@@ -216,6 +226,7 @@ mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
+    use crate::client::FailureKind;
     use crate::client::Transcript;
     use crate::dataset::Query;
 
@@ -235,6 +246,7 @@ mod tests {
             end: time(41_000_000),
             transcript,
             outcome: Outcome::Completed,
+            is_retried: false,
         }
     }
 
@@ -252,7 +264,7 @@ mod tests {
     fn an_exchange_reads_back_with_all_its_times() {
         let failed = Exchange {
             transcript: Transcript::default(),
-            outcome: Outcome::Failed { kind: FailureKind::TimedOut, cause: "no answer in 60 s".to_owned() },
+            outcome: Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: "no answer in 60 s".to_owned() },
             ..exchange(1)
         };
         let (rows, batches) = write_and_read([exchange(0), failed]);
@@ -269,7 +281,7 @@ mod tests {
         assert_eq!(reasoning.value(0).as_boolean().iter().flatten().collect::<Vec<_>>(), [true, false]);
         assert!(reasoning.is_null(1));
         let texts = |name: &str| batch[name].as_string::<i32>().iter().collect::<Vec<_>>();
-        assert_eq!(texts("failure"), [None, Some("timed_out")]);
+        assert_eq!(texts("failure"), [None, Some("timeout_total")]);
         assert_eq!(texts("cause"), [None, Some("no answer in 60 s")]);
         assert_eq!(texts("token_source"), [Some("model"), None]);
     }

@@ -144,7 +144,7 @@ impl Client for Scripted {
             match step {
                 Step::Say(text) => transcript.push(clock.now(), ChunkKind::Content, text),
                 Step::Wait(length) => tokio::time::sleep(length).await,
-                Step::Fail(kind, cause) => return Err(RequestError { kind, cause: cause.to_owned() }),
+                Step::Fail(kind, cause) => return Err(RequestError::new(kind, cause)),
                 Step::Pass(gate) => gate.acquire().await.unwrap().forget(),
                 Step::Hang => std::future::pending().await,
                 Step::Panic => panic!("the script says so"),

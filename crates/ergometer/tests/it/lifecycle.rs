@@ -98,7 +98,10 @@ async fn a_failed_request_is_counted_and_the_run_goes_on() {
     let run = closed(rig.run(config(), Questions::new(5), client, blind()).await);
     let outcomes = &run.summary.outcomes;
     assert_eq!((outcomes.completed, outcomes.cancelled, outcomes.lost), (3, 0, 0));
-    assert_eq!(outcomes.failed.iter().collect::<Vec<_>>(), [(&"mid_stream", &1), (&"rejected", &1)]);
+    assert_eq!(
+        outcomes.failed.iter().collect::<Vec<_>>(),
+        [(&FailureKind::MidStream, &1), (&FailureKind::Rejected, &1)]
+    );
     assert_eq!((run.summary.total_queries, run.summary.complete), (5, true));
     assert!(has_warning(&run, "1 request failed: rejected (prompt too long)"), "{:?}", run.summary.warnings);
     let table = Table::read(&rig.folder());
@@ -119,11 +122,11 @@ async fn a_request_past_its_time_is_a_failure_with_all_that_came() {
     let client = Scripted::new(|index| if index == 0 { vec![Step::Say("10"), Step::Hang] } else { answer("11", 1) });
     let config = RunConfig { timeout_s: Some(0.15), ..config() };
     let run = closed(rig.run(config, Questions::new(2), client, blind()).await);
-    assert_eq!(run.summary.outcomes.failed.iter().collect::<Vec<_>>(), [(&"timed_out", &1)]);
+    assert_eq!(run.summary.outcomes.failed.iter().collect::<Vec<_>>(), [(&FailureKind::TimeoutTotal, &1)]);
     assert_eq!(run.summary.outcomes.completed, 1);
     let (_, exchanges) = rig.exchanges(0);
     let Outcome::Failed { kind, cause } = &exchanges[0].outcome else { panic!("{exchanges:?}") };
-    assert_eq!((*kind, cause.as_str()), (FailureKind::TimedOut, "no end within 0.15 s"));
+    assert_eq!((*kind, cause.as_str()), (FailureKind::TimeoutTotal, "no end within 0.15 s"));
     assert_eq!((exchanges[0].transcript.text.as_str(), exchanges[0].transcript.chunks.len()), ("10", 1));
     let table = Table::read(&rig.folder());
     assert!(table.floats("model_metrics/*/latency_metrics/total_query_seconds")[0].unwrap() >= 0.15);

@@ -109,7 +109,7 @@ async fn a_failed_query_is_dealt_with_and_not_sent_again() {
     let run = closed(rig.resume(Questions::new(5), client, blind()).await);
     assert_eq!(calls.sent(), [2, 3, 4]);
     assert_eq!((run.summary.total_queries, run.summary.complete), (5, true));
-    assert_eq!(run.summary.outcomes.failed.get("rejected"), Some(&1));
+    assert_eq!(run.summary.outcomes.failed.get(&FailureKind::Rejected), Some(&1));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::close::Closed;
-use ergometer::config::{Prices, RunConfig};
+use ergometer::config::{Prices, Retries, RunConfig};
 use ergometer::dataset::DatasetSpec;
 use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
 use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
@@ -22,14 +22,7 @@ pub(crate) const MODEL: &str = "org/m-1.5";
 pub(crate) fn config() -> RunConfig {
     RunConfig {
         dataset: DatasetSpec { id: String::from("questions"), parameters: std::collections::BTreeMap::default() },
-        client: ClientSpec {
-            id: String::from("scripted"),
-            model: String::from(MODEL),
-            model_folder: None,
-            base_url: None,
-            headers: Vec::new(),
-            parameters: std::collections::BTreeMap::default(),
-        },
+        client: ClientSpec { id: String::from("scripted"), model: String::from(MODEL), ..ClientSpec::default() },
         request: RequestOptions::default(),
         grader: None,
         max_queries: None,
@@ -38,6 +31,10 @@ pub(crate) fn config() -> RunConfig {
         warmup: 0,
         timeout_s: None,
         max_failures: None,
+        retries: Retries::default(),
+        tokenizer: None,
+        judge: None,
+        server_metrics: None,
         idle_s: 0.0,
         devices: Vec::new(),
         server_is_local: false,

@@ -3,17 +3,23 @@
 use std::path::Path;
 
 use ergometer::client::{ClientSpec, RequestOptions};
-use ergometer::config::{Prices, RunConfig};
+use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig};
 use ergometer::dataset::DatasetSpec;
 use serde_json::{Map, Value};
 
-use crate::arguments::ProfileArguments;
+use crate::arguments::{ProfileArguments, ServerArguments};
 use crate::exit::Failure;
 
 pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure> {
     let (what, how, energy) = (&arguments.what, &arguments.how, &arguments.energy);
-    if how.timeout.is_some_and(|timeout| timeout.is_zero()) {
-        return Err(Failure::usage("--timeout 0s would fail every request").hint("leave it out for no limit"));
+    let limits = [
+        ("--timeout", how.timeout),
+        ("--first-token-timeout", Some(how.first_token_timeout)),
+        ("--token-timeout", Some(how.token_timeout)),
+        ("--connect-timeout", Some(what.server.connect_timeout)),
+    ];
+    if let Some((name, _)) = limits.iter().find(|(_, limit)| limit.is_some_and(|limit| limit.is_zero())) {
+        return Err(Failure::usage(format!("{name} 0s would fail every request")).hint("leave it out"));
     }
     let mut parameters = Map::new();
     for (name, value) in &what.param {
@@ -32,18 +38,22 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     if let Some(path) = dataset.parameters.get_mut("path") {
         *path = absolute(path);
     }
-    let is_demo = what.client == "embedded" && ["tiny", "small"].contains(&what.model.as_str());
-    let is_folder = !is_demo && Path::new(&what.model).is_dir();
+    let mut client = client(what.client.as_deref(), &what.server);
+    client.model = match &what.model {
+        Some(model) => model.clone(),
+        None if client.id == "embedded" => String::from("tiny"),
+        // The server's only one.
+        None => String::new(),
+    };
+    let is_demo = ["tiny", "small"].contains(&client.model.as_str());
+    let is_folder = client.id == "embedded" && !is_demo && Path::new(&client.model).is_dir();
+    client.model_folder = is_folder.then(|| absolute(&client.model).into());
+    client.parameters = what.client_param.iter().cloned().collect();
+    client.network.timeouts.first_token_s = how.first_token_timeout.as_secs_f64();
+    client.network.timeouts.between_tokens_s = how.token_timeout.as_secs_f64();
     Ok(RunConfig {
         dataset,
-        client: ClientSpec {
-            id: what.client.clone(),
-            model: what.model.clone(),
-            model_folder: is_folder.then(|| absolute(&what.model).into()),
-            base_url: what.base_url.clone(),
-            headers: what.header.clone(),
-            parameters: what.client_param.iter().cloned().collect(),
-        },
+        client,
         request: RequestOptions {
             system_prompt: what.system_prompt.clone(),
             max_tokens: what.max_tokens,
@@ -57,6 +67,14 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         warmup: how.warmup,
         timeout_s: how.timeout.map(|timeout| timeout.as_secs_f64()),
         max_failures: how.max_failures,
+        retries: Retries { most: how.retries, backoff_s: how.retry_backoff.as_secs_f64() },
+        tokenizer: what.tokenizer.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+        judge: what.judge.as_ref().map(|base_url| JudgeSpec {
+            base_url: base_url.clone(),
+            model: what.judge_model.clone().unwrap_or_default(),
+            api_key_env: what.judge_api_key_env.clone(),
+        }),
+        server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
         devices: energy.device.clone(),
         server_is_local: energy.server_is_local,
@@ -65,6 +83,22 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         model_parameters: energy.model_params,
         name: arguments.place.name.clone(),
     })
+}
+
+/// The client that was asked for, without its model.
+pub(in crate::commands) fn client(id: Option<&str>, server: &ServerArguments) -> ClientSpec {
+    let default = if server.base_url.is_some() { "openai" } else { "embedded" };
+    let mut spec = ClientSpec {
+        id: id.unwrap_or(default).to_owned(),
+        base_url: server.base_url.clone(),
+        headers: server.header.clone(),
+        ..ClientSpec::default()
+    };
+    spec.network.api_key_env.clone_from(&server.api_key_env);
+    spec.network.ca = server.ca.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    spec.network.insecure = server.insecure;
+    spec.network.timeouts.connect_s = server.connect_timeout.as_secs_f64();
+    spec
 }
 
 /// The path of something that is there, so that a run can be resumed from another folder; an id stays as it is.

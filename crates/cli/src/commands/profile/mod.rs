@@ -1,6 +1,6 @@
 //! `ergo profile`: a dataset and a model go in; a run folder and its summary come out.
 
-mod config;
+pub(super) mod config;
 mod head;
 mod live;
 pub(super) mod show;
@@ -70,11 +70,11 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
 async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
     let what = &arguments.what;
     let secrets = |config: &mut RunConfig| {
-        if !what.header.is_empty() {
-            config.client.headers.clone_from(&what.header);
+        if !what.server.header.is_empty() {
+            config.client.headers.clone_from(&what.server.header);
         }
-        if what.base_url.is_some() {
-            config.client.base_url.clone_from(&what.base_url);
+        if what.server.base_url.is_some() {
+            config.client.base_url.clone_from(&what.server.base_url);
         }
         config.client.parameters.extend(what.client_param.iter().cloned());
     };

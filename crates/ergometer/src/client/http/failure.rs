@@ -1,0 +1,172 @@
+//! What went wrong with a request over HTTP, as one of the kinds that are counted.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+
+use crate::client::{FailureKind, RequestError};
+use crate::redact::redact_url;
+
+/// What of an error's body is kept.
+const LONGEST_CAUSE: usize = 2000;
+/// How long the body of an error may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How far an exchange had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing of the answer was there.
+    Head,
+    /// The head of the answer was there.
+    Body,
+}
+
+/// The kind and the cause of an error of the HTTP library. Its types say what it is, never its words.
+pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestError {
+    let kind = if find::<rustls::Error>(error).is_some() {
+        FailureKind::Tls
+    } else if error.is_connect() && error.is_timeout() {
+        FailureKind::TimeoutConnect
+    } else if error.is_connect() {
+        FailureKind::Connect
+    } else if stage == Stage::Body {
+        FailureKind::Truncated
+    } else {
+        FailureKind::Disconnected
+    };
+    let what = match kind {
+        FailureKind::Tls => "no trusted connection: ",
+        FailureKind::TimeoutConnect => return RequestError::new(kind, "no connection in time"),
+        FailureKind::Connect => "no connection: ",
+        FailureKind::Truncated => "the answer broke off: ",
+        _ => "the connection was closed without an answer: ",
+    };
+    RequestError::new(kind, format!("{what}{}", innermost(error)))
+}
+
+/// An error of this type among the causes, those inside of I/O errors included.
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// What the last of the causes says: the ones before it repeat where, and the address of a proxy with its password.
+fn innermost(error: &dyn Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// What an answer with another status than success says.
+pub(crate) async fn status_error(response: Response) -> RequestError {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = tokio::time::timeout(BODY_TIMEOUT, beginning(response)).await.unwrap_or_default();
+    let said = said(&body);
+    let mut cause = format!("the server answered {status}");
+    if !said.is_empty() {
+        cause = format!("{cause}: {said}");
+    }
+    if status.is_redirection() {
+        let target = headers.get(LOCATION).and_then(|target| target.to_str().ok()).map(redact_url);
+        cause = format!("{cause}, and points to {}", target.as_deref().unwrap_or("nowhere"));
+        cause += ". hint: another origin is not followed; give it as --base-url if you trust it";
+    } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        cause += ". hint: --api-key-env NAME sends the key in that environment variable";
+    }
+    RequestError { kind: FailureKind::HttpStatus(status.as_u16()), cause, retry_after: retry_after(&headers) }
+}
+
+/// The first part of a body; what cannot be read is left out.
+async fn beginning(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() >= LONGEST_CAUSE * 4 {
+            break;
+        }
+    }
+    body
+}
+
+/// The message of an error's body, as servers write it: OpenAI, Ollama, TGI, FastAPI; else the body itself.
+pub(crate) fn said(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let found = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| message(&value));
+    let text = found.unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match text.char_indices().nth(LONGEST_CAUSE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// The message in an error object.
+pub(crate) fn message(value: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) => ["error", "message", "detail", "msg"]
+            .iter()
+            .find_map(|name| fields.get(*name).and_then(message).filter(|text| !text.is_empty())),
+        Value::Array(items) => items.iter().find_map(message),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// How long the server wants to be left alone. A date is left out: two clocks would have to agree.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let milliseconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    if let Some(milliseconds) = milliseconds("retry-after-ms") {
+        return Some(Duration::from_millis(milliseconds));
+    }
+    let seconds: f64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_an_error_is_found_in_every_form() {
+        let forms = [
+            r#"{"error":{"message":"too long","type":"x","code":400}}"#,
+            r#"{"error":"too long"}"#,
+            r#"{"object":"error","message":"too long"}"#,
+            r#"{"detail":[{"loc":["body"],"msg":"too long"}]}"#,
+            r#"{"detail":"too long"}"#,
+            "too\n  long",
+        ];
+        for form in forms {
+            assert_eq!(said(form.as_bytes()), "too long", "{form}");
+        }
+        assert_eq!(said(b"\xff{"), "\u{fffd}{");
+        assert_eq!(said("é".repeat(3000).as_bytes()).chars().count(), LONGEST_CAUSE + 1);
+    }
+
+    #[test]
+    fn how_long_to_wait_is_taken_from_either_header() {
+        let headers = |name: &'static str, value: &str| {
+            HeaderMap::from_iter([(reqwest::header::HeaderName::from_static(name), value.parse().unwrap())])
+        };
+        assert_eq!(retry_after(&headers("retry-after", "3")), Some(Duration::from_secs(3)));
+        assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
+        for nothing in ["", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "nan"] {
+            assert_eq!(retry_after(&headers("retry-after", nothing)), None, "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The client for Ollama by its native API, which tells its own durations and counts.
+
+mod reader;
+
+use async_trait::async_trait;
+use ergometer_telemetry::Clock;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use self::reader::OllamaReader;
+use super::http::{Connection, checked};
+use super::openai::unavailable;
+use super::reading::Patience;
+use super::{
+    Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
+    Transcript,
+};
+
+pub(super) const INFO: ClientInfo = ClientInfo {
+    id: "ollama",
+    description: "Ollama by its native API, with its own durations and counts",
+    parameters: &[("endpoint", "chat (default) or generate")],
+    request_parameters: &[
+        (
+            "temperature",
+            "sampling, as are top_k, top_p, min_p, repeat_penalty; any other option of the model goes the same way",
+        ),
+        ("think", "true or false, or how much: whether the model reasons first"),
+        ("keep_alive", "how long the model stays loaded, such as 5m; format, raw, template and tools go the same way"),
+    ],
+};
+
+/// Where Ollama listens.
+const DEFAULT_ADDRESS: &str = "http://127.0.0.1:11434";
+
+/// Fields of a request; all others are options of the model.
+const FIELDS: [&str; 8] = ["format", "images", "keep_alive", "raw", "suffix", "template", "think", "tools"];
+
+/// The client.
+#[derive(Debug)]
+pub(super) struct Ollama {
+    connection: Connection,
+    model: String,
+    endpoint: Endpoint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Endpoint {
+    Chat,
+    Generate,
+}
+
+impl Ollama {
+    pub(super) fn new(spec: &ClientSpec) -> Result<Self, ClientError> {
+        spec.check(&INFO)?;
+        let endpoint = match spec.parameter("endpoint") {
+            None | Some("chat") => Endpoint::Chat,
+            Some("generate") => Endpoint::Generate,
+            Some(other) => {
+                return Err(ClientError::Parameter(format!(
+                    "--client-param endpoint={other}: endpoint is chat or generate"
+                )));
+            }
+        };
+        Ok(Self { connection: spec.connection(DEFAULT_ADDRESS)?, model: spec.model.clone(), endpoint })
+    }
+
+    fn body(&self, request: &Request<'_>) -> Vec<u8> {
+        let mut body = Map::new();
+        body.insert(String::from("model"), Value::String(self.model.clone()));
+        let system = request.common.system_prompt.as_deref();
+        match self.endpoint {
+            Endpoint::Chat => {
+                let system = system.map(|text| json!({"role": "system", "content": text}));
+                let user = json!({"role": "user", "content": request.problem});
+                body.insert(String::from("messages"), Value::Array(system.into_iter().chain([user]).collect()));
+            }
+            Endpoint::Generate => {
+                body.insert(String::from("prompt"), Value::String(request.problem.to_owned()));
+                if let Some(system) = system {
+                    body.insert(String::from("system"), Value::String(system.to_owned()));
+                }
+            }
+        }
+        body.insert(String::from("stream"), Value::Bool(true));
+        let mut options = Map::new();
+        if let Some(most) = request.max_tokens() {
+            options.insert(String::from("num_predict"), most.into());
+        }
+        if request.common.seed != 0 {
+            options.insert(String::from("seed"), request.common.seed.into());
+        }
+        for (name, value) in &request.common.parameters {
+            let place = if FIELDS.contains(&name.as_str()) { &mut body } else { &mut options };
+            place.insert(name.clone(), value.clone());
+        }
+        if !options.is_empty() {
+            body.insert(String::from("options"), Value::Object(options));
+        }
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    async fn tags(&self) -> Result<Vec<Tag>, RequestError> {
+        let body = self.connection.get(&self.connection.base().path("api/tags")).await?;
+        let tags: Tags = serde_json::from_slice(&body).map_err(|error| {
+            RequestError::new(
+                FailureKind::Malformed,
+                format!("this is no Ollama ({error}). hint: `--client openai` is for other servers"),
+            )
+        })?;
+        Ok(tags.models)
+    }
+
+    async fn show(&self) -> Option<Show> {
+        let body = json!({"model": self.model});
+        let answer = self.connection.ask(&self.connection.base().path("api/show"), &body).await.ok()?;
+        serde_json::from_slice(&answer).ok()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tag {
+    name: String,
+    #[serde(default)]
+    digest: Option<String>,
+    #[serde(default)]
+    size: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Show {
+    #[serde(default)]
+    model_info: Map<String, Value>,
+}
+
+impl Show {
+    /// The number whose name ends like this: the names begin with the architecture's.
+    fn number(&self, ending: &str) -> Option<u64> {
+        self.model_info.iter().find(|(name, _)| name.ends_with(ending)).and_then(|(_, value)| value.as_u64())
+    }
+}
+
+#[async_trait]
+impl Client for Ollama {
+    fn id(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn place(&self) -> Place {
+        self.connection.base().place()
+    }
+
+    async fn health(&self) -> Result<(), ClientError> {
+        self.tags().await.map(|_| ()).map_err(|error| unavailable(&self.connection, &error))
+    }
+
+    async fn models(&self) -> Result<Vec<String>, ClientError> {
+        let tags = self.tags().await.map_err(|error| unavailable(&self.connection, &error))?;
+        Ok(tags.into_iter().map(|tag| tag.name).collect())
+    }
+
+    async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        let tags = self.tags().await.map_err(|error| unavailable(&self.connection, &error))?;
+        let latest = format!("{}:latest", self.model);
+        let Some(tag) = tags.iter().find(|tag| tag.name == self.model || tag.name == latest) else {
+            let known: Vec<&str> = tags.iter().take(12).map(|tag| tag.name.as_str()).collect();
+            return Err(ClientError::Model(format!(
+                "Ollama has no model `{}`. hint: `ollama pull {0}` fetches it; there are {}",
+                self.model,
+                if known.is_empty() { String::from("none") } else { known.join(", ") }
+            )));
+        };
+        let show = self.show().await;
+        let number = |ending: &str| show.as_ref().and_then(|show| show.number(ending));
+        Ok(ModelFacts {
+            parameters: number("general.parameter_count"),
+            weight_bytes: tag.size,
+            context: number(".context_length"),
+            fingerprint: tag.digest.clone(),
+            computes_on: None,
+        })
+    }
+
+    async fn stream(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let url = self.connection.base().path(match self.endpoint {
+            Endpoint::Chat => "api/chat",
+            Endpoint::Generate => "api/generate",
+        });
+        let body = self.body(request);
+        let patience = Patience::start(self.connection.timeouts());
+        transcript.sent = Some(clock.now());
+        let response = patience.head(self.connection.post(&url, body, Some(request.number))).await?;
+        transcript.first_byte.get_or_insert(clock.now());
+        patience.read(checked(response).await?, OllamaReader::new(), clock, transcript).await
+    }
+
+    async fn close(&self) -> Result<(), ClientError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_model_stand_apart_from_fields_of_the_request() {
+        let spec = ClientSpec { id: String::from("ollama"), model: String::from("m:1b"), ..ClientSpec::default() };
+        let client = Ollama::new(&spec).unwrap();
+        let parameters = json!({"temperature": 0.5, "think": false});
+        let common = RequestOptions {
+            system_prompt: Some(String::from("s")),
+            max_tokens: Some(4),
+            seed: 3,
+            parameters: parameters.as_object().cloned().unwrap(),
+        };
+        let request = Request { number: 0, index: 0, problem: "p", output_tokens: None, common: &common };
+        let body: Value = serde_json::from_slice(&client.body(&request)).unwrap();
+        let expected = json!({
+            "model": "m:1b", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],
+            "stream": true, "think": false, "options": {"num_predict": 4, "seed": 3, "temperature": 0.5},
+        });
+        assert_eq!(body, expected);
+        let mut spec = spec;
+        spec.parameters.insert(String::from("endpoint"), String::from("generate"));
+        let body: Value = serde_json::from_slice(&Ollama::new(&spec).unwrap().body(&request)).unwrap();
+        assert_eq!((&body["prompt"], &body["system"]), (&json!("p"), &json!("s")));
+    }
+}

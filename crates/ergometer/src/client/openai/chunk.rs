@@ -1,0 +1,164 @@
+//! One JSON object of an answer, with all that servers put into it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    pub(super) usage: Option<UsageField>,
+    #[serde(default)]
+    pub(super) timings: Option<Timings>,
+    #[serde(default)]
+    pub(super) error: Option<serde_json::Value>,
+    /// `error` where the whole object is one.
+    #[serde(borrow, default)]
+    pub(super) object: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub(super) index: u32,
+    /// What is new, in a stream.
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Said<'a>>,
+    /// All of it, in an answer in one piece.
+    #[serde(borrow, default)]
+    pub(super) message: Option<Said<'a>>,
+    /// What a completion says.
+    #[serde(borrow, default)]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Said<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Option<Text<'a>>,
+    /// As vLLM, SGLang, llama.cpp and `DeepSeek` write it.
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Option<Text<'a>>,
+    /// As `OpenRouter`, Groq and newer vLLM write it.
+    #[serde(borrow, default)]
+    pub(super) reasoning: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Vec<ToolCall<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolCall<'a> {
+    #[serde(borrow, default)]
+    pub(super) function: Option<Function<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<Text<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct UsageField {
+    #[serde(default)]
+    pub(super) prompt_tokens: Option<u64>,
+    #[serde(default)]
+    pub(super) completion_tokens: Option<u64>,
+}
+
+/// What llama.cpp counts and measures itself. Tokens of a prompt that it had in its cache are not among those it read.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Timings {
+    #[serde(default)]
+    pub(super) prompt_n: Option<f64>,
+    #[serde(default)]
+    pub(super) cache_n: Option<f64>,
+    #[serde(default)]
+    pub(super) prompt_ms: Option<f64>,
+    #[serde(default)]
+    pub(super) predicted_n: Option<f64>,
+    #[serde(default)]
+    pub(super) predicted_ms: Option<f64>,
+}
+
+/// A text, or the text of a list of parts; what is neither is no text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a list of parts")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let mut whole = String::new();
+        while let Some(Text(part)) = parts.next_element()? {
+            whole.push_str(&part);
+        }
+        Ok(Text(Cow::Owned(whole)))
+    }
+
+    /// A part: `{"type": "text", "text": ".."}`.
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let mut found = Text::default();
+        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
+            if matches!(&*name, "text" | "message") {
+                found = fields.next_value()?;
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,142 @@
+//! The answer of a server is read as it comes, each read with its time, for as long as there is patience.
+
+use std::time::Duration;
+
+use ergometer_telemetry::Clock;
+use ergometer_units::Timestamp;
+use reqwest::Response;
+use reqwest::header::CONTENT_ENCODING;
+use tokio::time::{Instant, timeout_at};
+
+use super::http::{Stage, Timeouts, request_error};
+use super::{FailureKind, RequestError, Transcript};
+
+/// Once everything has been said, the connection gets this long to end well, so that it can be used again.
+const DRAIN: Duration = Duration::from_millis(100);
+/// Once the answer has its end, counts may follow for this long.
+const AFTERWORD: Duration = Duration::from_secs(2);
+/// An answer with more bytes has lost its way.
+const LONGEST_ANSWER: u64 = 1 << 30;
+
+/// What makes a transcript of the bytes of an answer.
+pub(super) trait Reader: Send {
+    /// Takes in bytes that arrived at this time.
+    fn take(&mut self, bytes: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError>;
+
+    /// How far the answer has come.
+    fn progress(&self) -> Progress;
+
+    /// No more bytes come; the last came at this time.
+    fn finish(self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError>;
+}
+
+/// How far an answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// More must come.
+    Going,
+    /// The answer has its end; counts may follow.
+    Ended,
+    /// Nothing will follow.
+    Done,
+}
+
+/// How long a request may take for what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    sent: Instant,
+    timeouts: Timeouts,
+}
+
+impl Patience {
+    /// From now.
+    pub(super) fn start(timeouts: Timeouts) -> Self {
+        Self { sent: Instant::now(), timeouts }
+    }
+
+    /// Waits for the head of the answer.
+    pub(super) async fn head(
+        &self,
+        work: impl Future<Output = Result<Response, RequestError>>,
+    ) -> Result<Response, RequestError> {
+        timeout_at(self.first_token(), work).await.unwrap_or_else(|_| Err(self.gone(true)))
+    }
+
+    fn first_token(&self) -> Instant {
+        self.sent + Timeouts::duration(self.timeouts.first_token_s)
+    }
+
+    fn gone(&self, is_first: bool) -> RequestError {
+        let Timeouts { first_token_s, between_tokens_s, .. } = self.timeouts;
+        if is_first {
+            RequestError::new(FailureKind::TimeoutFirstToken, format!("nothing was said within {first_token_s} s"))
+        } else {
+            RequestError::new(FailureKind::TimeoutBetweenTokens, format!("silent for {between_tokens_s} s"))
+        }
+    }
+
+    /// Reads an answer to its end.
+    pub(super) async fn read<R: Reader>(
+        &self,
+        mut response: Response,
+        mut reader: R,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let mut last = clock.now();
+        transcript.first_byte.get_or_insert(last);
+        if let Some(encoding) = response.headers().get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+            let cause = format!("the answer is compressed ({encoding:?}) though it was asked not to be");
+            return Err(RequestError::new(FailureKind::Malformed, cause));
+        }
+        let mut deadline = self.first_token();
+        let mut bytes_left = LONGEST_ANSWER;
+        loop {
+            let read = timeout_at(deadline, response.chunk()).await;
+            let at = clock.now();
+            match read {
+                Ok(Ok(Some(bytes))) => {
+                    last = at;
+                    bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+                        let cause = format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20);
+                        RequestError::new(FailureKind::Malformed, cause)
+                    })?;
+                    let before = (transcript.chunks.len(), reader.progress());
+                    reader.take(&bytes, at, transcript)?;
+                    let after = (transcript.chunks.len(), reader.progress());
+                    if after != before {
+                        deadline = Instant::now() + self.wait_after(after.1);
+                    }
+                }
+                Ok(Ok(None)) => break,
+                // What was said is whole; how the line went down does not matter.
+                Ok(Err(_)) | Err(_) if reader.progress() != Progress::Going => break,
+                Ok(Err(error)) => return Err(request_error(&error, Stage::Body)),
+                Err(_) => return Err(self.gone(transcript.chunks.is_empty())),
+            }
+        }
+        reader.finish(last, transcript)?;
+        if transcript.chunks.is_empty() {
+            return Err(RequestError::new(FailureKind::Empty, "the answer is empty"));
+        }
+        Ok(())
+    }
+
+    fn wait_after(&self, progress: Progress) -> Duration {
+        match progress {
+            Progress::Going => Timeouts::duration(self.timeouts.between_tokens_s),
+            Progress::Ended => AFTERWORD,
+            Progress::Done => DRAIN,
+        }
+    }
+}
+
+/// The beginning of what could not be understood, for a cause.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(400)]);
+    let mut short: String = text.chars().take(120).collect();
+    if short.len() < text.len() || bytes.len() > 400 {
+        short.push('…');
+    }
+    format!("`{}`", short.escape_debug())
+}

@@ -1,0 +1,16 @@
+//! Who grades the answers, where a model does.
+
+use serde::{Deserialize, Serialize};
+
+/// A model that grades answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgeSpec {
+    /// The address of an OpenAI-compatible server.
+    pub base_url: String,
+    /// The model; the server's only one where it is empty.
+    #[serde(default)]
+    pub model: String,
+    /// The environment variable with its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+}
