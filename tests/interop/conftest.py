@@ -1,10 +1,12 @@
-"""The run folder the tests open: written by the example `store_sample`, once for all of them."""
+"""What the tests share: run folders, each written once for all of them, and a server."""
 
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import gguf_of_demo
 import pytest
 
 # Nothing here may reach for a network, and a progress bar is no test's business.
@@ -59,3 +61,18 @@ def profiled(tmp_path_factory):
     ergo("profile", "--quiet", "-n", 120, "-c", 3, "--idle", "500ms", "--output-dir", runs)
     (folder,) = runs.iterdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def llama_server(tmp_path_factory):
+    """The address of a llama.cpp server with the demo model `tiny`, for four requests at a time."""
+    gguf = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    gguf_of_demo.convert(REPOSITORY / "assets" / "models" / "tiny", gguf)
+    command = [sys.executable, Path(__file__).with_name("llama_server.py"), gguf, "--name", "tiny", "--slots", "4"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        address = server.stdout.readline().strip()
+        assert address.startswith("http://"), "the server ended before it listened; it says why above"
+        yield address
+        # The end of its input is the end of the server.
+        server.stdin.close()
+        assert server.wait(timeout=30) == 0

@@ -1,0 +1,53 @@
+"""A llama.cpp server in this process: says the address it listens on in a line, then serves until its input ends.
+
+    python llama_server.py tiny.gguf [--name tiny] [--slots 4] [--context 256] [--port 8080]
+
+It comes from the package `xllamacpp`, which has the server of llama.cpp inside.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import xllamacpp
+
+
+def start(arguments):
+    params = xllamacpp.CommonParams()
+    params.model.path = arguments.gguf
+    params.model_alias = {arguments.name}
+    params.port = arguments.port
+    params.n_parallel = arguments.slots
+    params.n_ctx = arguments.context * arguments.slots
+    params.endpoint_metrics = True
+    params.verbosity = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
+    if arguments.ping is not None:
+        params.sse_ping_interval = arguments.ping
+    if arguments.key is not None:
+        params.api_keys = [arguments.key]
+    if arguments.template is not None:
+        params.chat_template = arguments.template.read_text()
+    # Exact weights deserve exact keys and values.
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    return xllamacpp.Server(params)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("gguf")
+    parser.add_argument("--name", default="tiny", help="what the server calls the model")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--slots", type=int, default=4, help="requests at a time")
+    parser.add_argument("--context", type=int, default=256, help="tokens of a request")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--ping", type=int, help="seconds of silence before a comment in a stream; 30 unless told")
+    parser.add_argument("--key", help="who has not got it is sent away")
+    parser.add_argument("--template", type=Path, help="a chat template in place of the model's own")
+    server = start(parser.parse_args())
+    print(server.listening_address, flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
