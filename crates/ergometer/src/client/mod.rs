@@ -12,6 +12,7 @@ mod openai;
 mod outcome;
 mod reading;
 mod registry;
+mod replay;
 pub mod stream;
 mod transcript;
 
@@ -23,6 +24,7 @@ use serde_json::{Map, Value};
 pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
 pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
+pub use replay::{Dialect, replay};
 pub use transcript::{Chunk, ChunkKind, ServerTimes, TokenSource, Transcript, Usage};
 
 /// Something that answers requests.

@@ -65,7 +65,10 @@ impl Loaded {
     /// What is known of the joules of a place that are in no record: those of requests that were cancelled or lost, and of
     /// such as reach outside of the data.
     fn unrecorded(&self, sharing: &Sharing, place: usize) -> f64 {
-        let ended = self.events.requests.iter().map(|located| (located.is_final, located.sent, located.end));
+        let ended = self.events.requests.iter().map(|located| {
+            // What a repeated attempt used is told as such.
+            (located.is_final || located.is_retried, located.sent, located.end)
+        });
         let lost = self.lost().map(|(_, span)| (false, span.sent, span.end));
         let joules = ended.chain(lost).map(|(is_final, sent, end)| {
             let share = sharing.share(place, sent, end);

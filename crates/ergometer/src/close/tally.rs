@@ -20,6 +20,8 @@ pub(super) struct Tally {
     pub(super) retried: BTreeMap<FailureKind, u64>,
     /// What they used: measured, and modelled.
     pub(super) retried_joules: (f64, f64),
+    /// What the attempts at a query used that came before its record: they are part of its price.
+    carried: Option<(u64, f64)>,
     /// Requests counted by two, and those on which they do not agree.
     pub(super) counted_twice: u64,
     pub(super) disagreed: u64,
@@ -113,6 +115,8 @@ impl Tally {
                 let joules = |energy: Option<GrossAndNet>| energy.map_or(0.0, |energy| energy.gross.joules);
                 self.retried_joules.0 += joules(energy.measured);
                 self.retried_joules.1 += joules(energy.modelled);
+                let carried = self.carried.filter(|(index, _)| *index == exchange.query.index).map_or(0.0, |(_, sum)| sum);
+                self.carried = Some((exchange.query.index, carried + joules(energy.measured.or(energy.modelled))));
             }
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Completed | Outcome::Lost => {}
@@ -168,7 +172,9 @@ impl Tally {
         }
         match energy.measured.or(energy.modelled).map(|energy| energy.gross) {
             Some(gross) => {
-                self.pairs.push((exchange.request, f64::from(u8::from(correct == Some(true))), gross.joules));
+                let carried = self.carried.take().filter(|(index, _)| *index == exchange.query.index);
+                let joules = gross.joules + carried.map_or(0.0, |(_, joules)| joules);
+                self.pairs.push((exchange.request, f64::from(u8::from(correct == Some(true))), joules));
                 self.graded_with_energy += u64::from(correct.is_some());
                 let half = (gross.high - gross.low) / 2.0;
                 self.too_short += u64::from(energy.measured.is_some() && half > gross.joules / 2.0);

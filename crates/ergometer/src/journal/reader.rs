@@ -64,6 +64,8 @@ pub struct Located {
     pub end: Timestamp,
     /// Whether its query has been dealt with.
     pub is_final: bool,
+    /// Whether another attempt at its query was to follow.
+    pub is_retried: bool,
     start: u64,
     length: u64,
 }
@@ -128,6 +130,7 @@ impl SessionEvents {
                     first_token: exchange.transcript.first_token(),
                     end: exchange.end,
                     is_final: exchange.is_final(),
+                    is_retried: exchange.is_retried,
                     start: self.whole_bytes,
                     length,
                 });

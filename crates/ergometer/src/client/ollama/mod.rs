@@ -7,7 +7,7 @@ use ergometer_telemetry::Clock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::reader::OllamaReader;
+pub(super) use self::reader::OllamaReader;
 use super::http::{Connection, checked};
 use super::openai::unavailable;
 use super::reading::Patience;

@@ -9,7 +9,7 @@ use crate::client::stream::{LONGEST, Lines};
 use crate::client::{ChunkKind, FailureKind, RequestError, ServerTimes, TokenSource, Transcript, Usage};
 
 /// Reads an answer.
-pub(super) struct OllamaReader {
+pub(in crate::client) struct OllamaReader {
     lines: Lines,
     is_done: bool,
 }
@@ -65,7 +65,7 @@ struct Function {
 }
 
 impl OllamaReader {
-    pub(super) const fn new() -> Self {
+    pub(in crate::client) const fn new() -> Self {
         Self { lines: Lines::new(LONGEST), is_done: false }
     }
 }

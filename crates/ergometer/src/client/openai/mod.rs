@@ -10,7 +10,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::reader::ChatReader;
+pub(super) use self::reader::ChatReader;
 use super::http::{Connection, checked};
 use super::reading::Patience;
 use super::{
@@ -205,11 +205,13 @@ impl Client for OpenAi {
     async fn health(&self) -> Result<(), ClientError> {
         match self.listed().await {
             Ok(_) => Ok(()),
-            // It answers; a list of models is not everybody's.
-            Err(error) if matches!(error.kind, FailureKind::HttpStatus(404 | 405 | 501) | FailureKind::Malformed) => {
-                Ok(())
-            }
-            Err(error) => Err(unavailable(&self.connection, &error)),
+            Err(error) => match error.kind {
+                // Not without a key, not there, not yet.
+                FailureKind::HttpStatus(300..400 | 401 | 403 | 503) => Err(unavailable(&self.connection, &error)),
+                // It answers; a list of models is not everybody's.
+                FailureKind::HttpStatus(_) | FailureKind::Malformed => Ok(()),
+                _ => Err(unavailable(&self.connection, &error)),
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use crate::client::stream::{Event, EventStream, LONGEST, TooLong};
 use crate::client::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
 
 /// Reads an answer, whichever way it comes.
-pub(super) struct ChatReader {
+pub(in crate::client) struct ChatReader {
     form: Form,
     state: State,
 }
@@ -39,7 +39,7 @@ impl From<TooLong> for RequestError {
 
 impl ChatReader {
     /// By the answer's content type.
-    pub(super) fn new(content_type: Option<&str>) -> Self {
+    pub(in crate::client) fn new(content_type: Option<&str>) -> Self {
         let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
         let form = if content_type.starts_with("text/event-stream") {
             Form::Events(EventStream::new(LONGEST))
