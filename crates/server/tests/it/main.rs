@@ -1,0 +1,3 @@
+//! The server as clients meet it.
+
+fn main() {}
