@@ -71,7 +71,7 @@ async fn watch(reader: &mut ReadHalf<'_>, ahead: &mut Vec<u8>) {
             Ok(_) => {}
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Answers what is no request, and closes. The rest of what was sent is read, so that the answer is not lost in a reset.

@@ -17,6 +17,7 @@ pub(crate) const VERSION: &str = "0.12.0";
 
 /// When things really happened, for the durations at the end of an answer.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "the unit in the name is a rule of the house")]
 pub(crate) struct Times {
     pub(crate) received_ns: i64,
     /// When a slot was free.

@@ -1,4 +1,4 @@
-//! Bodies in OpenAI's format: chunks of a stream, whole answers, lists, errors.
+//! Bodies in `OpenAI`'s format: chunks of a stream, whole answers, lists, errors.
 //!
 //! Pure: in go a plan and what was asked, out come JSON values and lines of an event stream.
 
@@ -120,7 +120,7 @@ impl Answer<'_> {
     }
 }
 
-/// An error as OpenAI writes it.
+/// An error as `OpenAI` writes it.
 pub(crate) fn error(code: u16, kind: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

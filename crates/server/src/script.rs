@@ -13,7 +13,7 @@ pub(crate) const DEFAULT_MODEL: &str = "mock";
 /// Where a stream says how many tokens it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UsagePlace {
-    /// In a chunk of its own with no choices, where the request asked for it, as OpenAI does.
+    /// In a chunk of its own with no choices, where the request asked for it, as `OpenAI` does.
     #[default]
     Chunk,
     /// On the last chunk with choices, asked for or not, as transformers does.
@@ -130,7 +130,7 @@ impl Script {
         // A little slack: ten times 0.1 is not quite 1.
         if sum > 1.0 + 1e-9 {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-            return Err(ScriptError::TooManyFaults { percent: (sum * 100.0).ceil() as u64 });
+            return Err(ScriptError::TooManyFaults { percent: (sum * 100.0 - 1e-6).ceil() as u64 });
         }
         if self.slots == 0 {
             return Err(ScriptError::Zero("the number of slots"));
