@@ -1,6 +1,6 @@
 //! What the user typed after `ergo mock-server`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -42,7 +42,7 @@ pub(crate) enum ServerFormat {
 #[command(next_help_heading = "Where it listens")]
 struct PlaceArguments {
     /// The address of the interface; the default is reached from this machine only.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = parse_host)]
     host: IpAddr,
     /// The port; 0 picks a free one.
     #[arg(long, short, value_name = "PORT", default_value = "9999")]
@@ -132,6 +132,15 @@ enum Switch {
 enum LineEnd {
     Lf,
     Crlf,
+}
+
+/// Reads an address, and `localhost`. Other names would need a look-up, and may have several addresses.
+fn parse_host(text: &str) -> Result<IpAddr, String> {
+    if text == "localhost" {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    text.parse()
+        .map_err(|_| format!("`{text}` is no address: write 127.0.0.1, ::1, localhost, or 0.0.0.0 for all interfaces"))
 }
 
 impl MockServerArguments {
