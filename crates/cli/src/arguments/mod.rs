@@ -1,5 +1,6 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
+mod mock_server;
 mod profile;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
+pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 
 /// Measure what AI inference costs, in time and in energy.
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Measure(MeasureArguments),
     /// Estimate the energy of windows of a recording.
     Energy(EnergyArguments),
+    /// Answer like an inference server, by a script: to rehearse a load test, and what goes wrong in one.
+    MockServer(Box<MockServerArguments>),
     /// Print a script that completes `ergo` in a shell.
     Completions(CompletionsArguments),
     /// Print the manual page.

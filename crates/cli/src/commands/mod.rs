@@ -6,5 +6,6 @@ pub(crate) mod finalize;
 pub(crate) mod generate;
 pub(crate) mod list;
 pub(crate) mod measure;
+pub(crate) mod mock_server;
 pub(crate) mod monitor;
 pub(crate) mod profile;

@@ -5,9 +5,14 @@ use super::{assert_fails, ergo, stdout};
 #[test]
 fn help_shows_the_commands_and_their_options() {
     let mut seen = String::new();
-    for arguments in
-        [&["--help"][..], &["doctor", "--help"], &["monitor", "--help"], &["measure", "--help"], &["energy", "--help"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["doctor", "--help"],
+        &["monitor", "--help"],
+        &["measure", "--help"],
+        &["energy", "--help"],
+        &["mock-server", "--help"],
+    ] {
         let output = ergo().args(arguments).output().unwrap();
         assert!(output.status.success());
         seen.extend(["$ ergo ", &arguments.join(" "), "\n", &stdout(&output), "\n"]);

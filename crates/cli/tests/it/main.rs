@@ -3,6 +3,7 @@
 mod energy;
 mod help;
 mod measure;
+mod mock_server;
 mod monitor;
 mod profile;
 

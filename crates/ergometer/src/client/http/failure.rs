@@ -64,12 +64,16 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
 }
 
 /// What the last of the causes says: the ones before it repeat where, and the address of a proxy with its password.
-fn innermost(error: &dyn Error) -> String {
+fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;
     }
-    last.to_string()
+    match last.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => String::from("connection refused"),
+        Some(io::ErrorKind::ConnectionReset) => String::from("connection reset"),
+        _ => last.to_string(),
+    }
 }
 
 /// What an answer with another status than success says.

@@ -156,12 +156,21 @@ struct ModelList {
 
 #[derive(Debug, Deserialize)]
 struct Listed {
-    #[serde(alias = "name", alias = "model")]
-    id: String,
+    #[serde(default)]
+    id: Option<String>,
+    /// As llama.cpp writes it in a second list.
+    #[serde(default)]
+    name: Option<String>,
     #[serde(default)]
     max_model_len: Option<u64>,
     #[serde(default)]
     meta: Option<Meta>,
+}
+
+impl Listed {
+    fn name(&self) -> Option<&str> {
+        self.id.as_deref().or(self.name.as_deref())
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -217,12 +226,12 @@ impl Client for OpenAi {
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
         let listed = self.listed().await.map_err(|error| unavailable(&self.connection, &error))?;
-        Ok(listed.into_iter().map(|model| model.id).collect())
+        Ok(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
     }
 
     async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
         let listed = self.listed().await.unwrap_or_default();
-        let found = listed.iter().find(|model| model.id == self.model).or(listed.first().filter(|_| listed.len() == 1));
+        let found = listed.iter().find(|model| model.name() == Some(&self.model)).or(listed.first().filter(|_| listed.len() == 1));
         let meta = found.and_then(|model| model.meta.as_ref());
         Ok(ModelFacts {
             parameters: meta.and_then(|meta| meta.n_params),

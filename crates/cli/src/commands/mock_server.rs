@@ -1,0 +1,79 @@
+//! `ergo mock-server`: a script goes in; a server listens until Ctrl-C, and says what it served.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ergometer_server::{MockServer, Running, ServerError, Stats};
+use serde_json::json;
+
+use crate::arguments::{MockServerArguments, ServerFormat};
+use crate::exit::{Exit, Failure};
+use crate::figures::thousands;
+use crate::interrupt::Interrupt;
+use crate::screen::{Align, Screen, Table, Tone, print};
+
+/// How long one wait for Ctrl-C is; then comes the next.
+const WAIT: Duration = Duration::from_secs(3600);
+
+pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let key = arguments.key_variable().map(read_key).transpose()?;
+    let interrupt = Interrupt::listen()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let server = runtime.block_on(MockServer::start(arguments.script(key))).map_err(|error| match error {
+        ServerError::Script(error) => Failure::usage(error),
+        error => Failure::failed(error),
+    })?;
+    announce(&server, arguments.format, screen)?;
+    while !interrupt.sleep_until(Instant::now() + WAIT) {}
+    let stats = runtime.block_on(server.stop());
+    match arguments.format {
+        ServerFormat::Text => screen.note(&summary(&stats, screen.plain())),
+        ServerFormat::Json => print(&format!("{}\n", json!({"totals": stats.totals})))?,
+    }
+    Ok(Exit::Done.into())
+}
+
+fn read_key(variable: &str) -> Result<String, Failure> {
+    std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
+        Failure::usage(format!("the environment variable {variable} has no key"))
+            .hint(format!("{variable}=secret ergo mock-server --api-key {variable}"))
+    })
+}
+
+/// Says where it listens, so that a script can wait for it.
+fn announce(server: &Running, format: ServerFormat, screen: Screen) -> Result<(), Failure> {
+    match format {
+        ServerFormat::Text => screen.note(&format!("listening on {}", server.base_url())),
+        ServerFormat::Json => {
+            let address = server.address();
+            let line = json!({"listening": server.base_url(), "host": address.ip(), "port": address.port()});
+            print(&format!("{line}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was served, on one screen.
+fn summary(stats: &Stats, screen: Screen) -> String {
+    let totals = &stats.totals;
+    let in_flight = totals.requests.saturating_sub(totals.answered + totals.broken + totals.client_left);
+    let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
+    let mut row = |name: &str, value: u64, more: String| {
+        table.row(vec![(Tone::Faint, name.to_owned()), (Tone::Strong, thousands(value as f64)), (Tone::Faint, more)]);
+    };
+    let ends = [
+        ("answered", totals.answered),
+        ("broken off", totals.broken),
+        ("left by the client", totals.client_left),
+        ("in flight", in_flight),
+        ("rejected", totals.rejected),
+    ];
+    let ends =
+        ends.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {}", thousands(*count as f64)));
+    row("requests", totals.requests, ends.collect::<Vec<_>>().join(", "));
+    row("tokens", totals.tokens, format!("sent; {} of prompts", thousands(totals.prompt_tokens as f64)));
+    let faults = totals.faults.iter().map(|(fault, count)| format!("{fault} {}", thousands(*count as f64)));
+    row("faults", totals.faults.values().sum(), faults.collect::<Vec<_>>().join(", "));
+    row("connections", totals.connections, String::new());
+    table.render(screen).trim_end().to_owned()
+}

@@ -1,0 +1,87 @@
+//! `ergo mock-server`: it says where it is, answers, and says what it served.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::assert_fails;
+
+/// A server that ends with its test.
+struct Server {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ergo"))
+            .args(["mock-server", "--port", "0", "--format", "json", "--ttft", "0", "--gap", "0"])
+            .args(arguments)
+            .env("MOCK_KEY", "secret")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let port = u16::try_from(line["port"].as_u64().unwrap()).unwrap();
+        assert_eq!(line["listening"], format!("http://127.0.0.1:{port}"));
+        Self { child, stdout, port }
+    }
+
+    fn ask(&self, headers: &str) -> String {
+        let body = r#"{"messages":[{"role":"user","content":"how are you"}]}"#;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_answers_until_it_is_interrupted_and_then_tells() {
+    let mut server = Server::start(&["--answer", "forty two", "--api-key", "MOCK_KEY", "--fault", "429=100%"]);
+    assert!(server.ask("").starts_with("HTTP/1.1 401 "));
+    let key = "authorization: Bearer secret\r\n";
+    assert!(server.ask(key).starts_with("HTTP/1.1 429 "));
+    let answer = server.ask(&format!("{key}x-mock-fault: no-done\r\n"));
+    assert!(answer.contains("forty two"), "{answer}");
+    kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
+    let mut rest = String::new();
+    server.stdout.read_to_string(&mut rest).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    let totals = &serde_json::from_str::<Value>(&rest).unwrap()["totals"];
+    assert_eq!(totals["faults"], json!({"429": 1, "no-done": 1}));
+    assert_eq!((&totals["requests"], &totals["tokens"], &totals["rejected"]), (&json!(2), &json!(2), &json!(1)));
+}
+
+#[test]
+fn wrong_scripts_and_taken_ports_are_told() {
+    let with = |arguments: &[&'static str]| [&["mock-server"][..], arguments].concat();
+    assert_fails(&with(&["--fault", "explode=1"]), 2, &["`explode` is no fault", "hang-stream"]);
+    assert_fails(&with(&["--fault", "500=0.9", "--fault", "503=20%"]), 2, &["sum to 110 %", "hint:"]);
+    assert_fails(&with(&["--ttft", "50"]), 2, &["`50` is no time", "uniform:10ms..20ms"]);
+    assert_fails(&with(&["--host", "example.org"]), 2, &["is no address", "localhost"]);
+    assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY has no key", "hint:"]);
+    let server = Server::start(&[]);
+    let port = server.port.to_string();
+    assert_fails(&["mock-server", "--port", &port], 1, &["cannot listen on 127.0.0.1", "hint:"]);
+}

@@ -1,0 +1,118 @@
+//! What `/stats` says is what was sent, and a seed repeats it.
+
+use std::net::SocketAddr;
+
+use ergometer_server::{MockServer, Script, ServerError};
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::client::{CHAT, CHAT_BODY, Client, WHOLE_BODY, ask};
+use super::{start, start_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_stand_in_the_order_of_what_happened() {
+    let server = start_with(|script| {
+        script.ttft = "2ms".parse().unwrap();
+        script.gap = "uniform:0ms..1ms".parse().unwrap();
+        script.tokens = "uniform:1..20".parse().unwrap();
+    })
+    .await;
+    let mut before = 0;
+    for number in 0..20 {
+        let id = format!("x-request-id: r{number}");
+        let answer = ask(server.address(), "POST", CHAT, &[&id], CHAT_BODY).await;
+        let stats = ask(server.address(), "GET", &format!("/stats?id=r{number}"), &[], "").await.json();
+        let truth = &stats["requests"][0];
+        let at = |name: &str| truth[name].as_i64().unwrap_or_else(|| panic!("{name}: {truth}"));
+        let sent: Vec<_> = truth["sent_ns"].as_array().unwrap().iter().map(|time| time.as_i64().unwrap()).collect();
+        assert_eq!(sent.len(), answer.content().split_whitespace().count());
+        assert_eq!((truth["tokens"].as_u64(), at("first_token_ns")), (Some(sent.len() as u64), sent[0]));
+        let mut all = vec![before, at("received_ns"), at("started_ns")];
+        all.extend(sent);
+        all.push(at("end_ns"));
+        assert!(all.is_sorted(), "{truth}");
+        assert_eq!((&truth["path"], &truth["fault"], &truth["number"]), (&json!(CHAT), &json!(null), &json!(number)));
+        before = at("end_ns");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_truth_can_be_cut_and_cleared() {
+    let server = start_with(|script| script.kept_requests = 3).await;
+    for _ in 0..5 {
+        ask(server.address(), "POST", CHAT, &[], WHOLE_BODY).await;
+    }
+    let get = async |path: &str| ask(server.address(), "GET", path, &[], "").await.json();
+    let stats = get("/stats").await;
+    assert_eq!((&stats["dropped"], stats["requests"].as_array().unwrap().len()), (&json!(2), 3));
+    assert_eq!((&stats["totals"]["requests"], &stats["totals"]["tokens"]), (&json!(5), &json!(20)));
+    assert_eq!(stats["requests"][0]["sent_ns"].as_array().unwrap().len(), 1, "an answer in one piece is one chunk");
+    assert_eq!(get("/stats?last=1").await["requests"].as_array().unwrap().len(), 1);
+    for (method, path) in [("DELETE", "/stats"), ("POST", "/stats/reset")] {
+        ask(server.address(), "POST", CHAT, &[], WHOLE_BODY).await;
+        assert_eq!(ask(server.address(), method, path, &[], "").await.status, 200);
+        let stats = get("/stats").await;
+        assert_eq!(
+            (&stats["totals"]["requests"], &stats["dropped"], &stats["requests"]),
+            (&json!(0), &json!(0), &json!([]))
+        );
+    }
+    let metrics = ask(server.address(), "GET", "/metrics", &[], "").await.text();
+    assert!(metrics.contains("vllm:generation_tokens_total{engine=\"0\",model_name=\"mock\"} 28.0"), "{metrics}");
+}
+
+/// What a client sees of a run of requests, one after the other.
+async fn play(address: SocketAddr) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..40 {
+        let answer = ask(address, "POST", CHAT, &[], CHAT_BODY).await;
+        seen.push(format!("{} {:?} {}", answer.status, answer.ended, answer.content()));
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seed_repeats_answers_and_faults() {
+    let script = |seed| Script {
+        seed,
+        faults: ["429=25%", "reset-stream=0.25", "truncated=0.25"].map(|text| text.parse().unwrap()).to_vec(),
+        tokens: "uniform:1..9".parse().unwrap(),
+        ..Script::instant()
+    };
+    let first = MockServer::start(script(1)).await.unwrap();
+    let second = MockServer::start(script(1)).await.unwrap();
+    let other = MockServer::start(script(2)).await.unwrap();
+    let seen = play(first.address()).await;
+    assert_eq!(seen, play(second.address()).await);
+    assert_ne!(seen, play(other.address()).await);
+    ask(first.address(), "DELETE", "/stats", &[], "").await;
+    assert_eq!(seen, play(first.address()).await, "a reset begins again");
+    for kind in ["429 Whole", "200 Reset", "200 Closed", "200 Whole"] {
+        assert!(seen.iter().any(|line| line.starts_with(kind)), "{kind}: {seen:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_is_gone_with_its_connections() {
+    let server = start().await;
+    let address = server.address();
+    assert_eq!(server.base_url(), format!("http://{address}"));
+    let mut client = Client::connect(address).await;
+    client.send("POST", CHAT, &["x-mock-fault: hang-stream"], CHAT_BODY).await;
+    client.read_until("content\":\" ").await;
+    let stats = server.stop().await;
+    assert_eq!(stats.totals.requests, 1);
+    assert_ne!(client.answer().await.ended, super::client::Ended::Whole);
+    assert!(TcpStream::connect(address).await.is_err());
+    MockServer::start(Script { address, ..Script::default() }).await.expect("the port is free again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_and_a_wrong_script_are_told() {
+    let server = start().await;
+    let error = MockServer::start(Script { address: server.address(), ..Script::default() }).await.unwrap_err();
+    assert!(matches!(error, ServerError::Bind { .. }));
+    assert!(error.to_string().contains("hint:"), "{error}");
+    let error = MockServer::start(Script { slots: 0, ..Script::default() }).await.unwrap_err();
+    assert!(matches!(error, ServerError::Script(_)), "{error}");
+}
