@@ -21,7 +21,7 @@ pub(super) struct Tally {
     /// What they used: measured, and modelled.
     pub(super) retried_joules: (f64, f64),
     /// What the attempts at a query used that came before its record: they are part of its price.
-    carried: Option<(u64, f64)>,
+    pub(super) carried: Option<(u64, f64)>,
     /// Requests counted by two, and those on which they do not agree.
     pub(super) counted_twice: u64,
     pub(super) disagreed: u64,
@@ -115,7 +115,8 @@ impl Tally {
                 let joules = |energy: Option<GrossAndNet>| energy.map_or(0.0, |energy| energy.gross.joules);
                 self.retried_joules.0 += joules(energy.measured);
                 self.retried_joules.1 += joules(energy.modelled);
-                let carried = self.carried.filter(|(index, _)| *index == exchange.query.index).map_or(0.0, |(_, sum)| sum);
+                let carried =
+                    self.carried.filter(|(index, _)| *index == exchange.query.index).map_or(0.0, |(_, sum)| sum);
                 self.carried = Some((exchange.query.index, carried + joules(energy.measured.or(energy.modelled))));
             }
             Outcome::Cancelled => self.cancelled += 1,

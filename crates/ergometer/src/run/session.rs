@@ -90,7 +90,7 @@ struct Shared {
 struct Attempt {
     request: u64,
     /// From 1.
-    attempt: u32,
+    number: u32,
     scheduled: Timestamp,
 }
 
@@ -302,7 +302,7 @@ impl Shared {
     /// Sends a query until it is dealt with. Every attempt is recorded.
     async fn send(&self, index: u64, request: u64, scheduled: Timestamp) -> Result<Timestamp, RunError> {
         let query = self.session.dataset.get(index)?;
-        let mut place = Attempt { request, attempt: 1, scheduled };
+        let mut place = Attempt { request, number: 1, scheduled };
         loop {
             let (exchange, retry_after) = self.exchange(&query, place).await;
             let end = exchange.end;
@@ -310,7 +310,7 @@ impl Shared {
                 self.settle(exchange).await?;
                 return Ok(end);
             }
-            let number = place.attempt;
+            let number = place.number;
             self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
             self.counts.retried.fetch_add(1, Ordering::Relaxed);
             let wait = self.session.config.retries.wait(number, retry_after, fastrand::f64());
@@ -320,13 +320,13 @@ impl Shared {
                 return Ok(self.clock.now());
             }
             place =
-                Attempt { request: self.dispenser.another_request(), attempt: number + 1, scheduled: self.clock.now() };
+                Attempt { request: self.dispenser.another_request(), number: number + 1, scheduled: self.clock.now() };
         }
     }
 
     /// One attempt, and how long the server wants to be left alone after it.
     async fn exchange(&self, query: &Query, place: Attempt) -> (Exchange, Option<Duration>) {
-        let Attempt { request, attempt, scheduled } = place;
+        let Attempt { request, number: attempt, scheduled } = place;
         self.journal.append(&Entry::Sent { request, index: query.index, sent: self.clock.now() });
         self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut transcript = Transcript::default();

@@ -14,11 +14,13 @@ struct Recorded {
 
 impl Recorded {
     fn read(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/streams").join(format!("{name}.http"));
+        let path =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/streams").join(format!("{name}.http"));
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_ascii_lowercase();
-        let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());
+        let field =
+            |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());
         let body = &bytes[end + 4..];
         let chunks = if field("transfer-encoding:").is_some() { dechunked(body) } else { vec![body.to_vec()] };
         Self { content_type: field("content-type:").unwrap(), chunks }
@@ -89,7 +91,9 @@ fn what_real_servers_sent_is_read_to_the_letter() {
         let usage = transcript.usage.map(|usage| (usage.source, usage.output));
         seen += &format!(
             "{name}: {:?} {:?} {} chunks, {usage:?}\n",
-            transcript.text, transcript.reasoning, transcript.chunks.len()
+            transcript.text,
+            transcript.reasoning,
+            transcript.chunks.len()
         );
         // Byte by byte and all at once say the same.
         let whole: Vec<u8> = recorded.chunks.concat();
@@ -114,7 +118,9 @@ fn stream(text: &str) -> (Transcript, Result<(), RequestError>) {
 }
 
 fn delta(content: &str) -> String {
-    format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{content}\"}},\"finish_reason\":null}}]}}\n\n")
+    format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{content}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
 }
 
 const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -156,27 +162,35 @@ fn oddities_are_taken_for_what_they_mean() {
     let (transcript, _) = stream(&format!("{two}{DONE}"));
     assert_eq!((transcript.text.as_str(), transcript.chunks.len()), ("a", 2));
     // Parts of a list, a null, reasoning under either name, a refusal.
-    let parts = "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"image\"}]}}]}\n\n";
-    let named = "data: {\"choices\":[{\"delta\":{\"content\":null,\"reasoning\":\"r\",\"reasoning_content\":\"r\"}}]}\n\n";
+    let parts =
+        "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"image\"}]}}]}\n\n";
+    let named =
+        "data: {\"choices\":[{\"delta\":{\"content\":null,\"reasoning\":\"r\",\"reasoning_content\":\"r\"}}]}\n\n";
     let refusal = "data: {\"choices\":[{\"delta\":{\"refusal\":\"no\"}}],\"usage\":null}\n\n";
     let (transcript, _) = stream(&format!("{named}{parts}{refusal}{DONE}"));
     assert_eq!((transcript.reasoning.as_str(), transcript.text.as_str()), ("r", "xno"));
     // Calls of tools, in pieces.
     let call = |name: &str, arguments: &str| {
         let name = if name.is_empty() { String::new() } else { format!("\"name\":\"{name}\",") };
-        format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{{{name}\"arguments\":\"{arguments}\"}}}}]}}}}]}}\n\n")
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{{{name}\"arguments\":\"{arguments}\"}}}}]}}}}]}}\n\n"
+        )
     };
     let (transcript, result) = stream(&format!("{}{}{}{DONE}", call("f", "{"), call("", "}"), call("g", "{}")));
     assert_eq!((transcript.tool_calls.as_str(), result), ("f{}\ng{}", Ok(())));
     // Counts that grow: the last one holds. Counts of the server's own stand beside them.
-    let usage = |tokens: u32| format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":{tokens}}}}}\n\n");
-    let timings = "data: {\"choices\":[],\"timings\":{\"prompt_n\":3,\"cache_n\":4,\"predicted_n\":9,\"prompt_ms\":1.5}}\n\n";
+    let usage = |tokens: u32| {
+        format!("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":{tokens}}}}}\n\n")
+    };
+    let timings =
+        "data: {\"choices\":[],\"timings\":{\"prompt_n\":3,\"cache_n\":4,\"predicted_n\":9,\"prompt_ms\":1.5}}\n\n";
     let (transcript, _) = stream(&format!("{}{}{timings}{}{DONE}", delta("4"), usage(1), usage(2)));
     assert_eq!(transcript.usage, Some(Usage { input: 7, output: 2, source: TokenSource::Usage }));
     assert_eq!(transcript.also_counted, Some(Usage { input: 7, output: 9, source: TokenSource::Native }));
     // A role alone is no token, nor is an empty text.
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
-    let reads = [(1, role), (2, &delta("4")), (3, STOP)].map(|(at, text)| (Timestamp::from_nanos_since_epoch(at), text.to_owned()));
+    let reads = [(1, role), (2, &delta("4")), (3, STOP)]
+        .map(|(at, text)| (Timestamp::from_nanos_since_epoch(at), text.to_owned()));
     let reads = reads.iter().map(|(at, text)| (*at, text.as_bytes()));
     let (transcript, _) = replay(Dialect::OpenAi(Some("text/event-stream")), reads);
     let times = [transcript.first_byte, transcript.first_token(), transcript.last_token()];
@@ -194,7 +208,7 @@ fn lines_without_end_are_refused() {
 
 proptest! {
     #[test]
-    fn nothing_that_comes_makes_us_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4) {
+    fn nothing_that_comes_makes_us_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_usize..4) {
         let content_type = ["text/event-stream", "application/json", "text/plain", ""][kind];
         let _ = replay_pieces(content_type, &[&bytes]);
         let _ = replay(Dialect::Ollama, [(Timestamp::from_nanos_since_epoch(1), bytes.as_slice())]);

@@ -1,6 +1,7 @@
 //! A server that requests are sent to: one pool of connections, one set of headers, one origin.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -9,7 +10,7 @@ use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
 
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::client::RequestError;
+use crate::client::{FailureKind, RequestError};
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
 const LONGEST_BODY: usize = 64 << 20;
@@ -89,10 +90,17 @@ pub enum HttpError {
 }
 
 /// A server that requests are sent to.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Connection {
     base: BaseUrl,
-    client: Client,
+    /// Uses connections again.
+    kept: Client,
+    /// Makes a new one for each request.
+    fresh: Client,
+    /// Whether connections are used again.
+    keeps: AtomicBool,
+    /// Whether anything was answered yet, so that there may be a connection to use again.
+    was_answered: AtomicBool,
     timeouts: Timeouts,
 }
 
@@ -103,20 +111,29 @@ impl Connection {
         let mut headers = secrets::headers(&base, headers, network.api_key_env.as_deref())?;
         // What is compressed is held back until a block is full: no arrival time would be true.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let mut builder = Client::builder()
-            .default_headers(headers)
-            .user_agent(concat!("ergometer/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
-            .redirect(same_origin())
-            .pool_max_idle_per_host(usize::MAX)
-            .tcp_nodelay(true)
-            .http1_only();
-        if base.is_loopback() {
-            // A proxy cannot reach this machine's loopback, whatever the environment says.
-            builder = builder.no_proxy();
-        }
-        let client = tls::apply(builder, network, base.is_encrypted())?.build()?;
-        Ok(Self { base, client, timeouts: network.timeouts })
+        let client = |most_idle: usize| -> Result<Client, HttpError> {
+            let mut builder = Client::builder()
+                .default_headers(headers.clone())
+                .user_agent(concat!("ergometer/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
+                .redirect(same_origin())
+                .pool_max_idle_per_host(most_idle)
+                .tcp_nodelay(true)
+                .http1_only();
+            if base.is_loopback() {
+                // A proxy cannot reach this machine's loopback, whatever the environment says.
+                builder = builder.no_proxy();
+            }
+            Ok(tls::apply(builder, network, base.is_encrypted())?.build()?)
+        };
+        Ok(Self {
+            kept: client(usize::MAX)?,
+            fresh: client(0)?,
+            keeps: AtomicBool::new(true),
+            was_answered: AtomicBool::new(false),
+            timeouts: network.timeouts,
+            base,
+        })
     }
 
     /// The address.
@@ -131,20 +148,50 @@ impl Connection {
         self.timeouts
     }
 
-    /// Sends a JSON body and returns once the head of the answer is there. `id` lets the server's log be joined with ours.
-    pub(crate) async fn post(&self, url: &str, body: Vec<u8>, id: Option<u64>) -> Result<Response, RequestError> {
-        let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json").body(body);
-        request = request.header(ACCEPT, "text/event-stream, application/json, application/x-ndjson");
-        if let Some(id) = id {
-            request = request.header("x-request-id", format!("ergometer-{id}"));
+    /// Sends a JSON body and returns once the head of the answer is there. `id` lets the server's log be joined with ours;
+    /// `sending` is told right before the request is on its way.
+    ///
+    /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
+    /// just then sent on it is lost, though nothing is wrong with either. The first time that happens the request is sent
+    /// again on a new connection, and from then on every request has one of its own.
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        body: Vec<u8>,
+        id: Option<u64>,
+        sending: &mut (dyn FnMut() + Send),
+    ) -> Result<Response, RequestError> {
+        let send = |client: &Client, body: Vec<u8>| {
+            let mut request = client.post(url).header(CONTENT_TYPE, "application/json").body(body);
+            request = request.header(ACCEPT, "text/event-stream, application/json, application/x-ndjson");
+            if let Some(id) = id {
+                request = request.header("x-request-id", format!("ergometer-{id}"));
+            }
+            request.send()
+        };
+        if self.keeps.load(Ordering::Relaxed) {
+            let may_be_stale = self.was_answered.load(Ordering::Relaxed);
+            let sent = send(&self.kept, body.clone());
+            sending();
+            match sent.await.map_err(|error| request_error(&error, Stage::Head)) {
+                Err(error) if may_be_stale && error.kind == FailureKind::Disconnected => {
+                    self.keeps.store(false, Ordering::Relaxed);
+                }
+                answered => {
+                    self.was_answered.fetch_or(answered.is_ok(), Ordering::Relaxed);
+                    return answered;
+                }
+            }
         }
-        request.send().await.map_err(|error| request_error(&error, Stage::Head))
+        let sent = send(&self.fresh, body);
+        sending();
+        sent.await.map_err(|error| request_error(&error, Stage::Head))
     }
 
     /// Asks for a small answer and returns it whole.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, RequestError> {
         let sent = async {
-            let response = self.client.get(url).send().await.map_err(|error| request_error(&error, Stage::Head))?;
+            let response = self.fresh.get(url).send().await.map_err(|error| request_error(&error, Stage::Head))?;
             whole(checked(response).await?).await
         };
         within(ASK_TIMEOUT, sent).await
@@ -153,7 +200,7 @@ impl Connection {
     /// Sends a JSON body and returns a small answer whole.
     pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
-        let sent = async { whole(checked(self.post(url, body, None).await?).await?).await };
+        let sent = async { whole(checked(self.post(url, body, None, &mut || {}).await?).await?).await };
         within(ASK_TIMEOUT, sent).await
     }
 }
@@ -177,7 +224,7 @@ pub(crate) async fn whole(mut response: Response) -> Result<Vec<u8>, RequestErro
     while let Some(bytes) = response.chunk().await.map_err(|error| request_error(&error, Stage::Body))? {
         if body.len() + bytes.len() > LONGEST_BODY {
             let cause = format!("the answer is longer than {} MiB", LONGEST_BODY >> 20);
-            return Err(RequestError::new(crate::client::FailureKind::Malformed, cause));
+            return Err(RequestError::new(FailureKind::Malformed, cause));
         }
         body.extend_from_slice(&bytes);
     }
@@ -187,6 +234,6 @@ pub(crate) async fn whole(mut response: Response) -> Result<Vec<u8>, RequestErro
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, RequestError>>) -> Result<T, RequestError> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         let cause = format!("no answer within {} s", limit.as_secs());
-        Err(RequestError::new(crate::client::FailureKind::TimeoutTotal, cause))
+        Err(RequestError::new(FailureKind::TimeoutTotal, cause))
     })
 }

@@ -198,8 +198,8 @@ impl Client for Ollama {
         });
         let body = self.body(request);
         let patience = Patience::start(self.connection.timeouts());
-        transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, Some(request.number))).await?;
+        let mut sending = || transcript.sent = Some(clock.now());
+        let response = patience.head(self.connection.post(&url, body, Some(request.number), &mut sending)).await?;
         transcript.first_byte.get_or_insert(clock.now());
         patience.read(checked(response).await?, OllamaReader::new(), clock, transcript).await
     }

@@ -45,10 +45,10 @@ pub(super) struct Choice<'a> {
 pub(super) struct Said<'a> {
     #[serde(borrow, default)]
     pub(super) content: Option<Text<'a>>,
-    /// As vLLM, SGLang, llama.cpp and `DeepSeek` write it.
+    /// As vLLM, SGLang, llama.cpp and DeepSeek write it.
     #[serde(borrow, default)]
     pub(super) reasoning_content: Option<Text<'a>>,
-    /// As `OpenRouter`, Groq and newer vLLM write it.
+    /// As OpenRouter, Groq and newer vLLM write it.
     #[serde(borrow, default)]
     pub(super) reasoning: Option<Text<'a>>,
     #[serde(borrow, default)]

@@ -216,7 +216,7 @@ impl Client for OpenAi {
             Ok(_) => Ok(()),
             Err(error) => match error.kind {
                 // Not without a key, not there, not yet.
-                FailureKind::HttpStatus(300..400 | 401 | 403 | 503) => Err(unavailable(&self.connection, &error)),
+                FailureKind::HttpStatus(300..=399 | 401 | 403 | 503) => Err(unavailable(&self.connection, &error)),
                 // It answers; a list of models is not everybody's.
                 FailureKind::HttpStatus(_) | FailureKind::Malformed => Ok(()),
                 _ => Err(unavailable(&self.connection, &error)),
@@ -231,7 +231,10 @@ impl Client for OpenAi {
 
     async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
         let listed = self.listed().await.unwrap_or_default();
-        let found = listed.iter().find(|model| model.name() == Some(&self.model)).or(listed.first().filter(|_| listed.len() == 1));
+        let found = listed
+            .iter()
+            .find(|model| model.name() == Some(&self.model))
+            .or(listed.first().filter(|_| listed.len() == 1));
         let meta = found.and_then(|model| model.meta.as_ref());
         Ok(ModelFacts {
             parameters: meta.and_then(|meta| meta.n_params),
@@ -252,8 +255,8 @@ impl Client for OpenAi {
     ) -> Result<(), RequestError> {
         let (url, body) = (self.url(), self.body(request));
         let patience = Patience::start(self.connection.timeouts());
-        transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, Some(request.number))).await?;
+        let mut sending = || transcript.sent = Some(clock.now());
+        let response = patience.head(self.connection.post(&url, body, Some(request.number), &mut sending)).await?;
         transcript.first_byte.get_or_insert(clock.now());
         let response = checked(response).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

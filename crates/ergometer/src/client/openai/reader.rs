@@ -165,7 +165,7 @@ impl State {
             if let Some(name) = function.name.as_deref().filter(|name| !name.is_empty()) {
                 piece = if transcript.tool_calls.is_empty() { name.to_owned() } else { format!("\n{name}") };
             }
-            piece.push_str(&function.arguments.as_ref().map_or("", |Text(text)| text));
+            piece.push_str(function.arguments.as_ref().map_or("", |Text(text)| text));
             transcript.push(at, ChunkKind::ToolCall, &piece);
         }
         if let Some(reason) = choice.finish_reason.as_deref().filter(|reason| !reason.is_empty()) {
