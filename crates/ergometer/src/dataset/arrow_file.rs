@@ -13,7 +13,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::DatasetError;
-use super::batches::Batches;
+use super::batches::{Batches, guarded};
 use super::format::{Magic, magic_of};
 use super::table::check_file;
 
@@ -41,8 +41,8 @@ impl ArrowFile {
         let magic = magic_of(path)?;
         let file = File::open(path).map_err(read)?;
         match magic {
-            Magic::ArrowFile => Self::file(file).map_err(|error| damaged(told(&error))),
-            Magic::ArrowStream => Self::stream(file).map_err(|error| damaged(told(&error))),
+            Magic::ArrowFile => guarded(|| Self::file(file).map_err(|error| told(&error))).map_err(damaged),
+            Magic::ArrowStream => guarded(|| Self::stream(file).map_err(|error| told(&error))).map_err(damaged),
             Magic::Empty => Err(DatasetError::Empty { path: path.to_path_buf() }),
             other => Err(damaged(format!("no Arrow file: {other}"))),
         }

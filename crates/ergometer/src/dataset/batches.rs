@@ -4,6 +4,7 @@
 //! [`KEPT`]: most datasets stay whole, and of a large one only what is needed is in memory.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,13 @@ pub(super) trait Batches: Send + Sync {
 
     /// Decodes a part.
     fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, String>;
+}
+
+/// Reads a part of a file that may be damaged: the readers of Arrow and Parquet panic on some such files.
+pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let told = || Err(String::from("cannot be decoded: its reader gave up. hint: the file is damaged"));
+    // Nothing of what was begun is used again but the file's place, which is set before each read.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| told())
 }
 
 /// The rows of one file or several.
@@ -79,7 +87,7 @@ impl BatchRows {
         if let Some(batches) = cache.get(key) {
             return Ok(batches);
         }
-        let decoded = self.files[part.file].1.decode(part.group);
+        let decoded = guarded(|| self.files[part.file].1.decode(part.group));
         let batches = Arc::new(decoded.map_err(|what| DatasetError::Row {
             path: self.path(part).to_path_buf(),
             row: part.first_in_file + 1,

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use super::DatasetError;
-use super::batches::Batches;
+use super::batches::{Batches, guarded};
 use super::format::{Magic, magic_of};
 use super::table::check_file;
 
@@ -32,8 +32,9 @@ impl ParquetFile {
             other => return Err(damaged(format!("no Parquet file: {other}"))),
         }
         let file = File::open(path).map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            .map_err(|error| damaged(format!("its footer cannot be read: {error}. hint: is it cut off?")))?;
+        let footer = || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
+        let told = |error| format!("its footer cannot be read: {error}. hint: is it cut off?");
+        let metadata = guarded(|| footer().map_err(told)).map_err(damaged)?;
         let groups = metadata.metadata().row_groups();
         let rows = groups.iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).collect();
         Ok(Self { file, metadata, rows })
