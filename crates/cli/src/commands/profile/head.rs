@@ -23,6 +23,7 @@ pub(super) fn line(prepared: &Prepared) -> String {
     let columns = columns.map(|mapped| format!(" ({mapped})"));
     let skipped = match dataset.skipped() {
         0 => String::new(),
+        1 => String::from(", 1 entry left out"),
         count => format!(", {} entries left out", thousands(count as f64)),
     };
     [
