@@ -13,6 +13,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::DatasetError;
+use super::arrow_lengths;
 use super::batches::{Batches, guarded};
 use super::format::{Magic, magic_of};
 use super::table::check_file;
@@ -39,16 +40,23 @@ impl ArrowFile {
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
         let damaged = |what: String| DatasetError::Format { path: path.to_path_buf(), what };
         let magic = magic_of(path)?;
-        let file = File::open(path).map_err(read)?;
+        let mut file = File::open(path).map_err(read)?;
         match magic {
-            Magic::ArrowFile => guarded(|| Self::file(file).map_err(|error| told(&error))).map_err(damaged),
-            Magic::ArrowStream => guarded(|| Self::stream(file).map_err(|error| told(&error))).map_err(damaged),
+            Magic::ArrowFile => {
+                arrow_lengths::check_file(&mut file).map_err(damaged)?;
+                guarded(|| Self::file(file).map_err(|error| told(&error))).map_err(damaged)
+            }
+            Magic::ArrowStream => {
+                arrow_lengths::check_stream(&mut file).map_err(damaged)?;
+                guarded(|| Self::stream(file).map_err(|error| told(&error))).map_err(damaged)
+            }
             Magic::Empty => Err(DatasetError::Empty { path: path.to_path_buf() }),
             other => Err(damaged(format!("no Arrow file: {other}"))),
         }
     }
 
-    fn file(file: File) -> Result<Self, ArrowError> {
+    fn file(mut file: File) -> Result<Self, ArrowError> {
+        file.rewind()?;
         let mut reader = FileReader::try_new(BufReader::new(file), None)?;
         let mut rows = Vec::new();
         for batch in reader.by_ref() {
@@ -57,7 +65,8 @@ impl ArrowFile {
         Ok(Self { schema: reader.schema(), rows, source: Source::File(Mutex::new(reader)) })
     }
 
-    fn stream(file: File) -> Result<Self, ArrowError> {
+    fn stream(mut file: File) -> Result<Self, ArrowError> {
+        file.rewind()?;
         // Without a buffer, so that the file's place is where the next message begins.
         let mut reader = StreamReader::try_new(file, None)?;
         let schema = reader.schema();

@@ -1,6 +1,7 @@
 //! Datasets: an id or a path goes in, queries come out, by their place.
 
 mod arrow_file;
+mod arrow_lengths;
 mod arrow_value;
 mod batches;
 mod builtin;

@@ -446,8 +446,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
-        fn a_damaged_file_is_read_or_told(file in 0_usize..3, place in any::<prop::sample::Index>(), byte: u8) {
-            let name = ["zstd.parquet", "none.parquet", "types.parquet"][file];
+        fn a_damaged_file_is_read_or_told(file in 0_usize..7, place in any::<prop::sample::Index>(), byte: u8) {
+            let name = ["zstd.parquet", "none.parquet", "types.parquet", "file.arrow", "stream.arrow", "plain-stream.arrow",
+                "types.arrow"][file];
             let mut bytes = std::fs::read(fixture(name)).unwrap();
             let place = place.index(bytes.len());
             bytes[place] = byte;
