@@ -27,10 +27,10 @@ pub(crate) struct ProfileArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is asked, and whom")]
 pub(crate) struct WhatArguments {
-    /// The dataset: an id (`ergo list datasets`) or the path of a JSON Lines file.
+    /// The dataset: an id (`ergo list datasets`), or the path of a JSON, JSON Lines, CSV, Parquet or Arrow file or of a Hugging Face folder.
     #[arg(long, value_name = "ID|PATH", default_value = "builtin")]
     pub(crate) dataset: String,
-    /// A parameter of the dataset, such as problem=COLUMN. Repeatable.
+    /// A parameter of the dataset, such as problem=COLUMN, shuffle=SEED, limit=N or where=COLUMN=VALUE. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) dataset_param: Vec<(String, String)>,
     /// The client (`ergo list clients`): embedded, or with --base-url openai.

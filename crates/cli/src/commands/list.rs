@@ -73,6 +73,12 @@ fn items(what: Listed) -> Vec<Item> {
             description: info.description.to_owned(),
             parameters: parameters("--dataset-param", info.parameters).collect(),
         }));
+        items.push(Item {
+            kind: "selection",
+            id: String::from("every dataset"),
+            description: String::from("takes these as well, in this order"),
+            parameters: parameters("--dataset-param", dataset::selection_parameters()).collect(),
+        });
     }
     if wants(Listed::Clients) {
         items.extend(client::registry().iter().map(|info| {

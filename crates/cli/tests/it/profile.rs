@@ -146,7 +146,10 @@ fn what_does_not_exist_is_told_with_what_does() {
 #[test]
 fn lists_name_what_there_is() {
     for (what, parts) in [
-        ("datasets", &["builtin", "jsonl", "--dataset-param problem="][..]),
+        (
+            "datasets",
+            &["builtin", "jsonl", "parquet", "synthetic", "--dataset-param problem=", "--dataset-param where="][..],
+        ),
         ("clients", &["embedded", "--param temperature="]),
         ("graders", &["exact", "normalised", "choice", "numeric", "regex", "none"]),
         ("sensors", &["host"]),
@@ -161,6 +164,24 @@ fn lists_name_what_there_is() {
     let output = ergo().args(["list", "graders", "--format", "json"]).output().unwrap();
     let graders: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(graders.as_array().unwrap().iter().all(|grader| grader["kind"] == "grader"));
+}
+
+#[test]
+fn any_format_is_opened_by_its_path_and_the_columns_taken_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/datasets");
+    for name in ["excel.csv", "zstd.parquet", "stream.arrow", "saved"] {
+        let runs = folder.path().join(name);
+        let dataset = format!("{fixtures}/{name}");
+        let part = ["--dataset-param", "where=category=sums", "--dataset-param", "shuffle=1"];
+        let output = ergo().args(QUICK).arg(&runs).args(["--dataset", &dataset]).args(part).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        assert!(told.contains("(problem=question, answer=target, subject=category), 3 problems"), "{told}");
+    }
+    let dataset = format!("{fixtures}/splits");
+    assert_fails(&["profile", "--dataset", &dataset], 1, &["several splits: train, test", "split=NAME"]);
+    assert_fails(&["profile", "--dataset-param", "limit=0"], 2, &["limit", "leaves no query"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The built-in dataset: 600 problems in twelve subjects, inside the program. `assets/README.md` tells what they are.
 
-use super::jsonl::{Columns, query_of};
+use super::columns::Columns;
+use super::row::{query_of, row_of};
 use super::{Dataset, DatasetError, Query};
 use crate::fingerprint::sha256;
 use crate::grade::Grader;
@@ -36,11 +37,9 @@ impl Dataset for Builtin {
     fn get(&self, index: u64) -> Result<Query, DatasetError> {
         let line = usize::try_from(index).ok().and_then(|index| self.lines.get(index));
         let line = line.ok_or(DatasetError::Beyond { index, size: self.lines.len() as u64 })?;
-        query_of(line.as_bytes(), index, &Columns::default()).map_err(|what| DatasetError::Line {
-            path: "builtin".into(),
-            line: index + 1,
-            what,
-        })
+        row_of(line.as_bytes())
+            .and_then(|row| query_of(row, index, &Columns::default()))
+            .map_err(|what| DatasetError::Line { path: "builtin".into(), line: index + 1, what })
     }
 
     fn fingerprint(&self) -> &str {

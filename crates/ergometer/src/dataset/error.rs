@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// No dataset of this id.
-    #[error("unknown dataset `{id}`. hint: there are {known}, and JSON Lines files by their path")]
+    #[error("unknown dataset `{id}`. hint: there are {known}, and files and folders by their path")]
     Unknown {
         /// What was asked for.
         id: String,
@@ -24,6 +24,14 @@ pub enum DatasetError {
         /// What there is.
         known: String,
     },
+    /// A parameter with a value it cannot have.
+    #[error("the dataset's parameter {parameter}: {what}")]
+    Value {
+        /// Which parameter.
+        parameter: &'static str,
+        /// What is wrong.
+        what: String,
+    },
     /// The file cannot be read.
     #[error("cannot read the dataset {}: {cause}", path.display())]
     Read {
@@ -39,6 +47,24 @@ pub enum DatasetError {
         path: PathBuf,
         /// Which line, from 1.
         line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A row is not what it should be.
+    #[error("{}, row {row}: {what}", path.display())]
+    Row {
+        /// Which file.
+        path: PathBuf,
+        /// Which row or element, from 1.
+        row: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file or folder is not what it should be.
+    #[error("cannot use the dataset {}: {what}", path.display())]
+    Format {
+        /// Which file or folder.
+        path: PathBuf,
         /// What is wrong.
         what: String,
     },

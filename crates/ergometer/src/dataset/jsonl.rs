@@ -1,74 +1,31 @@
-//! JSON Lines by path: one object a line, with a problem and, where there are some, an answer and a subject.
-//!
-//! The file is read through once, so that a wrong line is told before the first request and not after an hour. Only
-//! where each line begins is kept; a query is read when it is asked for.
+//! JSON Lines: one object a line. Only where each line begins is kept; a row is read when it is asked for.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Mutex;
 
-use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use super::DatasetError;
+use super::row::{Row, row_of};
+use super::spans::{Span, Spans};
+use super::table::{Rows, add_columns, check_file};
 
-use super::{Dataset, DatasetError, Query};
-use crate::fingerprint::hexadecimal;
-use crate::grade::Grader;
-
-/// A line that is longer is no query.
+/// A line that is longer is no row.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// Which columns are what. The rest is metadata.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Columns {
-    /// What is asked.
-    pub problem: String,
-    /// What is right.
-    pub answer: String,
-    /// What it is about.
-    pub subject: String,
-}
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self { problem: String::from("problem"), answer: String::from("answer"), subject: String::from("subject") }
-    }
-}
-
-/// A JSON Lines file.
+/// The rows of a JSON Lines file.
 #[derive(Debug)]
-pub struct Jsonl {
-    path: PathBuf,
-    name: String,
-    columns: Columns,
-    file: Mutex<File>,
-    /// Where each query's line begins and how long it is, and its number in the file.
-    lines: Vec<Line>,
-    fingerprint: String,
+pub(super) struct JsonlRows {
+    lines: Spans,
+    columns: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    start: u64,
-    length: u32,
-    number: u32,
-}
-
-impl Jsonl {
-    /// Reads the file through. Columns other than the problem are asked for only where the user named them.
-    pub fn open(path: &Path, columns: Columns) -> Result<Self, DatasetError> {
+impl JsonlRows {
+    pub(super) fn open(path: &Path) -> Result<Self, DatasetError> {
+        check_file(path)?;
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
-        // A pipe can be read once, and a query is read again when it is its turn; to open one may wait for ever.
-        let kind = std::fs::metadata(path).map_err(read)?;
-        if kind.is_dir() {
-            return Err(read(io::Error::other("it is a folder. hint: name a JSON Lines file in it")));
-        }
-        if !kind.is_file() {
-            return Err(read(io::Error::other("it is not a regular file. hint: write it into one first")));
-        }
         let mut file = File::open(path).map_err(read)?;
-        let mut digest = Sha256::new();
-        let mut lines = Vec::new();
+        let (mut spans, mut columns) = (Vec::new(), Vec::new());
         let mut reader = BufReader::with_capacity(1 << 16, &mut file);
         let (mut start, mut number, mut line) = (0_u64, 0_u32, Vec::new());
         loop {
@@ -83,100 +40,31 @@ impl Jsonl {
                 return Err(wrong(format!("longer than {} MiB", LONGEST_LINE >> 20)));
             }
             if !trimmed(&line).is_empty() {
-                query_of(&line, lines.len() as u64, &columns).map_err(wrong)?;
-                digest.update(&line);
-                lines.push(Line { start, length: u32::try_from(length).unwrap_or(u32::MAX), number });
+                add_columns(&mut columns, row_of(trimmed(&line)).map_err(wrong)?.keys());
+                spans.push(Span { start, length: u32::try_from(length).unwrap_or(u32::MAX), number });
             }
             start += length;
         }
-        if lines.is_empty() {
-            return Err(DatasetError::Empty { path: path.to_path_buf() });
-        }
-        // The same file read by other columns is another dataset.
-        for column in [&columns.problem, &columns.answer, &columns.subject] {
-            digest.update([0]);
-            digest.update(column.as_bytes());
-        }
-        let name = path.file_stem().map_or_else(|| String::from("dataset"), |stem| stem.to_string_lossy().into_owned());
-        let fingerprint = hexadecimal(&digest.finalize());
-        Ok(Self { path: path.to_path_buf(), name, columns, file: Mutex::new(file), lines, fingerprint })
-    }
-
-    fn read(&self, line: Line) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; line.length as usize];
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.seek(SeekFrom::Start(line.start))?;
-        file.read_exact(&mut bytes)?;
-        Ok(bytes)
+        Ok(Self { lines: Spans { path: path.to_path_buf(), file: Mutex::new(file), parts: spans }, columns })
     }
 }
 
-impl Dataset for Jsonl {
-    fn id(&self) -> &'static str {
-        "jsonl"
+impl Rows for JsonlRows {
+    fn count(&self) -> u64 {
+        self.lines.count()
     }
 
-    fn name(&self) -> &str {
-        &self.name
+    fn columns(&self) -> &[String] {
+        &self.columns
     }
 
-    fn size(&self) -> Option<u64> {
-        Some(self.lines.len() as u64)
+    fn row(&self, index: u64) -> Result<Row, DatasetError> {
+        row_of(trimmed(&self.lines.read(index)?)).map_err(|what| self.wrong(index, what))
     }
 
-    fn get(&self, index: u64) -> Result<Query, DatasetError> {
-        let line = usize::try_from(index).ok().and_then(|index| self.lines.get(index).copied());
-        let line = line.ok_or(DatasetError::Beyond { index, size: self.lines.len() as u64 })?;
-        let bytes = self.read(line).map_err(|cause| DatasetError::Read { path: self.path.clone(), cause })?;
-        query_of(&bytes, index, &self.columns).map_err(|what| DatasetError::Line {
-            path: self.path.clone(),
-            line: line.number.into(),
-            what,
-        })
+    fn wrong(&self, index: u64, what: String) -> DatasetError {
+        DatasetError::Line { path: self.lines.path.clone(), line: self.lines.number(index), what }
     }
-
-    fn fingerprint(&self) -> &str {
-        &self.fingerprint
-    }
-
-    fn grader(&self) -> Grader {
-        Grader::Exact
-    }
-}
-
-/// The query of one line, or what is wrong with it.
-pub(super) fn query_of(line: &[u8], index: u64, columns: &Columns) -> Result<Query, String> {
-    let text = std::str::from_utf8(trimmed(line)).map_err(|error| format!("not UTF-8: {error}"))?;
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let Value::Object(mut fields) = value else { return Err(String::from("not a JSON object")) };
-    let there: Vec<String> = fields.keys().cloned().collect();
-    let missing = |column: &str, role: &str| {
-        let map =
-            if role == column { format!("; `--dataset-param {role}=COLUMN` names another") } else { String::new() };
-        format!("no column `{column}` for the {role}. hint: the columns are {}{map}", there.join(", "))
-    };
-    let defaults = Columns::default();
-    let problem = take(&mut fields, &columns.problem).ok_or_else(|| missing(&columns.problem, "problem"))?;
-    if problem.is_empty() {
-        return Err(format!("the problem (column `{}`) is empty", columns.problem));
-    }
-    let mut optional = |column: &str, default: &str, role: &str| match take(&mut fields, column) {
-        Some(text) => Ok(text),
-        None if column == default => Ok(String::new()),
-        None => Err(missing(column, role)),
-    };
-    let answer = optional(&columns.answer, &defaults.answer, "answer")?;
-    let subject = optional(&columns.subject, &defaults.subject, "subject")?;
-    Ok(Query { index, problem, answer, subject, output_tokens: None, metadata: fields })
-}
-
-/// A column's value as text. A null is there and empty; an object or a list is its JSON.
-fn take(fields: &mut Map<String, Value>, column: &str) -> Option<String> {
-    Some(match fields.shift_remove(column)? {
-        Value::Null => String::new(),
-        Value::String(text) => text,
-        other => other.to_string(),
-    })
 }
 
 /// Without a byte order mark and white space around.
@@ -187,52 +75,68 @@ fn trimmed(line: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::Dataset;
+    use crate::dataset::columns::ColumnNames;
+    use crate::dataset::table::{Table, TableSpec};
+    use crate::grade::Grader;
 
-    fn open(text: &[u8], columns: Columns) -> Result<Jsonl, DatasetError> {
+    fn open(text: &[u8], names: &ColumnNames) -> Result<Table, DatasetError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my set.jsonl");
         std::fs::write(&path, text).unwrap();
-        Jsonl::open(&path, columns)
+        let spec = TableSpec { id: "jsonl", path: &path, names, grader: Grader::Exact };
+        Table::new(Box::new(JsonlRows::open(&path)?), spec)
+    }
+
+    fn named(problem: Option<&str>, answer: Option<&str>) -> ColumnNames {
+        let owned = |name: Option<&str>| name.map(str::to_owned);
+        ColumnNames { problem: owned(problem), answer: owned(answer), ..ColumnNames::default() }
     }
 
     #[test]
     fn columns_are_mapped_and_the_rest_is_metadata() {
-        let columns = Columns { problem: String::from("question"), ..Columns::default() };
         let text =
             "\u{feff}{\"question\":\"1+1?\",\"answer\":2,\"level\":3}\r\n\n{\"question\":\"é?\",\"subject\":\"s\"}";
-        let dataset = open(text.as_bytes(), columns).unwrap();
-        assert_eq!((dataset.size(), dataset.name()), (Some(2), "my set"));
-        let (first, second) = (dataset.get(0).unwrap(), dataset.get(1).unwrap());
-        assert_eq!((first.problem.as_str(), first.answer.as_str(), first.subject.as_str()), ("1+1?", "2", ""));
-        assert_eq!(first.metadata["level"], 3);
-        assert_eq!((second.index, second.problem.as_str(), second.subject.as_str()), (1, "é?", "s"));
+        for names in [named(Some("question"), None), ColumnNames::default()] {
+            let dataset = open(text.as_bytes(), &names).unwrap();
+            assert_eq!((dataset.size(), dataset.name()), (Some(2), "my set"));
+            assert_eq!(dataset.columns().unwrap().to_string(), "problem=question");
+            let (first, second) = (dataset.get(0).unwrap(), dataset.get(1).unwrap());
+            assert_eq!((first.problem.as_str(), first.answer.as_str(), first.subject.as_str()), ("1+1?", "2", ""));
+            assert_eq!(first.metadata["level"], 3);
+            assert_eq!((second.index, second.problem.as_str(), second.subject.as_str()), (1, "é?", "s"));
+        }
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        let error = |text: &[u8]| open(text, Columns::default()).unwrap_err().to_string();
-        assert!(
-            error(b"{\"problem\":\"a\"}\n\n{\"question\":\"b\",\"id\":1}\n").contains("line 3: no column `problem`")
-        );
-        assert!(error(b"{\"question\":\"b\",\"id\":1}").contains("the columns are question, id"));
+        let error = |text: &[u8]| open(text, &ColumnNames::default()).unwrap_err().to_string();
+        assert!(error(b"{\"problem\":\"a\"}\n\n{\"stem\":\"b\",\"id\":1}\n").contains("line 3: no column `problem`"));
+        assert!(error(b"{\"stem\":\"b\",\"id\":1}").contains("the columns are stem, id"));
         assert!(error(b"{\"problem\":\"a\"}\n{\"probl").contains("line 2: not JSON"));
         assert!(error(b"{\"problem\":\"\xff\"}").contains("line 1: not UTF-8"));
         assert!(error(b"[1]").contains("not a JSON object"));
         assert!(error(b"{\"problem\":\"\"}").contains("is empty"));
         assert!(error(b"\n\n").contains("has no queries"));
-        let columns = Columns { answer: String::from("gold"), ..Columns::default() };
-        let error = open(b"{\"problem\":\"a\"}", columns).unwrap_err().to_string();
+        let error = open(b"{\"problem\":\"a\"}", &named(None, Some("gold"))).unwrap_err().to_string();
         assert!(error.contains("no column `gold` for the answer"), "{error}");
     }
 
     #[test]
+    fn a_column_that_was_named_is_in_every_row() {
+        let text = b"{\"problem\":\"a\",\"answer\":\"b\"}\n{\"problem\":\"c\"}\n";
+        assert_eq!(open(text, &ColumnNames::default()).unwrap().get(1).unwrap().answer, "");
+        let error = open(text, &named(None, Some("answer"))).unwrap_err().to_string();
+        assert!(error.contains("line 2: no column `answer`"), "{error}");
+    }
+
+    #[test]
     fn the_fingerprint_is_of_the_content_and_the_columns() {
-        let one = open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", Columns::default()).unwrap();
-        let other = open(b"{\"problem\":\"a\",\"b\":\"d\"}\n", Columns::default()).unwrap();
-        let mapped =
-            open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", Columns { answer: String::from("b"), ..Columns::default() });
+        let one = open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", &ColumnNames::default()).unwrap();
+        let other = open(b"{\"problem\":\"a\",\"b\":\"d\"}\n", &ColumnNames::default()).unwrap();
+        let mapped = open(b"{\"problem\":\"a\",\"b\":\"c\"}\n", &named(None, Some("b"))).unwrap();
         assert_ne!(one.fingerprint(), other.fingerprint());
-        assert_ne!(one.fingerprint(), mapped.unwrap().fingerprint());
+        assert_ne!(one.fingerprint(), mapped.fingerprint());
         assert_eq!(one.fingerprint().len(), 64);
     }
 }

@@ -1,16 +1,37 @@
 //! Datasets: an id or a path goes in, queries come out, by their place.
 
+mod arrow_file;
+mod arrow_lengths;
+mod arrow_value;
+mod batches;
 mod builtin;
+mod columns;
+mod conversations;
+mod delimited;
 mod error;
+mod format;
+mod hugging_face;
+mod json;
 mod jsonl;
+mod lengths;
+mod parquet_file;
 mod query;
+mod random;
 mod registry;
+mod row;
+mod selection;
+mod spans;
+mod synthetic;
+mod table;
 
 pub use builtin::Builtin;
+pub use columns::{Column, Columns};
 pub use error::DatasetError;
-pub use jsonl::{Columns, Jsonl};
 pub use query::Query;
-pub use registry::{DatasetInfo, DatasetSpec, open, registry};
+pub use registry::{DatasetInfo, DatasetSpec, open, registry, selection_parameters};
+pub use selection::{Selected, Selection};
+pub use synthetic::Synthetic;
+pub use table::Table;
 
 use crate::grade::Grader;
 
@@ -33,4 +54,14 @@ pub trait Dataset: Send + Sync {
 
     /// How its answers are graded where the user does not say.
     fn grader(&self) -> Grader;
+
+    /// Which columns were taken, where it has columns.
+    fn columns(&self) -> Option<&Columns> {
+        None
+    }
+
+    /// How many entries of the source are no queries and were left out.
+    fn skipped(&self) -> u64 {
+        0
+    }
 }

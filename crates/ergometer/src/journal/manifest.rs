@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::JournalError;
 use crate::client::{ModelFacts, Place};
 use crate::config::RunConfig;
+use crate::dataset::Columns;
 use crate::fingerprint::sha256;
 use crate::record::GpuColumn;
 
@@ -56,6 +57,9 @@ pub struct DatasetFacts {
     pub size: Option<u64>,
     /// A hash of all that it gives out.
     pub fingerprint: String,
+    /// Which columns were taken, where it has columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Columns>,
 }
 
 impl Manifest {

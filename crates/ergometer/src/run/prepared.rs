@@ -348,6 +348,7 @@ impl Prepared {
             name: self.dataset.name().to_owned(),
             size: self.dataset.size(),
             fingerprint: self.dataset.fingerprint().to_owned(),
+            columns: self.dataset.columns().cloned(),
         };
         Manifest {
             format_version: Manifest::VERSION,

@@ -189,7 +189,7 @@ async fn a_client_that_panics_fails_its_request() {
     assert_eq!(finished.as_ref().unwrap().closing, Closing::Finished);
     let run = closed(finished);
     assert_eq!((run.summary.total_queries, run.summary.complete, run.summary.outcomes.completed), (4, true, 3));
-    assert!(has_warning(&run, "mid_stream (the client panicked: the script says so)"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "rejected (the client panicked: the script says so)"), "{:?}", run.summary.warnings);
     assert_eq!((calls.sent(), calls.closings()), (vec![0, 1, 0, 1, 2, 3], 1));
     assert_eq!(rig.exchanges(0).1[1].transcript.text, "1");
 }

@@ -1,5 +1,6 @@
 //! What real servers sent, byte for byte, and streams that no server should send.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use ergometer::client::{ChunkKind, Dialect, FailureKind, RequestError, TokenSource, Transcript, Usage, replay};
@@ -58,7 +59,6 @@ fn said(transcript: &Transcript) -> (&str, &str, &str, Option<Usage>, Vec<ChunkK
 
 #[test]
 fn what_real_servers_sent_is_read_to_the_letter() {
-    // Text, finish, output tokens and who counted them, chunks with content.
     let expected = [
         ("llama_cpp/chat_stream", Some("stop")),
         ("llama_cpp/chat_stream_usage", Some("stop")),
@@ -89,12 +89,8 @@ fn what_real_servers_sent_is_read_to_the_letter() {
             assert_eq!(transcript.finish.as_deref(), finish, "{name}");
         }
         let usage = transcript.usage.map(|usage| (usage.source, usage.output));
-        seen += &format!(
-            "{name}: {:?} {:?} {} chunks, {usage:?}\n",
-            transcript.text,
-            transcript.reasoning,
-            transcript.chunks.len()
-        );
+        let Transcript { text, reasoning, chunks, .. } = &transcript;
+        let _ = writeln!(seen, "{name}: {text:?} {reasoning:?} {} chunks, {usage:?}", chunks.len());
         // Byte by byte and all at once say the same.
         let whole: Vec<u8> = recorded.chunks.concat();
         let bytes: Vec<&[u8]> = whole.chunks(1).collect();

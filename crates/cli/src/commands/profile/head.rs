@@ -17,10 +17,19 @@ pub(super) fn line(prepared: &Prepared) -> String {
         (Some(queries), _) => format!("{} problems", thousands(queries as f64)),
         (None, _) => String::from("without an end"),
     };
+    let dataset = prepared.dataset();
+    // No column is taken silently for what it is not called.
+    let columns = dataset.columns().map(ToString::to_string).filter(|mapped| !mapped.is_empty());
+    let columns = columns.map(|mapped| format!(" ({mapped})"));
+    let skipped = match dataset.skipped() {
+        0 => String::new(),
+        1 => String::from(", 1 entry left out"),
+        count => format!(", {} entries left out", thousands(count as f64)),
+    };
     [
         format!("Ergometer {}", env!("CARGO_PKG_VERSION")),
         format!("{} {}{}", config.client.id, config.client.model, parameters.unwrap_or_default()),
-        format!("{}, {queries}", prepared.dataset().name()),
+        format!("{}{}, {queries}{}", dataset.name(), columns.unwrap_or_default(), skipped),
         meter(prepared),
     ]
     .join("  ·  ")

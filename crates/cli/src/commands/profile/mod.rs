@@ -141,7 +141,7 @@ pub(super) fn failure(error: RunError) -> Failure {
             }
             None => Failure::usage(grader),
         },
-        RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. })
+        RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. } | DatasetError::Value { .. })
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
         | RunError::Config(_) => Failure::usage(error),

@@ -1,0 +1,167 @@
+//! Files of record batches: Parquet row groups and Arrow messages alike.
+//!
+//! A batch is decoded when one of its rows is asked for. The batches that were used last stay decoded, up to
+//! [`KEPT`]: most datasets stay whole, and of a large one only what is needed is in memory.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+
+use super::DatasetError;
+use super::arrow_value::row_of;
+use super::row::Row;
+use super::table::{Rows, add_columns};
+
+/// How many bytes of decoded batches are kept.
+const KEPT: usize = 256 << 20;
+
+/// A file of parts that can be decoded one by one.
+pub(super) trait Batches: Send + Sync {
+    /// How many rows each part has.
+    fn rows(&self) -> &[u64];
+
+    /// The names of the columns.
+    fn columns(&self) -> Vec<String>;
+
+    /// Decodes a part.
+    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, String>;
+}
+
+/// Reads a part of a file that may be damaged: the readers of Arrow and Parquet panic on some such files.
+pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let told = || Err(String::from("cannot be decoded: its reader gave up. hint: the file is damaged"));
+    // Nothing of what was begun is used again but the file's place, which is set before each read.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| told())
+}
+
+/// The rows of one file or several.
+pub(super) struct BatchRows {
+    files: Vec<(PathBuf, Box<dyn Batches>)>,
+    columns: Vec<String>,
+    parts: Vec<Part>,
+    count: u64,
+    cache: Mutex<Cache>,
+}
+
+/// A part of a file, and its first row in the whole and in the file.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    file: usize,
+    group: usize,
+    first: u64,
+    first_in_file: u64,
+}
+
+impl BatchRows {
+    pub(super) fn new(files: Vec<(PathBuf, Box<dyn Batches>)>) -> Self {
+        let (mut columns, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
+        for (file, (_, batches)) in files.iter().enumerate() {
+            add_columns(&mut columns, batches.columns().iter());
+            let mut first_in_file = 0;
+            for (part, &rows) in batches.rows().iter().enumerate() {
+                if rows > 0 {
+                    parts.push(Part { file, group: part, first: count, first_in_file });
+                }
+                first_in_file += rows;
+                count += rows;
+            }
+        }
+        Self { files, columns, parts, count, cache: Mutex::default() }
+    }
+
+    fn part(&self, index: u64) -> Option<Part> {
+        let after = self.parts.partition_point(|part| part.first <= index);
+        self.parts.get(after.checked_sub(1)?).copied().filter(|_| index < self.count)
+    }
+
+    fn path(&self, part: Part) -> &Path {
+        &self.files[part.file].0
+    }
+
+    fn decoded(&self, part: Part) -> Result<Arc<Vec<RecordBatch>>, DatasetError> {
+        let key = (part.file, part.group);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(batches) = cache.get(key) {
+            return Ok(batches);
+        }
+        let decoded = guarded(|| self.files[part.file].1.decode(part.group));
+        let batches = Arc::new(decoded.map_err(|what| DatasetError::Row {
+            path: self.path(part).to_path_buf(),
+            row: part.first_in_file + 1,
+            what,
+        })?);
+        cache.put(key, Arc::clone(&batches));
+        Ok(batches)
+    }
+}
+
+impl fmt::Debug for BatchRows {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BatchRows").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl Rows for BatchRows {
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn row(&self, index: u64) -> Result<Row, DatasetError> {
+        let part = self.part(index).ok_or(DatasetError::Beyond { index, size: self.count })?;
+        let mut left = usize::try_from(index - part.first).unwrap_or(usize::MAX);
+        for batch in &*self.decoded(part)? {
+            if left < batch.num_rows() {
+                return row_of(batch, left).map_err(|what| self.wrong(index, what));
+            }
+            left -= batch.num_rows();
+        }
+        Err(self.wrong(index, String::from("fewer rows than the file says. hint: is it damaged, or was it changed?")))
+    }
+
+    fn wrong(&self, index: u64, what: String) -> DatasetError {
+        match self.part(index) {
+            Some(part) => DatasetError::Row {
+                path: self.path(part).to_path_buf(),
+                row: index - part.first + part.first_in_file + 1,
+                what,
+            },
+            None => DatasetError::Beyond { index, size: self.count },
+        }
+    }
+}
+
+/// Decoded parts, the one used last at the end.
+#[derive(Default)]
+struct Cache {
+    parts: Vec<Cached>,
+}
+
+struct Cached {
+    key: (usize, usize),
+    batches: Arc<Vec<RecordBatch>>,
+    bytes: usize,
+}
+
+impl Cache {
+    fn get(&mut self, key: (usize, usize)) -> Option<Arc<Vec<RecordBatch>>> {
+        let place = self.parts.iter().rposition(|cached| cached.key == key)?;
+        self.parts[place..].rotate_left(1);
+        self.parts.last().map(|cached| Arc::clone(&cached.batches))
+    }
+
+    fn put(&mut self, key: (usize, usize), batches: Arc<Vec<RecordBatch>>) {
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        self.parts.push(Cached { key, batches, bytes });
+        let mut all: usize = self.parts.iter().map(|cached| cached.bytes).sum();
+        while all > KEPT && self.parts.len() > 1 {
+            all -= self.parts.remove(0).bytes;
+        }
+    }
+}

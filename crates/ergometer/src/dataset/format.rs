@@ -1,0 +1,164 @@
+//! What a file or a folder is: a path goes in; its format comes out.
+//!
+//! The ending decides, else the first bytes, else what is in the folder.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::DatasetError;
+use super::hugging_face::{has_parquet, is_saved};
+
+/// The formats of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Jsonl,
+    Json,
+    Delimited,
+    Parquet,
+    Arrow,
+    HuggingFace,
+}
+
+/// How a file begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Magic {
+    Parquet,
+    ArrowFile,
+    ArrowStream,
+    /// A file of git-lfs that was not fetched.
+    LargeFilePointer,
+    /// `[`
+    Array,
+    /// `{`
+    Object,
+    Empty,
+    Other,
+}
+
+impl fmt::Display for Magic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Parquet => "it begins as a Parquet file",
+            Self::ArrowFile | Self::ArrowStream => "it begins as an Arrow file",
+            Self::LargeFilePointer => "it stands for a large file that was not fetched. hint: run `git lfs pull` there",
+            Self::Array | Self::Object => "it begins as JSON",
+            Self::Empty => "it is empty",
+            Self::Other => "it begins with other bytes",
+        })
+    }
+}
+
+impl Format {
+    /// The format of a file or a folder.
+    pub(super) fn of(path: &Path) -> Result<Self, DatasetError> {
+        let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
+        if std::fs::metadata(path).map_err(read)?.is_dir() {
+            return match (is_saved(path), has_parquet(path)?) {
+                (true, _) => Ok(Self::HuggingFace),
+                (false, true) => Ok(Self::Parquet),
+                (false, false) => Err(DatasetError::Format {
+                    path: path.to_path_buf(),
+                    what: String::from(
+                        "a folder with neither a saved dataset (state.json) nor Parquet files. hint: name a file in it",
+                    ),
+                }),
+            };
+        }
+        match Self::of_ending(path) {
+            Some(Self::Json) if is_jsonl(path)? => Ok(Self::Jsonl),
+            Some(format) => Ok(format),
+            None => Self::of_bytes(path),
+        }
+    }
+
+    /// The format by the ending of the name.
+    pub(super) fn of_ending(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "jsonl" | "ndjson" => Self::Jsonl,
+            "json" => Self::Json,
+            "csv" | "tsv" => Self::Delimited,
+            "parquet" | "pq" => Self::Parquet,
+            "arrow" | "feather" | "ipc" => Self::Arrow,
+            _ => return None,
+        })
+    }
+
+    fn of_bytes(path: &Path) -> Result<Self, DatasetError> {
+        let unknown = |what: String| DatasetError::Format { path: path.to_path_buf(), what };
+        match magic_of(path)? {
+            Magic::Parquet => Ok(Self::Parquet),
+            Magic::ArrowFile | Magic::ArrowStream => Ok(Self::Arrow),
+            Magic::Object if is_jsonl(path)? => Ok(Self::Jsonl),
+            Magic::Array | Magic::Object => Ok(Self::Json),
+            Magic::Empty => Err(DatasetError::Empty { path: path.to_path_buf() }),
+            Magic::LargeFilePointer => Err(unknown(Magic::LargeFilePointer.to_string())),
+            Magic::Other => Err(unknown(String::from(
+                "neither its ending nor its first bytes tell what it is. hint: `--dataset csv --dataset-param path=FILE` says so",
+            ))),
+        }
+    }
+}
+
+/// How a file begins.
+pub(super) fn magic_of(path: &Path) -> Result<Magic, DatasetError> {
+    let bytes = head(path, 512)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start();
+    Ok(match text {
+        [] => Magic::Empty,
+        _ if bytes.starts_with(b"PAR1") => Magic::Parquet,
+        _ if bytes.starts_with(b"ARROW1") => Magic::ArrowFile,
+        _ if bytes.starts_with(&[0xff; 4]) => Magic::ArrowStream,
+        _ if bytes.starts_with(b"version https://git-lfs") => Magic::LargeFilePointer,
+        [b'[', ..] => Magic::Array,
+        [b'{', ..] => Magic::Object,
+        _ => Magic::Other,
+    })
+}
+
+/// Whether a file of JSON has an object a line: many files that end in `.json` do.
+fn is_jsonl(path: &Path) -> Result<bool, DatasetError> {
+    let bytes = head(path, 1 << 20)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start();
+    let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return Ok(false) };
+    let has_more = !text[end..].trim_ascii().is_empty();
+    let is_whole = serde_json::from_slice::<serde::de::IgnoredAny>(&text[..end]).is_ok();
+    Ok(text.starts_with(b"{") && is_whole && has_more)
+}
+
+fn head(path: &Path, length: u64) -> Result<Vec<u8>, DatasetError> {
+    super::table::check_file(path)?;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(length).read_to_end(&mut bytes));
+    read.map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides_then_the_first_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            Format::of(&path).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("a.CSV", b"[1]"), Ok(Format::Delimited));
+        assert_eq!(of("a.json", b"[{}]"), Ok(Format::Json));
+        assert_eq!(of("b.json", b"{\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
+        assert_eq!(of("c.json", b"{\"a\":\n[{}]}\n"), Ok(Format::Json));
+        assert_eq!(of("d", b"PAR1...."), Ok(Format::Parquet));
+        assert_eq!(of("e", b"\xff\xff\xff\xff0"), Ok(Format::Arrow));
+        assert_eq!(of("f", b" {\"a\":1}\n{\"a\":2}\n"), Ok(Format::Jsonl));
+        assert!(of("g", b"").unwrap_err().contains("has no queries"));
+        assert!(of("h", b"a,b\n1,2\n").unwrap_err().contains("--dataset csv"));
+        assert!(of("i", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull"));
+        let error = Format::of(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("neither a saved dataset"), "{error}");
+    }
+}

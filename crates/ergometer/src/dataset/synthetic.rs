@@ -1,0 +1,176 @@
+//! Synthetic queries without an end: prompts of common short words, and how long each answer may be.
+//!
+//! The same seed and place give the same query, whatever was asked for before. One word is about one token, so the
+//! lengths are approximate: what the model counted is in the record.
+
+use std::collections::BTreeMap;
+
+use super::lengths::{LONGEST, Lengths};
+use super::random::Random;
+use super::{Dataset, DatasetError, Query};
+use crate::fingerprint::sha256;
+use crate::grade::Grader;
+
+/// Words that are one token in most vocabularies, with the space before them.
+const WORDS: &str = "the of and to in is was for that it with as on be at by this had not are but from or have an they \
+    which one you were all her she there would their we him been has when who will no more if out so up what its about \
+    than into them can only other time new some could these two may first then do any like my now over such our man me \
+    even most made after also did many off before must well back through years much where your way down should because \
+    long each just state those people too mr how little good world make very year still see own work men day get here \
+    old life both between being under three never know same last another while us might great go come since against \
+    right came take used himself few house use place during high without again home around small found thought went say \
+    part once general school every until united number does water less night put think almost hand enough far took head \
+    yet system better set told nothing end why called eyes find going look asked later point knew city next program give";
+
+/// Endless queries.
+#[derive(Debug)]
+pub struct Synthetic {
+    prompt: Lengths,
+    most_prompt: u64,
+    output: Lengths,
+    most_output: u64,
+    prefix: String,
+    seed: u64,
+    words: Vec<&'static str>,
+    fingerprint: String,
+}
+
+impl Synthetic {
+    /// Reads the parameters.
+    pub(super) fn new(parameters: &BTreeMap<String, String>) -> Result<Self, DatasetError> {
+        let given = |name: &str| parameters.get(name).map(String::as_str);
+        let lengths = |name: &'static str, default: &str| {
+            given(name).unwrap_or(default).parse::<Lengths>().map_err(|what| value(name, what))
+        };
+        let number = |name: &'static str, default: u64, range: std::ops::RangeInclusive<u64>| match given(name) {
+            None => Ok(default),
+            Some(text) => text.trim().parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+                value(name, format!("`{text}` is no whole number from {} to {}", range.start(), range.end()))
+            }),
+        };
+        let words: Vec<&'static str> = WORDS.split_whitespace().collect();
+        let seed = number("seed", 0, 0..=u64::MAX)?;
+        let prefix_tokens = number("shared_prefix_tokens", 0, 0..=LONGEST)?;
+        let mut prefix = String::new();
+        add_words(&mut prefix, &words, &mut Random::new(!seed), prefix_tokens);
+        let mut dataset = Self {
+            prompt: lengths("prompt_tokens", "128")?,
+            most_prompt: number("max_prompt_tokens", LONGEST, 1..=LONGEST)?,
+            output: lengths("output_tokens", "64")?,
+            most_output: number("max_output_tokens", LONGEST, 1..=LONGEST)?,
+            prefix,
+            seed,
+            words,
+            fingerprint: String::new(),
+        };
+        let what = (dataset.prompt, dataset.most_prompt, dataset.output, dataset.most_output, prefix_tokens, seed);
+        // The first query stands for the generator: another version of it would give another.
+        let first = dataset.get(0)?.problem;
+        dataset.fingerprint = sha256(format!("synthetic {what:?} {first}").as_bytes());
+        Ok(dataset)
+    }
+}
+
+impl Dataset for Synthetic {
+    fn id(&self) -> &'static str {
+        "synthetic"
+    }
+
+    fn name(&self) -> &'static str {
+        "synthetic"
+    }
+
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    fn get(&self, index: u64) -> Result<Query, DatasetError> {
+        let mut random = Random::of_query(self.seed, index);
+        let tokens = self.prompt.draw(&mut random, self.most_prompt);
+        let output_tokens = self.output.draw(&mut random, self.most_output);
+        let mut problem = self.prefix.clone();
+        add_words(&mut problem, &self.words, &mut random, tokens);
+        Ok(Query { index, problem, output_tokens: Some(output_tokens), ..Query::default() })
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn grader(&self) -> Grader {
+        Grader::None
+    }
+}
+
+fn add_words(text: &mut String, words: &[&str], random: &mut Random, count: u64) {
+    for _ in 0..count {
+        let word = usize::try_from(random.below(words.len() as u64)).ok().and_then(|place| words.get(place));
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word.unwrap_or(&"the"));
+    }
+}
+
+fn value(parameter: &'static str, what: String) -> DatasetError {
+    DatasetError::Value { parameter, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn open(parameters: &[(&str, &str)]) -> Result<Synthetic, DatasetError> {
+        let owned = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Synthetic::new(&owned.collect())
+    }
+
+    #[test]
+    fn prompts_have_their_lengths_and_share_their_prefix() {
+        let parameters =
+            [("prompt_tokens", "uniform:5..9"), ("output_tokens", "7"), ("shared_prefix_tokens", "20"), ("seed", "3")];
+        let dataset = open(&parameters).unwrap();
+        let queries: Vec<Query> = (0..50).map(|index| dataset.get(index).unwrap()).collect();
+        let prefix: Vec<&str> = queries[0].problem.split(' ').take(20).collect();
+        for query in &queries {
+            let words: Vec<&str> = query.problem.split(' ').collect();
+            assert!((25..=29).contains(&words.len()) && words[..20] == prefix[..], "{}", query.problem);
+            assert_eq!(query.output_tokens, Some(7));
+        }
+        assert!(queries.windows(2).all(|pair| pair[0].problem != pair[1].problem));
+    }
+
+    #[test]
+    fn every_parameter_is_in_the_fingerprint_and_wrong_ones_are_told() {
+        let one = open(&[]).unwrap();
+        for parameter in [
+            ("seed", "1"),
+            ("prompt_tokens", "9"),
+            ("output_tokens", "9"),
+            ("shared_prefix_tokens", "1"),
+            ("max_prompt_tokens", "500"),
+            ("max_output_tokens", "500"),
+        ] {
+            assert_ne!(one.fingerprint(), open(&[parameter]).unwrap().fingerprint(), "{parameter:?}");
+        }
+        let error = open(&[("max_prompt_tokens", "0")]).unwrap_err().to_string();
+        assert!(error.contains("max_prompt_tokens"), "{error}");
+        assert!(open(&[("prompt_tokens", "x")]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_place_gives_the_same_query(seed: u64, index: u64, before in prop::collection::vec(any::<u64>(), 0..4)) {
+            let seed = seed.to_string();
+            let parameters = [("seed", seed.as_str()), ("prompt_tokens", "normal:9,4"), ("output_tokens", "exponential:5")];
+            let (one, other) = (open(&parameters).unwrap(), open(&parameters).unwrap());
+            for place in before {
+                one.get(place).unwrap();
+            }
+            prop_assert_eq!(one.get(index).unwrap(), other.get(index).unwrap());
+            prop_assert_eq!(one.fingerprint(), other.fingerprint());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Tables: rows of any source go in, queries come out.
+//!
+//! A table is read through once when it is opened, so that a wrong row is told before the first request and not after
+//! an hour. Its fingerprint is a hash of all its queries: the same table has the same one in whatever file it stands.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::columns::{ColumnNames, Columns};
+use super::row::{Row, query_of};
+use super::{Dataset, DatasetError, Query};
+use crate::fingerprint::hexadecimal;
+use crate::grade::Grader;
+
+/// A source of rows, by their place.
+pub(super) trait Rows: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> u64;
+
+    /// All columns of all rows, in the order in which they first appear.
+    fn columns(&self) -> &[String];
+
+    /// The row at a place below the count.
+    fn row(&self, index: u64) -> Result<Row, DatasetError>;
+
+    /// An error about this row, with where it stands.
+    fn wrong(&self, index: u64, what: String) -> DatasetError;
+
+    /// How many rows of the source were left out.
+    fn skipped(&self) -> u64 {
+        0
+    }
+}
+
+/// What a table is called, and how it is read.
+pub(super) struct TableSpec<'a> {
+    pub(super) id: &'static str,
+    pub(super) path: &'a Path,
+    pub(super) names: &'a ColumnNames,
+    pub(super) grader: Grader,
+}
+
+/// A dataset of rows.
+pub struct Table {
+    id: &'static str,
+    name: String,
+    rows: Box<dyn Rows>,
+    columns: Columns,
+    fingerprint: String,
+    grader: Grader,
+}
+
+impl Table {
+    /// Chooses the columns and reads every row.
+    pub(super) fn new(rows: Box<dyn Rows>, spec: TableSpec<'_>) -> Result<Self, DatasetError> {
+        if rows.count() == 0 {
+            return Err(DatasetError::Empty { path: spec.path.to_path_buf() });
+        }
+        let columns = spec.names.resolve(rows.columns()).map_err(|what| rows.wrong(0, what))?;
+        let mut digest = Sha256::new();
+        for index in 0..rows.count() {
+            let query = query_of(rows.row(index)?, index, &columns).map_err(|what| rows.wrong(index, what))?;
+            // A query is text and JSON values: it can always be written.
+            digest.update(serde_json::to_vec(&query).unwrap_or_default());
+            digest.update(b"\n");
+        }
+        let name = name_of(spec.path);
+        let fingerprint = hexadecimal(&digest.finalize());
+        Ok(Self { id: spec.id, name, rows, columns, fingerprint, grader: spec.grader })
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Table").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Dataset for Table {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.rows.count())
+    }
+
+    fn get(&self, index: u64) -> Result<Query, DatasetError> {
+        let size = self.rows.count();
+        if index >= size {
+            return Err(DatasetError::Beyond { index, size });
+        }
+        query_of(self.rows.row(index)?, index, &self.columns).map_err(|what| self.rows.wrong(index, what))
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn grader(&self) -> Grader {
+        self.grader.clone()
+    }
+
+    fn columns(&self) -> Option<&Columns> {
+        Some(&self.columns)
+    }
+
+    fn skipped(&self) -> u64 {
+        self.rows.skipped()
+    }
+}
+
+/// The file's name without its ending, or the folder's name.
+fn name_of(path: &Path) -> String {
+    // `.` and `..` have no name of their own.
+    let full = path.file_name().is_none().then(|| path.canonicalize().ok()).flatten();
+    let path = full.as_deref().unwrap_or(path);
+    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    name.map_or_else(|| String::from("dataset"), |name| name.to_string_lossy().into_owned())
+}
+
+/// Checks that a path is a file that can be read again and again.
+///
+/// A pipe can be read once, and a query is read again when it is its turn; to open one may wait for ever.
+pub(super) fn check_file(path: &Path) -> Result<(), DatasetError> {
+    let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
+    let kind = std::fs::metadata(path).map_err(read)?;
+    if kind.is_dir() {
+        return Err(read(io::Error::other("it is a folder. hint: name a file in it")));
+    }
+    if !kind.is_file() {
+        return Err(read(io::Error::other("it is not a regular file. hint: write it into one first")));
+    }
+    Ok(())
+}
+
+/// Adds the names that are not there yet.
+pub(super) fn add_columns<'a>(columns: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
+    for name in names {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+}
