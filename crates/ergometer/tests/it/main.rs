@@ -4,6 +4,7 @@ mod client;
 mod cuts;
 mod dataset;
 mod energy;
+mod faults;
 mod figures;
 mod interrupt;
 mod lifecycle;

@@ -84,8 +84,19 @@ impl Rig {
         client: Scripted,
         sensing: Sensing,
     ) -> Result<Finished, RunError> {
-        let (_sender, stop) = watch::channel(false);
         let prepared = Prepared::with(config, Box::new(dataset), Box::new(client), sensing).await?;
+        self.run_prepared(prepared).await
+    }
+
+    /// A new run of a client that talks to a server, to its end.
+    pub(crate) async fn run_client(&self, config: RunConfig, dataset: Questions) -> Result<Finished, RunError> {
+        let client = ergometer::client::open(&config.client)?;
+        let prepared = Prepared::with(config, Box::new(dataset), client, crate::sensors::blind()).await?;
+        self.run_prepared(prepared).await
+    }
+
+    pub(crate) async fn run_prepared(&self, prepared: Prepared) -> Result<Finished, RunError> {
+        let (_sender, stop) = watch::channel(false);
         prepared.run(Target::New(self.folder()), stop, Arc::new(Nobody)).await
     }
 
