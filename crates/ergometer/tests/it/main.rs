@@ -11,4 +11,5 @@ mod replace;
 mod resume;
 mod rig;
 mod sensors;
+mod server;
 mod table;
