@@ -17,13 +17,14 @@ pub(super) fn line(prepared: &Prepared) -> String {
         (Some(queries), _) => format!("{} problems", thousands(queries as f64)),
         (None, _) => String::from("without an end"),
     };
-    [
+    let parts = [
         format!("Ergometer {}", env!("CARGO_PKG_VERSION")),
         format!("{} {}{}", config.client.id, config.client.model, parameters.unwrap_or_default()),
         format!("{}, {queries}", prepared.dataset().name()),
         meter(prepared),
-    ]
-    .join("  ·  ")
+    ];
+    let server = prepared.server_metrics().map(|server| format!("metrics of {}", server.software()));
+    parts.into_iter().chain(server).collect::<Vec<_>>().join("  ·  ")
 }
 
 /// What measures, in a few words.

@@ -229,3 +229,43 @@ fn subjects(accuracy: &Accuracy) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ergometer::close::GaugeSummary;
+
+    use super::*;
+
+    fn shown(server: &ServerSummary) -> Vec<[String; 4]> {
+        let mut rows = Vec::new();
+        server_row(server, &mut |label, value, interval, comment| {
+            rows.push([label.to_owned(), value, interval, comment])
+        });
+        rows
+    }
+
+    #[test]
+    fn the_server_has_one_line_or_none() {
+        let gauge = |mean, max| Some(GaugeSummary { mean, max, readings: 9 });
+        let mut server = ServerSummary {
+            software: String::from("vllm"),
+            metrics_url: String::from("http://h/metrics"),
+            running: gauge(3.94, 16.0),
+            waiting: gauge(0.0, 0.0),
+            kv_cache_max_pct: Some(12.2),
+            prompt_tokens: Some(10),
+            generation_tokens: Some(10),
+            preemptions: Some(0),
+            prefix_cache_query_tokens: None,
+            prefix_cache_hit_tokens: Some(3),
+        };
+        assert_eq!(shown(&server), [["server", "3.9 running", "16 max", "waiting 0; KV cache 12 % max"]]);
+        (server.waiting, server.kv_cache_max_pct) = (gauge(0.25, 2.0), Some(0.04));
+        (server.preemptions, server.prefix_cache_query_tokens) = (Some(4), Some(12));
+        let rest = "waiting 0.2 mean, 2 max; KV cache 0.0 % max; 25 % of prompts cached; 4 preemptions";
+        assert_eq!(shown(&server)[0][3], rest);
+        (server.running, server.waiting, server.kv_cache_max_pct) = (None, None, None);
+        (server.preemptions, server.prefix_cache_query_tokens) = (None, None);
+        assert!(shown(&server).is_empty(), "a short run has no reading between its requests");
+    }
+}
