@@ -239,7 +239,7 @@ mod tests {
     fn shown(server: &ServerSummary) -> Vec<[String; 4]> {
         let mut rows = Vec::new();
         server_row(server, &mut |label, value, interval, comment| {
-            rows.push([label.to_owned(), value, interval, comment])
+            rows.push([label.to_owned(), value, interval, comment]);
         });
         rows
     }
