@@ -44,9 +44,7 @@ impl Selector {
     fn name(&self) -> String {
         match self {
             Self::Device(device) => device.to_string(),
-            Self::Kind(DeviceKind::Gpu) => String::from("gpu"),
-            Self::Kind(DeviceKind::Cpu) => String::from("cpu"),
-            Self::Kind(DeviceKind::Host) => String::from("host"),
+            Self::Kind(kind) => kind.name().to_owned(),
             Self::Sensor(id) => id.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! What AI inference costs, in time and in energy: dataset → client → run → journal → close → records and tables.
 //!
 //! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`], [`analysis`];
-//! [`dataset`], [`client`]; [`config`]; [`record`], [`journal`]; [`attribution`], [`store`]; [`close`]; [`run`].
+//! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`attribution`], [`store`]; [`close`]; [`run`].
 
 pub mod analysis;
 pub mod attribution;
@@ -17,5 +17,6 @@ pub mod journal;
 pub mod record;
 pub mod redact;
 pub mod run;
+pub mod server_metrics;
 pub mod slug;
 pub mod store;

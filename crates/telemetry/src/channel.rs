@@ -16,9 +16,24 @@ pub enum DeviceKind {
     Cpu,
     /// The machine as a whole.
     Host,
+    /// A server that answers requests, wherever it runs. It tells counts and shares, never energy.
+    Server,
 }
 
-/// One device, written `gpu:0`, `cpu:1` or `host:0`.
+impl DeviceKind {
+    /// As it is written before a device's number.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Cpu => "cpu",
+            Self::Host => "host",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// One device, written `gpu:0`, `cpu:1`, `host:0` or `server:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
     /// What it is.
@@ -27,7 +42,7 @@ pub struct DeviceId {
     pub index: u32,
 }
 
-/// The error of a device name that is not `gpu:N`, `cpu:N` or `host:N`.
+/// The error of a device name that is none. Those of servers are left out: nobody has to write them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device `{0}`: devices are written gpu:N, cpu:N or host:N, for example gpu:0")]
 pub struct ParseDeviceError(pub String);
@@ -50,16 +65,17 @@ impl DeviceId {
     pub const fn host() -> Self {
         Self { kind: DeviceKind::Host, index: 0 }
     }
+
+    /// The server that answers the requests.
+    #[must_use]
+    pub const fn server() -> Self {
+        Self { kind: DeviceKind::Server, index: 0 }
+    }
 }
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            DeviceKind::Gpu => "gpu",
-            DeviceKind::Cpu => "cpu",
-            DeviceKind::Host => "host",
-        };
-        f.pad(&format!("{kind}:{}", self.index))
+        f.pad(&format!("{}:{}", self.kind.name(), self.index))
     }
 }
 
@@ -73,6 +89,7 @@ impl FromStr for DeviceId {
             "gpu" => DeviceKind::Gpu,
             "cpu" => DeviceKind::Cpu,
             "host" => DeviceKind::Host,
+            "server" => DeviceKind::Server,
             _ => return Err(unknown()),
         };
         Ok(Self { kind, index: index.parse().map_err(|_| unknown())? })
@@ -126,7 +143,8 @@ impl Scope {
 }
 
 /// The quantity a channel carries. Energy is in joules, power in watts, memory in bytes, temperature in degrees
-/// Celsius, clocks in megahertz, and utilization and activity in percent.
+/// Celsius, clocks in megahertz, and utilization, activity and the use of a cache in percent. Requests, tokens and
+/// preemptions are counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -160,6 +178,22 @@ pub enum Signal {
     TensorActivity,
     /// The share of memory bandwidth that was used.
     DramActivity,
+    /// Requests that a server works on now.
+    RequestsRunning,
+    /// Requests that a server has taken in and not begun.
+    RequestsWaiting,
+    /// Tokens of prompts, since the server started; whether those found in a cache are among them is the server's choice.
+    PromptTokens,
+    /// Tokens a server has generated since it started.
+    GenerationTokens,
+    /// The share of a server's KV cache that is taken.
+    KvCacheUse,
+    /// How often a server put a running request back, since it started.
+    Preemptions,
+    /// Tokens of prompts that were found in a server's cache, since it started.
+    PrefixCacheHits,
+    /// Tokens of prompts that were looked up in a server's cache, since it started.
+    PrefixCacheQueries,
 }
 
 /// How a number came to be known.
@@ -174,7 +208,7 @@ pub enum Provenance {
     AveragedPower,
     /// Computed from something else by a model; never added to what was measured.
     Modelled,
-    /// Read as it is: memory, temperature, clocks, utilization.
+    /// Read as it is: memory, temperature, clocks, utilization, what a server counts.
     Gauge,
 }
 
@@ -239,7 +273,7 @@ mod tests {
 
     #[test]
     fn devices_are_written_and_read_alike() {
-        for device in [DeviceId::gpu(7), DeviceId::cpu(0), DeviceId::host()] {
+        for device in [DeviceId::gpu(7), DeviceId::cpu(0), DeviceId::host(), DeviceId::server()] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
         for wrong in ["", "gpu", "gpu:", "gpu:x", "tpu:0", "gpu:-1", "gpu:0:1"] {

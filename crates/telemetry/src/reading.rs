@@ -46,6 +46,8 @@ pub enum EventKind {
     SamplesLost,
     /// The wall clock was stepped.
     ClockStepped,
+    /// A server did not tell its metrics; the sensor goes on asking.
+    ScrapeFailed,
 }
 
 /// What one call of [`Sensor::sample`](crate::Sensor::sample) brought.

@@ -36,6 +36,11 @@ pub trait Client: Send + Sync {
     /// Where the work is done: whose energy it is.
     fn place(&self) -> Place;
 
+    /// The address of its server, where it has one.
+    fn base_url(&self) -> Option<&http::BaseUrl> {
+        None
+    }
+
     /// Whether it can be reached at all.
     async fn health(&self) -> Result<(), ClientError>;
 

@@ -8,6 +8,7 @@ mod energy;
 mod error;
 mod intelligence;
 mod records;
+mod server;
 mod session;
 mod summary;
 mod tally;
@@ -19,6 +20,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
+pub use server::{GaugeSummary, ServerSummary};
 pub use summary::{Accuracy, IntelligenceSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary};
 pub use totals::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure};
 pub use warning::Warning;

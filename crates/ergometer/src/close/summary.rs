@@ -8,6 +8,7 @@ use ergometer_telemetry::sensors::host::SystemInfo;
 use serde::Serialize;
 
 use super::intelligence::intelligence;
+use super::server::{ServerSummary, disagreement, server};
 use super::session::Metered;
 use super::tally::Tally;
 use super::totals::{EnergySummary, Figure, energy};
@@ -55,6 +56,8 @@ pub struct Summary {
     pub tokens: TokenSummary,
     pub energy: EnergySummary,
     pub intelligence: Option<IntelligenceSummary>,
+    /// What the server told of itself.
+    pub server: Option<ServerSummary>,
     pub cost_usd: Option<f64>,
     pub warnings: Vec<String>,
 }
@@ -167,7 +170,10 @@ pub(super) fn summarise(
     let complete = closing == Some(Closing::Duration) || wanted.is_some_and(|wanted| records >= wanted);
     let per_second = |count: u64| (duration_s > 0.0).then(|| count as f64 / duration_s);
     let ended = Ended { folder, complete, closing };
-    let warnings = warnings(&ended, manifest, sessions, tally, &energy);
+    let server = server(sessions);
+    let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
+    let mut warnings = warnings(&ended, manifest, sessions, tally, &energy);
+    warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {
@@ -202,7 +208,7 @@ pub(super) fn summarise(
                 .map(|(measured, modelled)| if measured > 0.0 { measured } else { modelled })
                 .filter(|&joules| joules > 0.0),
             cancelled: tally.cancelled,
-            lost: sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum(),
+            lost,
         },
         accuracy: accuracy(manifest, tally),
         latency: LatencySummary {
@@ -223,6 +229,7 @@ pub(super) fn summarise(
         },
         energy,
         intelligence,
+        server,
         cost_usd: tally.cost_usd,
         warnings: warnings.iter().map(ToString::to_string).collect(),
     };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
 use super::session::Metered;
@@ -97,6 +98,18 @@ pub enum Warning {
         /// What.
         message: String,
     },
+    /// The server did not tell its metrics, once or oftener.
+    ServerMetrics {
+        /// What happened.
+        message: String,
+    },
+    /// The server counted other tokens than the answers have.
+    ServerTokens {
+        /// How many it generated over the run, by its own count.
+        server: u64,
+        /// How many the answers have.
+        ours: u64,
+    },
     /// No power at rest, so nothing is net.
     NoIdle,
     /// There are answers, and the grader can compare none or few of them.
@@ -142,6 +155,12 @@ impl Warning {
             Self::Ungradable { .. } => {
                 String::from("`ergo list graders` shows the others; `--grader none` leaves it out")
             }
+            Self::ServerMetrics { .. } => String::from(
+                "figures of the server are those of the answers that came; `--server-metrics off` leaves them out",
+            ),
+            Self::ServerTokens { .. } => String::from(
+                "others may have used the server at the same time; else who counts wrong? `--tokenizer PATH` counts here, too",
+            ),
             Self::Sensor { .. } => String::from("`ergo doctor` looks at the sensors"),
         })
     }
@@ -191,7 +210,13 @@ impl fmt::Display for Warning {
             Self::Readings { session, cause } => {
                 write!(f, "the readings of session {session} cannot be used, so it has no energy: {}", short(cause))
             }
-            Self::Sensor { message } => f.write_str(message),
+            Self::Sensor { message } | Self::ServerMetrics { message } => f.write_str(message),
+            Self::ServerTokens { server, ours } => {
+                write!(
+                    f,
+                    "the server generated {server} tokens over the run by its own count, and the answers have {ours}"
+                )
+            }
             Self::Ungradable { count, grader } => {
                 write!(f, "{count} answers cannot be graded by `{grader}` and do not count")
             }
@@ -287,12 +312,17 @@ pub(super) fn warnings(
             warnings.push(Warning::Readings { session: session.loaded.number, cause: cause.clone() });
         }
     }
-    let mut told: Vec<String> = Vec::new();
+    let mut told: Vec<Warning> = Vec::new();
     for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
-        if !told.contains(&event.message) {
-            told.push(event.message.clone());
+        let message = event.message.clone();
+        let warning = match event.kind {
+            EventKind::ScrapeFailed => Warning::ServerMetrics { message },
+            _ => Warning::Sensor { message },
+        };
+        if !told.contains(&warning) {
+            told.push(warning);
         }
     }
-    warnings.extend(told.into_iter().map(|message| Warning::Sensor { message }));
+    warnings.extend(told);
     warnings
 }

@@ -24,7 +24,13 @@ impl Counted {
             "gpu" => Ok(Named::Kind(DeviceKind::Gpu)),
             "cpu" => Ok(Named::Kind(DeviceKind::Cpu)),
             "host" => Ok(Named::Kind(DeviceKind::Host)),
-            other => other.parse().map(Named::Device).map_err(|error| DeviceError(error.to_string())),
+            other => match other.parse::<DeviceId>() {
+                Ok(device) if device.kind == DeviceKind::Server => Err(DeviceError(format!(
+                    "`{other}` has no energy: what a server tells of itself is on the timeline whatever counts. hint: --device takes gpu, cpu, gpu:0; `--server-metrics off` leaves the server out"
+                ))),
+                Ok(device) => Ok(Named::Device(device)),
+                Err(error) => Err(DeviceError(error.to_string())),
+            },
         });
         Ok(Self(named.collect::<Result<_, _>>()?))
     }
@@ -37,7 +43,7 @@ impl Counted {
             Some(missing) => {
                 let name = match missing {
                     Named::Device(device) => device.to_string(),
-                    Named::Kind(kind) => format!("{kind:?}").to_lowercase(),
+                    Named::Kind(kind) => kind.name().to_owned(),
                 };
                 let there: Vec<String> = there.iter().map(ToString::to_string).collect();
                 let there = if there.is_empty() { String::from("none") } else { there.join(", ") };
@@ -79,6 +85,7 @@ mod tests {
         assert!(kind.counts(DeviceId::gpu(7)) && !kind.counts(DeviceId::cpu(0)));
         let error = parse(&["gpu:9"]).unwrap().check(&there).unwrap_err().to_string();
         assert!(error.contains("`gpu:9`") && error.contains("there are gpu:0, gpu:1, cpu:0"), "{error}");
+        assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` has no energy"));
         assert!(parse(&["disk"]).unwrap_err().to_string().contains("unknown device `disk`"));
     }
 }

@@ -8,6 +8,7 @@ use crate::config::DeviceError;
 use crate::dataset::DatasetError;
 use crate::grade::GraderError;
 use crate::journal::JournalError;
+use crate::server_metrics::MetricsError;
 
 /// Why a run could not be made or went no further.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum RunError {
     /// A device that does not exist, or has no energy.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The server's metrics were asked for and are not there.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// What was asked for cannot be.
     #[error("{0}")]
     Config(String),

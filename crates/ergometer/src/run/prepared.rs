@@ -16,6 +16,7 @@ use crate::config::{Counted, RunConfig};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
 use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
+use crate::server_metrics::ServerMetrics;
 use crate::slug::folder_name;
 
 /// A run that is ready to go.
@@ -27,6 +28,8 @@ pub struct Prepared {
     model: ModelFacts,
     counted: Counted,
     sensing: Sensing,
+    /// What the server tells of itself.
+    server: Option<ServerMetrics>,
     /// The run that is gone on with.
     resumed: Option<Manifest>,
 }
@@ -161,12 +164,14 @@ impl Prepared {
             client.health().await?;
             let mut model = client.prepare(&config.request).await?;
             model.parameters = model.parameters.or(config.model_parameters);
-            Ok((grader, counted, model))
+            let asked = config.server_metrics.as_deref();
+            let server = ServerMetrics::find(&config.client, client.base_url(), asked).await?;
+            Ok((grader, counted, model, server))
         };
         match ready.await {
-            Ok((grader, counted, model)) => {
+            Ok((grader, counted, model, server)) => {
                 let (dataset, client) = (Arc::from(dataset), Arc::from(client));
-                Ok(Self { config, dataset, client, grader, model, counted, sensing, resumed })
+                Ok(Self { config, dataset, client, grader, model, counted, sensing, server, resumed })
             }
             Err(error) => {
                 let _ = client.close().await;
@@ -203,6 +208,12 @@ impl Prepared {
     #[must_use]
     pub fn sensing(&self) -> &Sensing {
         &self.sensing
+    }
+
+    /// What the server tells of itself, where it does.
+    #[must_use]
+    pub fn server_metrics(&self) -> Option<&ServerMetrics> {
+        self.server.as_ref()
     }
 
     /// Whether what is measured here is what the requests use.
@@ -295,6 +306,7 @@ impl Prepared {
                 dataset: self.dataset,
                 client: self.client,
                 counted: self.counted,
+                server: self.server,
                 folder: Arc::clone(folder),
                 observer: Arc::clone(&observer),
             };

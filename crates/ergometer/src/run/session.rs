@@ -22,6 +22,7 @@ use crate::client::{Client, FailureKind, Outcome, Request, RequestError, Transcr
 use crate::config::{Counted, RunConfig};
 use crate::dataset::{Dataset, Query};
 use crate::journal::{Closing, Entry, Exchange, IdleKind, JournalFolder, JournalWriter, SessionStart};
+use crate::server_metrics::{Scraper, ServerMetrics};
 
 /// After work a machine settles for this long before it counts as at rest.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -61,6 +62,7 @@ pub(super) struct Session {
     pub(super) dataset: Arc<dyn Dataset>,
     pub(super) client: Arc<dyn Client>,
     pub(super) counted: Counted,
+    pub(super) server: Option<ServerMetrics>,
     pub(super) folder: Arc<RunFolder>,
     pub(super) observer: Arc<dyn Observer>,
 }
@@ -109,7 +111,7 @@ impl Session {
     pub(super) async fn run(
         self,
         plan: SessionPlan,
-        sensors: Vec<Box<dyn Sensor>>,
+        mut sensors: Vec<Box<dyn Sensor>>,
         journal: &JournalFolder,
         stop: watch::Receiver<bool>,
     ) -> Result<Ended, RunError> {
@@ -117,6 +119,7 @@ impl Session {
         let writer = journal.start_events(plan.session)?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
         writer.write(&Entry::Session(start)).await?;
+        let scraper = self.scraper(&clock, &mut sensors).await;
         let frame = if has_energy(&sensors) { FRAME } else { Duration::ZERO };
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
         let (tap, recording) = RecordingWriter::create(journal.readings_path(plan.session), described)?.into_tap();
@@ -147,9 +150,11 @@ impl Session {
         if shared.is_stopped() {
             shared.dispenser.stop();
         }
+        ask(scraper.as_ref()).await;
         observer.notice(Notice::Sending);
         let shared = Arc::new(shared);
         shared.send_all(&sampler, &recording).await;
+        ask(scraper.as_ref()).await;
         observer.notice(Notice::Sent);
         let is_stopped = shared.is_stopped();
         if !is_stopped && !shared.has_failed() {
@@ -170,6 +175,13 @@ impl Session {
         let Some(shared) = Arc::into_inner(shared) else { return Ok(Ended { closing, failure }) };
         let finished = shared.journal.finish().err().map(RunError::from);
         Ok(Ended { closing, failure: failure.or(finished) })
+    }
+
+    /// Puts the server's sensor to the others, where it tells something.
+    async fn scraper(&self, clock: &Arc<Clock>, sensors: &mut Vec<Box<dyn Sensor>>) -> Option<Scraper> {
+        let (scraper, sensor) = self.server.as_ref()?.start(clock).await;
+        sensors.push(Box::new(sensor));
+        Some(scraper)
     }
 }
 
@@ -450,6 +462,13 @@ impl Shared {
     fn fail(&self, error: RunError) {
         self.dispenser.stop();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// A reading of the server's counters on either side of the requests: what they differ by is the requests'.
+async fn ask(scraper: Option<&Scraper>) {
+    if let Some(scraper) = scraper {
+        scraper.now().await;
     }
 }
 

@@ -125,7 +125,13 @@ const fn unit(signal: Signal) -> &'static str {
         | Signal::MemoryUtilization
         | Signal::SmActivity
         | Signal::TensorActivity
-        | Signal::DramActivity => "%",
+        | Signal::DramActivity
+        | Signal::KvCacheUse => "%",
+        Signal::RequestsRunning | Signal::RequestsWaiting => "requests",
+        Signal::PromptTokens | Signal::GenerationTokens | Signal::PrefixCacheHits | Signal::PrefixCacheQueries => {
+            "tokens"
+        }
+        Signal::Preemptions => "preemptions",
     }
 }
 

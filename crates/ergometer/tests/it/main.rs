@@ -12,5 +12,6 @@ mod replace;
 mod resume;
 mod rig;
 mod sensors;
+mod server;
 mod streams;
 mod table;

@@ -26,13 +26,14 @@ pub(super) fn line(prepared: &Prepared) -> String {
         1 => String::from(", 1 entry left out"),
         count => format!(", {} entries left out", thousands(count as f64)),
     };
-    [
+    let parts = [
         format!("Ergometer {}", env!("CARGO_PKG_VERSION")),
         format!("{} {}{}", config.client.id, config.client.model, parameters.unwrap_or_default()),
         format!("{}{}, {queries}{}", dataset.name(), columns.unwrap_or_default(), skipped),
         meter(prepared),
-    ]
-    .join("  ·  ")
+    ];
+    let server = prepared.server_metrics().map(|server| format!("metrics of {}", server.software()));
+    parts.into_iter().chain(server).collect::<Vec<_>>().join("  ·  ")
 }
 
 /// What measures, in a few words.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 
-use ergometer::close::{Accuracy, Closed, Figure, Summary};
+use ergometer::close::{Accuracy, Closed, Figure, ServerSummary, Summary};
 
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
@@ -89,12 +89,41 @@ fn rows(summary: &Summary) -> Vec<Row> {
         let each = summary.tokens.output as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
+    if let Some(server) = &summary.server {
+        server_row(server, &mut row);
+    }
     energy_rows(summary, &mut row);
     if let Some(cost) = summary.cost_usd {
         let each = cost / summary.total_queries.max(1) as f64;
         row("cost", format!("{cost:.4} USD"), String::new(), format!("{each:.2e} USD/query"));
     }
     rows
+}
+
+/// What the server told of itself. A gauge of which no reading fell between the first request and the last is left out.
+fn server_row(server: &ServerSummary, row: &mut impl FnMut(&'static str, String, String, String)) {
+    let waiting = server.waiting.map(|waiting| {
+        if waiting.max > 0.0 {
+            format!("waiting {:.1} mean, {:.0} max", waiting.mean, waiting.max)
+        } else {
+            String::from("waiting 0")
+        }
+    });
+    let cache = server.kv_cache_max_pct.map(|percent| {
+        let decimals = usize::from(percent < 10.0);
+        format!("KV cache {percent:.decimals$} % max")
+    });
+    let preempted = server.preemptions.filter(|&count| count > 0).map(|count| format!("{count} preemptions"));
+    let (hits, queries) = (server.prefix_cache_hit_tokens, server.prefix_cache_query_tokens);
+    let found = hits.zip(queries).filter(|&(_, queries)| queries > 0);
+    let found = found.map(|(hits, queries)| format!("{:.0} % of prompts cached", hits as f64 / queries as f64 * 100.0));
+    let rest: Vec<String> = [waiting, cache, found, preempted].into_iter().flatten().collect();
+    let (running, most) = match server.running {
+        Some(running) => (format!("{:.1} running", running.mean), format!("{:.0} max", running.max)),
+        None if rest.is_empty() => return,
+        None => (String::from("-"), String::new()),
+    };
+    row("server", running, most, rest.join("; "));
 }
 
 fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, String, String)) {
@@ -198,5 +227,45 @@ fn subjects(accuracy: &Accuracy) -> String {
             format!("best {} {:.0} %, worst {} {:.0} %", best.0, best.1 * 100.0, worst.0, worst.1 * 100.0)
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer::close::GaugeSummary;
+
+    use super::*;
+
+    fn shown(server: &ServerSummary) -> Vec<[String; 4]> {
+        let mut rows = Vec::new();
+        server_row(server, &mut |label, value, interval, comment| {
+            rows.push([label.to_owned(), value, interval, comment]);
+        });
+        rows
+    }
+
+    #[test]
+    fn the_server_has_one_line_or_none() {
+        let gauge = |mean, max| Some(GaugeSummary { mean, max, readings: 9 });
+        let mut server = ServerSummary {
+            software: String::from("vllm"),
+            metrics_url: String::from("http://h/metrics"),
+            running: gauge(3.94, 16.0),
+            waiting: gauge(0.0, 0.0),
+            kv_cache_max_pct: Some(12.2),
+            prompt_tokens: Some(10),
+            generation_tokens: Some(10),
+            preemptions: Some(0),
+            prefix_cache_query_tokens: None,
+            prefix_cache_hit_tokens: Some(3),
+        };
+        assert_eq!(shown(&server), [["server", "3.9 running", "16 max", "waiting 0; KV cache 12 % max"]]);
+        (server.waiting, server.kv_cache_max_pct) = (gauge(0.25, 2.0), Some(0.04));
+        (server.preemptions, server.prefix_cache_query_tokens) = (Some(4), Some(12));
+        let rest = "waiting 0.2 mean, 2 max; KV cache 0.0 % max; 25 % of prompts cached; 4 preemptions";
+        assert_eq!(shown(&server)[0][3], rest);
+        (server.running, server.waiting, server.kv_cache_max_pct) = (None, None, None);
+        (server.preemptions, server.prefix_cache_query_tokens) = (None, None);
+        assert!(shown(&server).is_empty(), "a short run has no reading between its requests");
     }
 }

@@ -1,6 +1,7 @@
 //! A server that requests are sent to: one pool of connections, one set of headers, one origin.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ pub enum HttpError {
 }
 
 /// A server that requests are sent to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Connection {
     base: BaseUrl,
     /// Uses connections again.
@@ -98,9 +99,9 @@ pub struct Connection {
     /// Makes a new one for each request.
     fresh: Client,
     /// Whether connections are used again.
-    keeps: AtomicBool,
+    keeps: Arc<AtomicBool>,
     /// Whether anything was answered yet, so that there may be a connection to use again.
-    was_answered: AtomicBool,
+    was_answered: Arc<AtomicBool>,
     timeouts: Timeouts,
 }
 
@@ -129,8 +130,8 @@ impl Connection {
         Ok(Self {
             kept: client(usize::MAX)?,
             fresh: client(0)?,
-            keeps: AtomicBool::new(true),
-            was_answered: AtomicBool::new(false),
+            keeps: Arc::new(AtomicBool::new(true)),
+            was_answered: Arc::default(),
             timeouts: network.timeouts,
             base,
         })

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::OllamaReader;
-use super::http::{Connection, checked};
+use super::http::{BaseUrl, Connection, checked};
 use super::openai::unavailable;
 use super::reading::Patience;
 use super::{
@@ -153,6 +153,10 @@ impl Client for Ollama {
 
     fn place(&self) -> Place {
         self.connection.base().place()
+    }
+
+    fn base_url(&self) -> Option<&BaseUrl> {
+        Some(self.connection.base())
     }
 
     async fn health(&self) -> Result<(), ClientError> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::ChatReader;
-use super::http::{Connection, checked};
+use super::http::{BaseUrl, Connection, checked};
 use super::reading::Patience;
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
@@ -209,6 +209,10 @@ impl Client for OpenAi {
 
     fn place(&self) -> Place {
         self.connection.base().place()
+    }
+
+    fn base_url(&self) -> Option<&BaseUrl> {
+        Some(self.connection.base())
     }
 
     async fn health(&self) -> Result<(), ClientError> {

@@ -1,0 +1,172 @@
+//! What the server told of itself while requests were sent: readings of its metrics go in, a few figures come out.
+//!
+//! Gauges are those of the readings between the first request and the last, each of the same weight as they are a second
+//! apart. Counters are told as what they differ by from just before the first request of each session to its end; where
+//! one went back, or there is no reading on either side, the difference is not known.
+
+use ergometer_telemetry::{Column, DeviceId, Scope, Signal};
+use serde::Serialize;
+
+use super::Warning;
+use super::session::Metered;
+use super::tally::Tally;
+use crate::server_metrics::ID_PREFIX;
+
+/// What the server told of itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerSummary {
+    /// What it is, by the names of its metrics: `vllm`.
+    pub software: String,
+    /// Where its metrics are, without secrets.
+    pub metrics_url: String,
+    /// Requests it worked on.
+    pub running: Option<GaugeSummary>,
+    /// Requests that waited to be begun.
+    pub waiting: Option<GaugeSummary>,
+    /// The share of its KV cache that was taken at most, in percent.
+    pub kv_cache_max_pct: Option<f64>,
+    /// Tokens of prompts, as the server counts them. llama.cpp leaves those out that it found in its cache.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens it generated.
+    pub generation_tokens: Option<u64>,
+    /// How often it put a running request back.
+    pub preemptions: Option<u64>,
+    /// Tokens of prompts that were looked up in its cache.
+    pub prefix_cache_query_tokens: Option<u64>,
+    /// Tokens of prompts that were found there.
+    pub prefix_cache_hit_tokens: Option<u64>,
+}
+
+/// A gauge while requests were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GaugeSummary {
+    /// The mean of its readings.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many there are.
+    pub readings: u64,
+}
+
+/// The figures of all sessions; `None` where no server told anything.
+pub(super) fn server(sessions: &[Metered]) -> Option<ServerSummary> {
+    let mut sensors = sessions.iter().flat_map(|session| session.loaded.timeline.sensors());
+    let (_, info) = sensors.find(|(_, info)| info.device == DeviceId::server())?;
+    let columns = |signal| {
+        let of_session = move |session: &Metered| -> Vec<f64> { during(session, signal) };
+        sessions.iter().flat_map(of_session).collect::<Vec<f64>>()
+    };
+    let difference = |signal| {
+        let with_requests = sessions.iter().filter(|session| session.window.is_some());
+        let each: Option<Vec<f64>> = with_requests.map(|session| difference(session, signal)).collect();
+        each.filter(|each| !each.is_empty()).map(|each| whole(each.iter().sum()))
+    };
+    Some(ServerSummary {
+        software: info.id.strip_prefix(ID_PREFIX).unwrap_or(&info.id).to_owned(),
+        metrics_url: info.name.clone(),
+        running: gauge(&columns(Signal::RequestsRunning)),
+        waiting: gauge(&columns(Signal::RequestsWaiting)),
+        kv_cache_max_pct: gauge(&columns(Signal::KvCacheUse)).map(|gauge| gauge.max),
+        prompt_tokens: difference(Signal::PromptTokens),
+        generation_tokens: difference(Signal::GenerationTokens),
+        preemptions: difference(Signal::Preemptions),
+        prefix_cache_query_tokens: difference(Signal::PrefixCacheQueries),
+        prefix_cache_hit_tokens: difference(Signal::PrefixCacheHits),
+    })
+}
+
+fn column<'a>(session: &'a Metered, signal: Signal) -> Option<&'a Column> {
+    let timeline = &session.loaded.timeline;
+    timeline.find(DeviceId::server(), Scope::Device, signal).map(|id| timeline.column(id))
+}
+
+/// The values between the first request of a session and the last.
+fn during(session: &Metered, signal: Signal) -> Vec<f64> {
+    let (Some(column), Some(window)) = (column(session, signal), session.window) else { return Vec::new() };
+    let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
+    let readings = column.readings();
+    let inside = readings.at_ns.iter().zip(readings.values).filter(|&(at, _)| (start..=end).contains(at));
+    inside.map(|(_, &value)| value).collect()
+}
+
+/// What a counter differs by over a session.
+fn difference(session: &Metered, signal: Signal) -> Option<f64> {
+    let (column, window) = (column(session, signal)?, session.window?);
+    let readings = column.readings();
+    let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
+    let first = readings.at_ns.iter().rposition(|&at| at <= start)?;
+    let counted = &readings.values[first..];
+    let is_framed = readings.at_ns.last().is_some_and(|&at| at >= end);
+    let rises = counted.windows(2).all(|pair| pair[0] <= pair[1]);
+    let [begin, .., last] = counted else { return None };
+    (is_framed && rises).then_some(last - begin)
+}
+
+fn gauge(values: &[f64]) -> Option<GaugeSummary> {
+    let max = values.iter().copied().reduce(f64::max)?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    Some(GaugeSummary { mean, max, readings: values.len() as u64 })
+}
+
+/// The server's count of what it generated, where ours is another by more than 2 % and 10 tokens. Requests that were
+/// broken off, or that nobody counted, explain why the server has more.
+pub(super) fn disagreement(server: &ServerSummary, tally: &Tally, lost: u64) -> Option<Warning> {
+    let (of_server, ours) = (server.generation_tokens?, tally.output_tokens);
+    let has_more = of_server > ours;
+    let unknown = tally.records().saturating_sub(tally.counted) + tally.failures() + tally.cancelled + lost;
+    let is_explained = has_more && unknown + tally.retried.values().sum::<u64>() > 0;
+    let apart = of_server.abs_diff(ours);
+    let is_far = apart > 10 && apart as f64 > 0.02 * ours as f64;
+    (tally.counted > 0 && is_far && !is_explained).then_some(Warning::ServerTokens { server: of_server, ours })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters are whole and rise; a cast that saturates is the nearest count to anything else"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(generation_tokens: Option<u64>) -> ServerSummary {
+        ServerSummary {
+            software: String::from("vllm"),
+            metrics_url: String::new(),
+            running: None,
+            waiting: None,
+            kv_cache_max_pct: None,
+            prompt_tokens: None,
+            generation_tokens,
+            preemptions: None,
+            prefix_cache_query_tokens: None,
+            prefix_cache_hit_tokens: None,
+        }
+    }
+
+    #[test]
+    fn counts_may_differ_by_a_little_or_for_a_reason() {
+        let counted = Tally { completed: 100, counted: 100, output_tokens: 1000, ..Tally::default() };
+        let is_warned = |tokens, tally: &Tally, lost| disagreement(&told(tokens), tally, lost).is_some();
+        for (tokens, expected) in [(1000, false), (1020, false), (980, false), (1021, true), (979, true), (0, true)] {
+            assert_eq!(is_warned(Some(tokens), &counted, 0), expected, "{tokens}");
+        }
+        assert!(!is_warned(None, &counted, 0));
+        let short = Tally { completed: 1, counted: 1, output_tokens: 5, ..Tally::default() };
+        assert!(!is_warned(Some(15), &short, 0) && is_warned(Some(16), &short, 0));
+        let cancelled = Tally { cancelled: 1, ..counted };
+        assert!(!is_warned(Some(5000), &cancelled, 0) && is_warned(Some(500), &cancelled, 0));
+        assert!(!is_warned(Some(16), &short, 1), "a request was lost");
+        assert!(!is_warned(Some(5000), &Tally { completed: 3, ..Tally::default() }, 0), "nobody counted");
+    }
+
+    #[test]
+    fn a_gauge_without_readings_has_no_figures() {
+        assert_eq!(gauge(&[]), None);
+        assert_eq!(gauge(&[1.0, 4.0, 1.0]), Some(GaugeSummary { mean: 2.0, max: 4.0, readings: 3 }));
+    }
+}

@@ -1,0 +1,289 @@
+//! The text in which servers tell their metrics: Prometheus' format and `OpenMetrics` go in, samples come out.
+//!
+//! A line is a comment, a sample or neither; one that is neither makes all of it no such text, as it does for Prometheus
+//! itself. Whatever the bytes are, reading them ends and never fails otherwise.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+/// One line of the text that says something.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Line<'a> {
+    /// A value.
+    Sample(Sample<'a>),
+    /// The name of a family that is declared, with or without samples.
+    Family(&'a str),
+}
+
+/// One value of one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(crate) value: f64,
+}
+
+impl Sample<'_> {
+    /// The value of a label.
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &**value)
+    }
+}
+
+/// A line that is neither a comment nor a sample.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {number} is no metric: `{start}`")]
+pub(crate) struct Malformed {
+    /// Which line, from 1.
+    pub(crate) number: usize,
+    /// How it begins.
+    pub(crate) start: String,
+}
+
+/// Reads a text line by line.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
+    let numbered = (1_usize..).zip(text.lines());
+    let said = numbered.map(|(number, line)| (number, line.trim_matches([' ', '\t', '\r'])));
+    // What comes after the end is not part of the text.
+    let said = said.take_while(|(_, line)| *line != "# EOF");
+    said.filter_map(|(number, line)| {
+        if line.is_empty() {
+            return None;
+        }
+        if let Some(comment) = line.strip_prefix('#') {
+            return family(comment).map(|name| Ok(Line::Family(name)));
+        }
+        let malformed = || Malformed { number, start: line.chars().take(40).collect() };
+        Some(sample(line).map(Line::Sample).ok_or_else(malformed))
+    })
+}
+
+/// The name in a `TYPE` comment; any other comment is nothing.
+fn family(comment: &str) -> Option<&str> {
+    let mut words = comment.split([' ', '\t']).filter(|word| !word.is_empty());
+    (words.next() == Some("TYPE")).then(|| words.next()).flatten()
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let mut rest = Rest(line);
+    let mut name: Cow<'_, str> = Cow::Borrowed(rest.name());
+    let mut labels = Vec::new();
+    rest.skip_space();
+    if rest.take('{') {
+        loop {
+            rest.skip_space();
+            if rest.take('}') {
+                break;
+            }
+            // A name that is no word is quoted and stands among the labels.
+            let (label, is_quoted) = match rest.quoted() {
+                Some(label) => (label, true),
+                None => (Cow::Borrowed(rest.name()), false),
+            };
+            rest.skip_space();
+            if rest.take('=') {
+                rest.skip_space();
+                let value = rest.quoted()?;
+                if label.is_empty() {
+                    return None;
+                }
+                labels.push((label, value));
+            } else if is_quoted && name.is_empty() {
+                name = label;
+            } else {
+                return None;
+            }
+            rest.skip_space();
+            if !rest.take(',') && !rest.0.starts_with('}') {
+                return None;
+            }
+        }
+    }
+    if name.is_empty() {
+        return None;
+    }
+    let mut words = rest.0.split([' ', '\t']).filter(|word| !word.is_empty());
+    let value = number(words.next()?)?;
+    // A time may follow, and after it an example of what was counted.
+    match words.next() {
+        None => {}
+        Some(word) if word.starts_with('#') => {}
+        Some(time) => {
+            number(time)?;
+            if words.next().is_some_and(|word| !word.starts_with('#')) {
+                return None;
+            }
+        }
+    }
+    Some(Sample { name, labels, value })
+}
+
+/// A number, `NaN`, `Inf` or `-Inf`, in any letters.
+fn number(word: &str) -> Option<f64> {
+    f64::from_str(word).ok()
+}
+
+/// What is left of a line.
+struct Rest<'a>(&'a str);
+
+impl<'a> Rest<'a> {
+    fn skip_space(&mut self) {
+        self.0 = self.0.trim_start_matches([' ', '\t']);
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let rest = self.0.strip_prefix(wanted);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    /// A name as metrics and labels have it; nothing where none begins here.
+    fn name(&mut self) -> &'a str {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        let end = self.0.find(|c| !is_part(c)).unwrap_or(self.0.len());
+        let end = if self.0.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { end };
+        let (name, rest) = self.0.split_at(end);
+        self.0 = rest;
+        name
+    }
+
+    /// A text in quotes, where one begins here and ends. `\n`, `\"` and `\\` stand for what they do everywhere.
+    fn quoted(&mut self) -> Option<Cow<'a, str>> {
+        let text = self.0.strip_prefix('"')?;
+        let mut escaped = false;
+        let end = text.find(|c: char| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?;
+        let (inside, after) = text.split_at(end);
+        self.0 = after.strip_prefix('"')?;
+        Some(if inside.contains('\\') { Cow::Owned(unescaped(inside)) } else { Cow::Borrowed(inside) })
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (character, if character == '\\' { characters.next() } else { None }) {
+            ('\\', Some('n')) => plain.push('\n'),
+            ('\\', Some(escaped @ ('\\' | '"'))) => plain.push(escaped),
+            // An escape that is none is left as it stands.
+            (one, other) => plain.extend([one].into_iter().chain(other)),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn samples(text: &str) -> Vec<Sample<'_>> {
+        let sample = |line| if let Line::Sample(sample) = line { Some(sample) } else { None };
+        lines(text).filter_map(|line| sample(line.unwrap())).collect()
+    }
+
+    fn values(text: &str) -> Vec<(String, f64)> {
+        samples(text).into_iter().map(|sample| (sample.name.into_owned(), sample.value)).collect()
+    }
+
+    #[test]
+    fn lines_are_read_in_every_form_they_have() {
+        let text = "# HELP a_total What it counts, in \"words\"\n# TYPE a_total counter\na_total 3\n\n  b{} 1e3\r\n\
+                    c{l=\"x\"}-0.5\nd { l = \"x\" , m = \"y\" , } 7 1395066363000\ne:f 12.5 1520879607.789\n#comment\n# \n";
+        let named: Vec<(String, f64)> = values(text);
+        let expected = [("a_total", 3.0), ("b", 1000.0), ("c", -0.5), ("d", 7.0), ("e:f", 12.5)];
+        assert_eq!(named, expected.map(|(name, value)| (name.to_owned(), value)));
+        let families: Vec<Line<'_>> = lines(text).flatten().filter(|line| matches!(line, Line::Family(_))).collect();
+        assert_eq!(families, [Line::Family("a_total")]);
+        let labelled = samples(text);
+        assert_eq!((labelled[3].label("m"), labelled[3].label("n")), (Some("y"), None));
+    }
+
+    #[test]
+    fn labels_hold_quotes_braces_newlines_and_every_letter() {
+        let text = r#"a{path="C:\\DIR\\",error="no \"x\"\nfound }, {=",n="é 🦀",odd="\q"} 1"#;
+        let labels = samples(text).remove(0).labels;
+        let values: Vec<&str> = labels.iter().map(|(_, value)| &**value).collect();
+        assert_eq!(values, [r"C:\DIR\", "no \"x\"\nfound }, {=", "é 🦀", r"\q"]);
+        let quoted = samples(r#"{"a.b",l="x"} 4"#).remove(0);
+        assert_eq!((&*quoted.name, quoted.label("l"), quoted.value), ("a.b", Some("x"), 4.0));
+    }
+
+    #[test]
+    fn what_is_no_number_of_its_own_is_one_here() {
+        let found = values("a NaN\nb +Inf\nc -Inf\nd 1.0 # {trace=\"x\"} 0.5\ne 2 3 # {trace=\"x\"} 0.5 1.1\n");
+        assert!(found[0].1.is_nan());
+        assert_eq!((found[1].1, found[2].1, found[3].1, found[4].1), (f64::INFINITY, f64::NEG_INFINITY, 1.0, 2.0));
+    }
+
+    #[test]
+    fn the_end_of_the_text_ends_it() {
+        assert_eq!(values("a 1\n# EOF\n<html>\n").len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_metric_is_told_with_its_line() {
+        let wrong = [
+            "<!DOCTYPE html>",
+            "{\"detail\":\"Not Found\"}",
+            "[]",
+            "a",
+            "a b",
+            "a{ 1",
+            "a{l} 1",
+            "a{l=x} 1",
+            "a{l=\"x} 1",
+            "a{l=\"x\"",
+            "1a 2",
+            "a 1 2 3",
+            "a{,} 1",
+            "{} 1",
+            "a{=\"x\"} 1",
+            "a{\"x\"} 1",
+            "a 1 x",
+        ];
+        for line in wrong {
+            let text = format!("ok 1\n{line}\n");
+            let found: Result<Vec<Line<'_>>, Malformed> = lines(&text).collect();
+            assert_eq!(found.unwrap_err().number, 2, "{line}");
+        }
+        let long = "<".repeat(500);
+        assert!(lines(&long).next().unwrap().unwrap_err().to_string().len() < 80);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let text = String::from_utf8_lossy(&bytes);
+            let _ = lines(&text).count();
+        }
+
+        #[test]
+        fn texts_that_look_like_metrics_are_read_without_a_panic(text in r#"([a-z:_]{0,3}[{]?[a-z="\\, #}]{0,9}[ 0-9.eNaIinf+-]{0,6}\n?){0,9}"#) {
+            let _ = lines(&text).count();
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(
+            name in "[a-zA-Z_:][a-zA-Z0-9_:]{0,9}",
+            labels in prop::collection::vec(("[a-zA-Z_][a-zA-Z0-9_]{0,5}", any::<String>()), 0..4),
+            value in any::<f64>().prop_filter("compared by value", |value| !value.is_nan()),
+        ) {
+            // A line break of another kind than `\n` has no escape; the format knows no other.
+            let escaped = |text: &str| text.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"");
+            let labels: Vec<_> = labels.into_iter().map(|(name, text)| (name, text.replace('\r', ""))).collect();
+            let written: Vec<String> = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text))).collect();
+            let line = format!("{name}{{{}}} {value}", written.join(","));
+            let found = samples(&line).remove(0);
+            prop_assert_eq!(&*found.name, name.as_str());
+            prop_assert_eq!(found.value, value);
+            let read: Vec<_> = found.labels.into_iter().map(|(name, text)| (name.into_owned(), text.into_owned())).collect();
+            prop_assert_eq!(read, labels);
+        }
+    }
+}
