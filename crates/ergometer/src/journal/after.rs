@@ -275,7 +275,7 @@ mod tests {
         /// Cut anywhere, what is whole is known; and what is added then stands beside it.
         #[test]
         fn a_cut_takes_the_line_it_is_in_and_no_other(
-            replies in prop::collection::vec("\\PC{0,12}", 1..6), share in 0.0..=1.0_f64,
+            replies in prop::collection::vec("\\PC{0,12}", 1..6), place: prop::sample::Index,
         ) {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("after.jsonl");
@@ -283,7 +283,7 @@ mod tests {
                 [counted(request, request), judged(request, reply)]
             }).collect();
             let all = lines(&entries);
-            let cut = (all.concat().len() as f64 * share) as usize;
+            let cut = place.index(all.concat().len() + 1);
             std::fs::write(&path, &all.concat()[..cut]).unwrap();
             let ends = all.iter().scan(0, |end, line| { *end += line.len(); Some(*end) });
             let whole = ends.take_while(|&end| end <= cut).count();

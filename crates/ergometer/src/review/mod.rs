@@ -132,12 +132,11 @@ impl Asking<'_> {
     /// Asks the server's own tokenizer.
     async fn count(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
         let Self { review, exchanges, writer, tell } = self;
-        let (mut tasks, total, mut done) = (tasks.iter(), tasks.len() as u64, 0);
-        let next = || {
-            let Some(task) = tasks.next() else { return Ok(None) };
+        let (total, mut done) = (tasks.len() as u64, 0);
+        let ask = |task: &Task| {
             let exchange = exchanges.read(task.session as usize, task.located)?;
             let (client, common) = (Arc::clone(&review.client), Arc::clone(&review.common));
-            Ok(Some(async move { count(&*client, &common, &exchange).await }))
+            Ok(async move { count(&*client, &common, &exchange).await })
         };
         let take = |counted: Option<TokenCount>| {
             done += 1;
@@ -145,20 +144,19 @@ impl Asking<'_> {
             let Some(count) = counted else { return Ok(false) };
             writer.write(&AfterEntry::Counted(count)).map(|()| true)
         };
-        InTurn::new(COUNTING, review.stop.clone()).run(next, take).await
+        InTurn::new(COUNTING, review.stop.clone()).run(tasks.iter(), ask, take).await
     }
 
     /// Asks the judge.
     async fn judge(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
         let Self { review, exchanges, writer, tell } = self;
         let Some(judge) = &review.judge else { return Ok(Reviewed::Done) };
-        let (mut tasks, total, mut done) = (tasks.iter(), tasks.len() as u64, 0);
+        let (total, mut done) = (tasks.len() as u64, 0);
         let mut has_failed = false;
-        let next = || {
-            let Some(task) = tasks.next() else { return Ok(None) };
+        let ask = |task: &Task| {
             let exchange = exchanges.read(task.session as usize, task.located)?;
             let judge = judge.clone();
-            Ok(Some(async move { Some(judge.judge(&exchange, JUDGE_RETRIES).await) }))
+            Ok(async move { Some(judge.judge(&exchange, JUDGE_RETRIES).await) })
         };
         let take = |judged: Option<Result<Judgement, RequestError>>| {
             done += 1;
@@ -173,7 +171,7 @@ impl Asking<'_> {
             }
             Ok(false)
         };
-        InTurn::new(JUDGING, review.stop.clone()).run(next, take).await
+        InTurn::new(JUDGING, review.stop.clone()).run(tasks.iter(), ask, take).await
     }
 }
 

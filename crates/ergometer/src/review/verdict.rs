@@ -36,32 +36,27 @@ impl Verdict {
 /// ```
 #[must_use]
 pub fn verdict(reply: &str) -> Option<Verdict> {
-    reply.lines().rev().find_map(of_line)?
+    let said = reply.lines().rev().find_map(said)?;
+    let end = said.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(said.len());
+    let (word, rest) = said.split_at(end);
+    // `correct, since`, `correct**.` and `correct (both say 4)` are; `correct answer missing` is not.
+    if rest.trim_start().starts_with(char::is_alphanumeric) {
+        return None;
+    }
+    match word {
+        "correct" => Some(Verdict::Correct),
+        "wrong" | "incorrect" => Some(Verdict::Wrong),
+        _ => None,
+    }
 }
 
-/// `None` where the line has no verdict; `Some(None)` where it has one that cannot be read.
-fn of_line(line: &str) -> Option<Option<Verdict>> {
+/// What a line says after its `verdict:`, in small letters; `None` where it has none, or two.
+fn said(line: &str) -> Option<String> {
     let line = line.to_lowercase();
     let (_, after) = line.split_once("verdict")?;
-    if after.contains("verdict") {
-        return None;
-    }
-    let word_at = after.find(char::is_alphanumeric).unwrap_or(after.len());
-    let (before, rest) = after.split_at(word_at);
-    if !before.contains(':') {
-        return None;
-    }
-    let end = rest.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(rest.len());
-    let (word, rest) = rest.split_at(end);
-    // `correct, since`, `correct**.` and `correct (both say 4)` are; `correct answer missing` is not.
-    let is_whole = rest.is_empty() || rest.starts_with(|letter: char| !letter.is_whitespace()) || {
-        !rest.trim_start().starts_with(char::is_alphanumeric)
-    };
-    Some(match word {
-        "correct" if is_whole => Some(Verdict::Correct),
-        "wrong" | "incorrect" if is_whole => Some(Verdict::Wrong),
-        _ => None,
-    })
+    let start = after.find(char::is_alphanumeric).unwrap_or(after.len());
+    let (between, said) = after.split_at(start);
+    (between.contains(':') && !said.contains("verdict")).then(|| said.to_owned())
 }
 
 #[cfg(test)]
