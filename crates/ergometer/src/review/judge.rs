@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::prompt::{SYSTEM, question};
 use super::verdict::{Verdict, verdict};
-use crate::client::{self, Client, ClientError, ClientSpec, Request, RequestError, RequestOptions, Transcript};
+use crate::client::{self, Client, ClientSpec, Request, RequestError, RequestOptions, Transcript};
 use crate::config::{JudgeSpec, Retries};
 use crate::journal::{Exchange, Judgement};
 
@@ -137,13 +137,13 @@ fn only(mut models: Vec<String>) -> Result<String, JudgeError> {
 }
 
 /// The same in the words of the judge's options: those of the run's client are others.
-fn told(error: ClientError) -> JudgeError {
+fn told(error: impl std::fmt::Display) -> JudgeError {
     let text = error.to_string().replace("--api-key-env", "--judge-api-key-env").replace("--base-url", "--judge");
-    JudgeError(match (error, text.split_once(". hint: ")) {
-        (ClientError::Unavailable(_), Some((cause, _))) => {
+    JudgeError(match text.split_once(". hint: is it running?") {
+        Some((cause, _)) => {
             format!("{cause}. hint: is it running? --judge takes the address of an OpenAI-compatible server")
         }
-        _ => text,
+        None => text,
     })
 }
 
