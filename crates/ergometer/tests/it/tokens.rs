@@ -14,8 +14,8 @@ use crate::rig::{Rig, closed, config, has_warning};
 use crate::sensors::blind;
 use crate::table::Table;
 
-fn usage(output: u64) -> Option<Usage> {
-    Some(Usage { input: 20, output, source: TokenSource::Tokenize })
+fn usage(output: u64) -> Usage {
+    Usage { input: 20, output, source: TokenSource::Tokenize }
 }
 
 /// A copy of a tokenizer of ours: a token for each byte, and a chat template.
@@ -37,7 +37,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
     let events = rig.journal().events_path(0);
     let count = move |index| {
         assert!(SessionEvents::read(&events).unwrap().closed.is_some(), "the session has ended");
-        if index == 2 { None } else { usage(3 + index) }
+        (index != 2).then(|| usage(3 + index))
     };
     let client = Scripted::new(|_| answer("10", 1)).counted_by(count);
     let calls = client.calls();
@@ -53,7 +53,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
     assert_eq!(outputs, [Some(3), Some(4), None, Some(6), Some(7)]);
 
     // Gone on with, it is asked for what is missing, and for nothing else.
-    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| usage(3 + index));
+    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| Some(usage(3 + index)));
     let calls = client.calls();
     let run = closed(rig.resume(Questions::new(5), client, blind()).await);
     assert_eq!((calls.sent(), calls.counted(), run.summary.sessions), (vec![], vec![2], 1));
@@ -83,7 +83,7 @@ async fn a_client_that_counts_is_not_asked() {
 #[tokio::test]
 async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
     let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
-    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| if index == 0 { usage(9) } else { None });
+    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| (index == 0).then(|| usage(9)));
     let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
     let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
     assert_eq!(sources(&rig), ["tokenize", "tokenizer", "tokenizer"].map(|name| Some(name.to_owned())));
