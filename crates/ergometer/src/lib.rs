@@ -1,7 +1,9 @@
-//! What AI inference costs, in time and in energy: dataset → client → run → journal → close → records and tables.
+//! What AI inference costs, in time and in energy: dataset → client → run → journal → review → close → records and
+//! tables.
 //!
 //! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`], [`analysis`];
-//! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`attribution`], [`store`]; [`close`]; [`run`].
+//! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`review`]; [`attribution`],
+//! [`store`]; [`close`]; [`run`].
 
 pub mod analysis;
 pub mod attribution;
@@ -16,6 +18,7 @@ pub mod journal;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
 pub mod redact;
+pub mod review;
 pub mod run;
 pub mod server_metrics;
 pub mod slug;

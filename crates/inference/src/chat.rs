@@ -10,9 +10,10 @@ use minijinja::{Environment, Error, ErrorKind, context};
 use serde::Deserialize;
 
 use crate::config::parse_json;
-use crate::error::ModelError;
+use crate::error::{GenerateError, ModelError};
 use crate::files::File;
 use crate::python_methods::call_method;
+use crate::tokenizer::{Specials, Tokenizer};
 
 /// What `tokenizer_config.json` says about prompts.
 #[derive(Default, Deserialize)]
@@ -75,6 +76,20 @@ impl Chat {
     /// The text of the end-of-sequence token, where `tokenizer_config.json` has one.
     pub(crate) fn end(&self) -> Option<&str> {
         self.end.as_deref()
+    }
+
+    /// The tokens of the messages: by the template, or where there is none, of the texts with an empty line between.
+    pub(crate) fn encode(
+        &self,
+        tokenizer: &Tokenizer,
+        system: Option<&str>,
+        user: &str,
+    ) -> Result<Vec<u32>, GenerateError> {
+        let (text, specials) = match self.render(system, user) {
+            Some(rendered) => (rendered.map_err(|cause| GenerateError::Template { cause })?, Specials::InText),
+            None => (system.map_or_else(|| user.to_owned(), |system| format!("{system}\n\n{user}")), Specials::Added),
+        };
+        tokenizer.encode(&text, specials).map_err(|cause| GenerateError::Tokenizer { cause })
     }
 
     /// Renders the messages; `None` where the model has no template.

@@ -30,6 +30,13 @@ pub(crate) struct Files {
     pub(crate) weights: Vec<File>,
 }
 
+/// What it takes to count tokens.
+pub(crate) struct TokenizerFiles {
+    pub(crate) tokenizer: File,
+    pub(crate) tokenizer_config: Option<File>,
+    pub(crate) chat_template: Option<File>,
+}
+
 /// The list of shards.
 #[derive(Deserialize)]
 struct Index {
@@ -55,17 +62,45 @@ impl Files {
     pub(crate) fn fingerprint(&self) -> String {
         let optional = [&self.tokenizer_config, &self.chat_template, &self.generation_config];
         let parts = [Some(&self.config), Some(&self.tokenizer)].into_iter().chain(optional.map(Option::as_ref));
-        let mut digest = Sha256::new();
-        for part in parts.chain(self.weights.iter().map(Some)) {
-            // What is absent differs from what is empty, and no byte can move from one file to the next unseen.
-            digest.update(part.map_or(u64::MAX, |file| file.bytes.len() as u64).to_le_bytes());
-            digest.update(part.map_or(&[][..], |file| &file.bytes));
-        }
-        digest.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
+        hash(parts.chain(self.weights.iter().map(Some)))
+    }
+}
+
+impl TokenizerFiles {
+    /// Reads those of a folder, or a tokenizer alone. What stands beside a `tokenizer.json` belongs to it.
+    pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
+        const NAME: &str = "tokenizer.json";
+        let folder = if path.is_dir() {
+            path
+        } else if path.file_name().is_some_and(|name| name == NAME) {
+            path.parent().unwrap_or(Path::new(""))
+        } else {
+            return Ok(Self { tokenizer: read(path.to_owned())?, tokenizer_config: None, chat_template: None });
+        };
+        Ok(Self {
+            tokenizer: read(folder.join(NAME))?,
+            tokenizer_config: read_if_there(folder.join("tokenizer_config.json"))?,
+            chat_template: read_if_there(folder.join("chat_template.jinja"))?,
         })
     }
+
+    /// A hash of everything that a count depends on.
+    pub(crate) fn fingerprint(&self) -> String {
+        hash([Some(&self.tokenizer), self.tokenizer_config.as_ref(), self.chat_template.as_ref()])
+    }
+}
+
+/// What is absent differs from what is empty, and no byte can move from one file to the next unseen.
+fn hash<'a>(parts: impl IntoIterator<Item = Option<&'a File>>) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part.map_or(u64::MAX, |file| file.bytes.len() as u64).to_le_bytes());
+        digest.update(part.map_or(&[][..], |file| &file.bytes));
+    }
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn read_weights(folder: &Path) -> Result<Vec<File>, ModelError> {

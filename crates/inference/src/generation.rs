@@ -8,7 +8,6 @@ use crate::error::GenerateError;
 use crate::model::Model;
 use crate::sampling::{Sampler, Sampling};
 use crate::stop::{Passed, StopTexts};
-use crate::tokenizer::Specials;
 
 /// The tokens of a prompt, ready for the model that encoded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +57,7 @@ impl Model {
     /// where it has none, of the two texts with an empty line between. Texts that name a special token become it, as
     /// in other servers.
     pub fn encode(&self, system: Option<&str>, user: &str) -> Result<Prompt, GenerateError> {
-        let (text, specials) = match self.chat.render(system, user) {
-            Some(rendered) => (rendered.map_err(|cause| GenerateError::Template { cause })?, Specials::InText),
-            None => (system.map_or_else(|| user.to_owned(), |system| format!("{system}\n\n{user}")), Specials::Added),
-        };
-        Ok(Prompt { tokens: self.tokenizer.encode(&text, specials).map_err(tokenizer_failed)? })
+        Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, system, user)? })
     }
 
     /// Generates an answer. `on_piece` is called once for every token as soon as it is decided, with the text that is

@@ -25,6 +25,7 @@ mod attention;
 mod chat;
 mod checkpoint;
 mod config;
+mod counter;
 mod demo;
 mod detokenizer;
 mod error;
@@ -41,6 +42,7 @@ mod transformer;
 mod vector;
 
 pub use checkpoint::WeightType;
+pub use counter::TokenCounter;
 pub use demo::Demo;
 pub use error::{GenerateError, ModelError};
 pub use generation::{Finish, Generation, Prompt};

@@ -175,7 +175,7 @@ pub(crate) struct PlaceArguments {
     pub(crate) overwrite: bool,
     /// Go on with a run that was stopped or killed; everything else comes from the run.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader", "judge",
+        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader",
         "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
         "first_token_timeout", "token_timeout", "retries", "retry_backoff", "server_metrics",
         "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",

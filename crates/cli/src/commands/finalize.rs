@@ -6,9 +6,9 @@ use ergometer::close::close;
 use ergometer::journal::JournalFolder;
 use ergometer::run::RunError;
 
-use super::profile::{failure, show};
+use super::profile::{done, failure, show};
 use crate::arguments::FinalizeArguments;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::screen::Screen;
 
 pub(crate) fn run(arguments: &FinalizeArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -18,6 +18,5 @@ pub(crate) fn run(arguments: &FinalizeArguments, screen: Screen) -> Result<ExitC
     let _lock = journal.lock().map_err(|error| failure(error.into()))?;
     let closed = close(&arguments.run).map_err(|error| failure(RunError::from(error)))?;
     show::print(&closed, arguments.format, screen)?;
-    let has_failures = !closed.summary.outcomes.failed.is_empty();
-    Ok(if has_failures { Exit::SomeFailed.into() } else { Exit::Done.into() })
+    Ok(done(&closed.summary))
 }

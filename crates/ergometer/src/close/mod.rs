@@ -6,6 +6,7 @@
 mod channels;
 mod energy;
 mod error;
+mod found;
 mod intelligence;
 mod records;
 mod server;
@@ -16,12 +17,13 @@ mod totals;
 mod utilization;
 mod warning;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
 pub use server::{GaugeSummary, ServerSummary};
-pub use summary::{Accuracy, IntelligenceSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary};
+pub use summary::{
+    Accuracy, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary,
+};
 pub use totals::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure};
 pub use warning::Warning;
 
@@ -31,9 +33,10 @@ use crate::attribution::Span;
 use crate::client::{Outcome, Transcript};
 use crate::dataset::Query;
 use crate::grade::Grader;
-use crate::journal::{Exchange, JournalFolder, Located, Lost, Manifest};
+use crate::journal::{Exchange, Exchanges, JournalFolder, Lost, Manifest, SessionEvents, order};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use channels::Channels;
+use found::Found;
 use records::RecordBuilder;
 use session::{Loaded, Metered};
 use tally::Tally;
@@ -53,7 +56,8 @@ pub struct Closed {
 pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     let journal = JournalFolder::of_run(folder);
     let manifest = journal.manifest()?;
-    let grader: Grader = manifest.grader.parse()?;
+    let grader = if manifest.config.judge.is_some() { Grader::None } else { manifest.grader.parse()? };
+    let mut found = Found::new(&journal, &manifest)?;
     let mut shape = MetadataShape::default();
     let loaded = journal
         .sessions()?
@@ -62,24 +66,28 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         .collect::<Result<Vec<_>, _>>()?;
     let counted = crate::config::Counted::parse(&manifest.config.devices).unwrap_or_default();
     let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
-    let order = order(&loaded);
+    let order = order(&loaded.iter().map(|loaded| &loaded.events).collect::<Vec<&SessionEvents>>());
     if order.iter().all(|entry| !entry.is_record) {
         return Err(CloseError::NoRecords { path: folder.to_path_buf() });
     }
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;
-    let mut tally = Tally::new(&manifest);
+    let mut tally = Tally::new(&manifest, &found);
     let builder = RecordBuilder::new(&manifest, &grader);
     let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
-    let mut files = Files::default();
+    let mut exchanges = Exchanges::new(&journal, loaded.iter().map(|loaded| loaded.number));
     for entry in &order {
         let session = entry.session as usize;
         let located = loaded[session].events.requests[entry.place as usize];
-        let exchange = files.read(&journal, session, &loaded[session], located)?;
+        let mut exchange = exchanges.read(session, located)?;
+        if entry.is_record {
+            found.count(&mut exchange, &manifest);
+        }
         requests.push(&exchange)?;
         if entry.is_record {
-            let record = builder.build(&exchange, &sessions[session], &channels[session]);
+            let grade = builder.grade(&exchange, found.judgement(&exchange)?);
+            let record = builder.build(&exchange, grade, &sessions[session], &channels[session]);
             tally.record(&exchange, &record);
             dataset.push(&record)?;
         } else {
@@ -104,29 +112,6 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }
 
-/// Where one request stands, and whether it is the record of its query. Small, as there is one for each.
-struct Ordered {
-    session: u32,
-    place: u32,
-    is_record: bool,
-}
-
-/// All requests in the order of the dataset. Of each query the first that was dealt with is its record.
-fn order(loaded: &[Loaded]) -> Vec<Ordered> {
-    let requests = loaded.iter().zip(0_u32..).flat_map(|(loaded, session)| {
-        (0_u32..).zip(&loaded.events.requests).map(move |(place, _)| Ordered { session, place, is_record: false })
-    });
-    let mut order: Vec<Ordered> = requests.collect();
-    let located = |entry: &Ordered| &loaded[entry.session as usize].events.requests[entry.place as usize];
-    order.sort_unstable_by_key(|entry| (located(entry).index, entry.session, located(entry).request));
-    let mut last = None;
-    for entry in &mut order {
-        let located = located(entry);
-        entry.is_record = located.is_final && last.replace(located.index) != Some(located.index);
-    }
-    order
-}
-
 /// What is known of a request that was lost with a kill.
 fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
     Exchange {
@@ -140,32 +125,6 @@ fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
         transcript: Transcript::default(),
         outcome: Outcome::Lost,
         is_retried: false,
-    }
-}
-
-/// The journals' files, each opened once.
-#[derive(Default)]
-struct Files(Vec<Option<File>>);
-
-impl Files {
-    fn read(
-        &mut self,
-        journal: &JournalFolder,
-        place: usize,
-        loaded: &Loaded,
-        located: Located,
-    ) -> Result<Exchange, CloseError> {
-        let path = journal.events_path(loaded.number);
-        if self.0.len() <= place {
-            self.0.resize_with(place + 1, || None);
-        }
-        if self.0[place].is_none() {
-            self.0[place] = Some(File::open(&path).map_err(crate::journal::JournalError::io("open", &path))?);
-        }
-        match &mut self.0[place] {
-            Some(file) => Ok(located.read(file, &path)?),
-            None => Err(CloseError::NoRecords { path }),
-        }
     }
 }
 

@@ -10,10 +10,11 @@ use super::utilization::{Work, Workload};
 use crate::client::Outcome;
 use crate::config::{Counted, Prices};
 use crate::grade::Grader;
-use crate::journal::{Exchange, Manifest};
+use crate::journal::{Exchange, Judgement, Manifest};
 use crate::record::{
     Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
 };
+use crate::review::Verdict;
 
 /// Makes records.
 pub(super) struct RecordBuilder<'a> {
@@ -31,13 +32,18 @@ impl<'a> RecordBuilder<'a> {
         Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: counted_gpu(manifest), is_ours }
     }
 
-    pub(super) fn build(&self, exchange: &Exchange, session: &Metered, channels: &Channels) -> Record {
+    pub(super) fn build(
+        &self,
+        exchange: &Exchange,
+        grade: Option<GradeColumn>,
+        session: &Metered,
+        channels: &Channels,
+    ) -> Record {
         let transcript = &exchange.transcript;
         let is_completed = exchange.outcome == Outcome::Completed;
         let response = is_completed.then(|| transcript.text.clone());
         let window = Window::between(exchange.sent, exchange.end);
         let energy = query_energy(session, window);
-        let grade = self.grade(exchange);
         let usage = transcript.usage;
         let (input, output) = (usage.map(|usage| usage.input), usage.map(|usage| usage.output));
         let first_token = transcript.first_token().map(|first| first.clamp(exchange.sent, exchange.end));
@@ -105,12 +111,22 @@ impl<'a> RecordBuilder<'a> {
     }
 
     /// A failed request is a wrong answer, where there is a right one.
-    fn grade(&self, exchange: &Exchange) -> Option<GradeColumn> {
+    pub(super) fn grade(&self, exchange: &Exchange, judgement: Option<Judgement>) -> Option<GradeColumn> {
+        let is_completed = exchange.outcome == Outcome::Completed;
+        if self.manifest.config.judge.is_some() {
+            let is_failed = !is_completed && !exchange.query.answer.is_empty();
+            let correct = judgement.as_ref().and_then(|judgement| judgement.correct);
+            return Some(GradeColumn {
+                grader: judgement.as_ref().map_or_else(|| self.manifest.grader.clone(), Judgement::grader),
+                correct: if is_failed { Some(false) } else { correct },
+                extracted: correct.map(|correct| Verdict::of(correct).word().to_owned()),
+                reply: judgement.map(|judgement| judgement.reply),
+            });
+        }
         if *self.grader == Grader::None {
             return None;
         }
         let grade = self.grader.grade(&exchange.query.answer, &exchange.transcript.text);
-        let is_completed = exchange.outcome == Outcome::Completed;
         Some(GradeColumn {
             grader: self.grader.to_string(),
             correct: grade.correct.map(|correct| correct && is_completed),

@@ -52,6 +52,7 @@ pub struct Summary {
     pub dataset_fingerprint: String,
     pub outcomes: Outcomes,
     pub accuracy: Option<Accuracy>,
+    pub judge: Option<JudgeSummary>,
     pub latency: LatencySummary,
     pub tokens: TokenSummary,
     pub energy: EnergySummary,
@@ -87,6 +88,19 @@ pub struct Accuracy {
     pub by_subject: BTreeMap<String, SubjectAccuracy>,
 }
 
+/// What came of the judge, of the answers that completed and have something to be compared with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "a name and counts")]
+pub struct JudgeSummary {
+    pub model: String,
+    /// Answers with a verdict.
+    pub judged: u64,
+    /// Answers on which the judge's reply has no verdict.
+    pub without_verdict: u64,
+    /// Answers it was not asked about, or did not answer on.
+    pub unjudged: u64,
+}
+
 /// How many answers of one subject were right.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "counts and their ratio")]
@@ -115,6 +129,8 @@ pub struct TokenSummary {
     /// Of how many requests they are known.
     pub requests: u64,
     pub source: Option<&'static str>,
+    /// A hash of the tokenizer that was given.
+    pub tokenizer: Option<String>,
     pub output_per_second: Option<f64>,
     pub requests_per_second: Option<f64>,
     /// Output tokens over the time that these requests themselves took.
@@ -211,6 +227,12 @@ pub(super) fn summarise(
             lost,
         },
         accuracy: accuracy(manifest, tally),
+        judge: manifest.config.judge.as_ref().zip(tally.judged).map(|(spec, tally)| JudgeSummary {
+            model: spec.model.clone(),
+            judged: tally.judged,
+            without_verdict: tally.without_verdict,
+            unjudged: tally.unjudged,
+        }),
         latency: LatencySummary {
             ttft_ms: Distribution::of(&tally.ttft_ms),
             tpot_ms: Distribution::of(&tally.tpot_ms),
@@ -222,6 +244,7 @@ pub(super) fn summarise(
             output: tally.output_tokens,
             requests: tally.counted,
             source: tally.token_source,
+            tokenizer: manifest.tokenizer.clone(),
             output_per_second: per_second(tally.output_tokens),
             requests_per_second: per_second(records),
             output_per_request_second: (tally.request_seconds > 0.0)

@@ -1,12 +1,14 @@
 //! What is counted while records are made: some tens of bytes for each, so that memory stays small.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use ergometer_units::Seconds;
 
+use super::found::{Found, differs};
 use crate::client::{FailureKind, Outcome, Usage};
 use crate::journal::{Exchange, Manifest};
-use crate::record::{GrossAndNet, QueryEnergy, Record};
+use crate::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
 
 /// Counts, sums and the values that percentiles need.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Tally {
     pub(super) graded: u64,
     /// Answers that are there and cannot be compared.
     pub(super) ungradable: u64,
+    /// Whether a model grades, and what it came to.
+    pub(super) judged: Option<JudgeTally>,
     /// Right and graded answers of each subject.
     pub(super) subjects: BTreeMap<String, (u64, u64)>,
     pub(super) input_tokens: u64,
@@ -60,6 +64,31 @@ pub(super) struct Tally {
     /// How long the requests took whose tokens are known.
     pub(super) request_seconds: f64,
     pub(super) concurrency: u32,
+    /// The tokenizer that was given and could not be used, and why.
+    pub(super) unused_tokenizer: Option<(PathBuf, String)>,
+    /// Lines that were found out after the run and could not be understood.
+    pub(super) damaged_lines: u64,
+}
+
+/// What a judge came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct JudgeTally {
+    /// Answers with a verdict.
+    pub(super) judged: u64,
+    /// Answers on which the judge said something, and no verdict.
+    pub(super) without_verdict: u64,
+    /// Answers it was not asked about, or did not answer on.
+    pub(super) unjudged: u64,
+}
+
+impl JudgeTally {
+    fn add(&mut self, grade: &GradeColumn) {
+        match (grade.correct, &grade.reply) {
+            (Some(_), _) => self.judged += 1,
+            (None, Some(_)) => self.without_verdict += 1,
+            (None, None) => self.unjudged += 1,
+        }
+    }
 }
 
 /// What the queries that have energy came to: only these are divided by each other.
@@ -95,8 +124,15 @@ impl EnergyTally {
 }
 
 impl Tally {
-    pub(super) fn new(manifest: &Manifest) -> Self {
-        Self { concurrency: manifest.config.concurrency, ..Self::default() }
+    pub(super) fn new(manifest: &Manifest, found: &Found) -> Self {
+        let judged = manifest.config.judge.as_ref().map(|_| JudgeTally::default());
+        Self {
+            concurrency: manifest.config.concurrency,
+            judged,
+            unused_tokenizer: found.unused.clone(),
+            damaged_lines: found.damaged_lines(),
+            ..Self::default()
+        }
     }
 
     pub(super) fn records(&self) -> u64 {
@@ -145,7 +181,14 @@ impl Tally {
             *subject = (subject.0 + u64::from(correct), subject.1 + 1);
         }
         let has_answer = !exchange.query.answer.is_empty();
-        self.ungradable += u64::from(correct.is_none() && has_answer && record.ergometer.grade.is_some());
+        match (&mut self.judged, &record.ergometer.grade) {
+            (Some(judged), Some(grade)) => {
+                if has_answer && exchange.outcome == Outcome::Completed {
+                    judged.add(grade);
+                }
+            }
+            (_, grade) => self.ungradable += u64::from(correct.is_none() && has_answer && grade.is_some()),
+        }
         if let Some(usage) = exchange.transcript.usage {
             self.input_tokens += usage.input;
             self.output_tokens += usage.output;
@@ -154,7 +197,7 @@ impl Tally {
             self.request_seconds += (exchange.end - exchange.sent).get();
             self.token_source = Some(usage.source.name());
             if let Some(other) = exchange.transcript.also_counted {
-                self.compare(usage, other);
+                self.compare(exchange, usage, other);
             }
         }
         if let Some(time) = exchange.transcript.processor_time {
@@ -184,10 +227,10 @@ impl Tally {
         }
     }
 
-    /// Two counts of one answer. An end-of-sequence token is counted by one and not by the other.
-    fn compare(&mut self, usage: Usage, other: Usage) {
+    /// Two counts of one answer.
+    fn compare(&mut self, exchange: &Exchange, usage: Usage, other: Usage) {
         self.counted_twice += 1;
-        if usage.output.abs_diff(other.output) > 1 {
+        if differs(exchange, usage, other) {
             self.disagreed += 1;
             self.disagreement.get_or_insert((usage, other));
         }

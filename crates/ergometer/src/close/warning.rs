@@ -57,6 +57,27 @@ pub enum Warning {
         /// How many.
         count: u64,
     },
+    /// The tokenizer that was given is not used.
+    Tokenizer {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// A model is to grade the answers, and has not graded some.
+    Unjudged {
+        /// How many.
+        count: u64,
+        /// The run's folder.
+        folder: PathBuf,
+    },
+    /// The judge's reply on some answers has no verdict.
+    WithoutVerdict {
+        /// On how many.
+        count: u64,
+        /// Who was asked.
+        judge: String,
+    },
     /// The run is not whole.
     Unfinished {
         /// Its folder.
@@ -146,6 +167,13 @@ impl Warning {
             Self::Uncounted { .. } => {
                 String::from("`--tokenizer PATH` counts them here; figures per token are those of the other queries")
             }
+            Self::Tokenizer { .. } => String::from("put it back, and `ergo finalize` counts with it"),
+            Self::Unjudged { folder, .. } => {
+                format!("`ergo profile --resume {}` judges them; accuracy is that of the others", folder.display())
+            }
+            Self::WithoutVerdict { .. } => String::from(
+                "`ergometer.grade.reply` of their records has what it said; they do not count. A larger judge keeps to the form",
+            ),
             Self::WithoutEnergy { .. } => String::from("figures of energy are those of the other queries"),
             Self::Unattributed { .. } => String::from("something held the sensors up: is the machine overloaded?"),
             Self::Readings { session, .. } => {
@@ -195,6 +223,15 @@ impl fmt::Display for Warning {
             Self::Uncounted { count } => {
                 let answers = if *count == 1 { "answer" } else { "answers" };
                 write!(f, "nobody counted the tokens of {count} {answers}: the server sent no usage")
+            }
+            Self::Tokenizer { path, cause } => {
+                write!(f, "the tokenizer {} is not used: {}", path.display(), short(cause))
+            }
+            Self::Unjudged { count, .. } => {
+                write!(f, "{count} {} not judged", if *count == 1 { "answer is" } else { "answers are" })
+            }
+            Self::WithoutVerdict { count, judge } => {
+                write!(f, "{judge} gave no verdict on {count} {}", if *count == 1 { "answer" } else { "answers" })
             }
             Self::Unfinished { why, .. } => write!(f, "the run is not whole: {why}"),
             Self::TooShort { count, of } => {
@@ -268,6 +305,18 @@ pub(super) fn warnings(
     if uncounted > 0 {
         warnings.push(Warning::Uncounted { count: uncounted });
     }
+    if let Some((path, cause)) = tally.unused_tokenizer.clone() {
+        warnings.push(Warning::Tokenizer { path, cause });
+    }
+    if let Some(judged) = tally.judged {
+        if judged.unjudged > 0 {
+            warnings.push(Warning::Unjudged { count: judged.unjudged, folder: ended.folder.to_path_buf() });
+        }
+        if judged.without_verdict > 0 {
+            let judge = manifest.grader.clone();
+            warnings.push(Warning::WithoutVerdict { count: judged.without_verdict, judge });
+        }
+    }
     if !ended.complete {
         let why = match ended.closing {
             Some(Closing::Interrupted) => "it was interrupted",
@@ -304,6 +353,7 @@ pub(super) fn warnings(
         warnings.push(Warning::TooShort { count: tally.too_short, of: tally.records() });
     }
     let lines: u64 = sessions.iter().map(|session| session.loaded.events.damaged_lines).sum();
+    let lines = lines + tally.damaged_lines;
     if lines > 0 {
         warnings.push(Warning::Damaged { lines });
     }

@@ -137,13 +137,14 @@ mod tests {
             },
             "request": {"parameters": {"max_tokens": 5, "extra": {"password": "hunter2"}}, "seed": 0},
             "concurrency": 1, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
-            "prices": {},
+            "prices": {}, "judge": {"base_url": "http://me:hunter2@judge/v1", "api_key_env": "JUDGE_KEY"},
         });
         let config: RunConfig = serde_json::from_value(spec).unwrap();
         let stored = config.redacted();
         let text = serde_json::to_string(&stored).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("host:80/v1") && text.contains("\"retries\":\"3\"") && text.contains("\"max_tokens\":5"));
+        assert!(text.contains("JUDGE_KEY"), "the name of a variable is no secret");
         assert_eq!(stored.redacted(), stored, "once is enough");
         assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
     }

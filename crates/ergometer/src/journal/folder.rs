@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use super::{JournalError, JournalWriter, Manifest, SessionEvents};
+use super::{After, JournalError, JournalWriter, Manifest, SessionEvents};
 
 /// The journal of one run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,11 @@ impl JournalFolder {
     /// Starts the events of a session.
     pub fn start_events(&self, session: u32) -> Result<JournalWriter, JournalError> {
         JournalWriter::create(&self.events_path(session))
+    }
+
+    /// What was found out after the run.
+    pub fn after(&self) -> Result<After, JournalError> {
+        After::read(&self.folder().join("after.jsonl"))
     }
 
     /// Where the events of a session stand.

@@ -32,8 +32,11 @@ pub struct Manifest {
     pub config_hash: String,
     /// Of what.
     pub dataset: DatasetFacts,
-    /// The grader, as `--grader` takes it.
+    /// The grader, as `--grader` takes it; `judge:MODEL` where a model grades.
     pub grader: String,
+    /// A hash of the tokenizer's files, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
     /// The model.
     pub model: ModelFacts,
     /// Where it ran.

@@ -2,21 +2,25 @@
 //!
 //! A run folder has a `journal` folder with `run.json` (what was asked for, written once) and, for every session of
 //! the run, the events of its requests and the readings of its sensors. Both are JSON lines that are only ever added
-//! to. A line is whole or it is the last one, cut by a kill; then it is left out. Everything else in a run folder is
-//! derived from the journal.
+//! to. A line is whole or it is the last one, cut by a kill; then it is left out. What is found out about the answers once
+//! nothing is measured any more stands in `after.jsonl`. Everything else in a run folder is derived from the journal.
 
+mod after;
 mod entry;
 mod error;
 mod exchange;
 mod folder;
 mod manifest;
+mod order;
 mod reader;
 mod writer;
 
+pub use after::{After, AfterEntry, AfterWriter, Judgement, TokenCount};
 pub use entry::{Closing, Entry, IdleKind, SessionStart};
 pub use error::JournalError;
 pub use exchange::Exchange;
 pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
+pub use order::{Exchanges, Ordered, order};
 pub use reader::{Located, Lost, SessionEvents};
 pub use writer::JournalWriter;

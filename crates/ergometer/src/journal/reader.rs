@@ -9,6 +9,7 @@ use std::path::Path;
 use ergometer_units::{Timestamp, Window};
 
 use super::{Closing, Entry, Exchange, IdleKind, JournalError, SessionStart};
+use crate::client::Outcome;
 
 /// A longer line is no event: the longest answers are some megabytes.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -66,6 +67,10 @@ pub struct Located {
     pub is_final: bool,
     /// Whether another attempt at its query was to follow.
     pub is_retried: bool,
+    /// Whether it completed and its tokens were not counted.
+    pub is_uncounted: bool,
+    /// Whether it completed and there is an answer to compare it with.
+    pub is_gradable: bool,
     start: u64,
     length: u64,
 }
@@ -123,6 +128,7 @@ impl SessionEvents {
             Entry::Ended(exchange) => {
                 self.next_request = self.next_request.max(exchange.request.saturating_add(1));
                 in_flight.remove(&exchange.request);
+                let is_completed = exchange.outcome == Outcome::Completed;
                 self.requests.push(Located {
                     request: exchange.request,
                     index: exchange.query.index,
@@ -131,6 +137,8 @@ impl SessionEvents {
                     end: exchange.end,
                     is_final: exchange.is_final(),
                     is_retried: exchange.is_retried,
+                    is_uncounted: is_completed && exchange.transcript.usage.is_none(),
+                    is_gradable: is_completed && !exchange.query.answer.is_empty(),
                     start: self.whole_bytes,
                     length,
                 });

@@ -8,6 +8,7 @@ use crate::config::DeviceError;
 use crate::dataset::DatasetError;
 use crate::grade::GraderError;
 use crate::journal::JournalError;
+use crate::review::JudgeError;
 use crate::server_metrics::MetricsError;
 
 /// Why a run could not be made or went no further.
@@ -19,6 +20,9 @@ pub enum RunError {
     /// The client cannot be used.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The judge cannot be used.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
     /// The grader does not exist.
     #[error(transparent)]
     Grader(#[from] GraderError),

@@ -2,8 +2,8 @@
 //!
 //! In this order: dataset and client are resolved, the client is asked whether it is healthy and prepared, the machine
 //! says what it is, the folder is made ready, telemetry starts, the machine is measured at rest, the queries are sent,
-//! it is measured at rest again, and the files of the run are derived from the journal. The client is closed on every
-//! path out.
+//! it is measured at rest again, the sensors stop, what is left to find out about the answers is asked, and the files of
+//! the run are derived from the journal. The client and the judge are closed on every path out.
 
 mod dispenser;
 mod error;

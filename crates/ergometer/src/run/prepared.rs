@@ -15,7 +15,8 @@ use crate::close::{self, CloseError, Closed};
 use crate::config::{Counted, RunConfig};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
-use crate::journal::{Closing, DatasetFacts, JournalFolder, Manifest};
+use crate::journal::{Closing, DatasetFacts, JournalError, JournalFolder, Judgement, Manifest};
+use crate::review::{Judge, Review, Reviewed, Tokenizer};
 use crate::server_metrics::ServerMetrics;
 use crate::slug::folder_name;
 
@@ -24,9 +25,10 @@ pub struct Prepared {
     config: RunConfig,
     dataset: Arc<dyn Dataset>,
     client: Arc<dyn Client>,
-    grader: Grader,
+    /// Where a model grades; it is admitted before the run.
+    judge: Option<Judge>,
+    checked: Checked,
     model: ModelFacts,
-    counted: Counted,
     sensing: Sensing,
     /// What the server tells of itself.
     server: Option<ServerMetrics>,
@@ -42,6 +44,17 @@ struct Parts {
     sensing: Sensing,
 }
 
+/// What was looked at without the client.
+struct Checked {
+    grader: Grader,
+    counted: Counted,
+    /// A hash of the tokenizer, where one was given.
+    tokenizer: Option<String>,
+}
+
+/// A dataset without an end is looked through this far for an answer.
+const FAR: u64 = 1000;
+
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Finished {
@@ -55,7 +68,7 @@ pub struct Finished {
 
 impl Parts {
     /// Checks what can be checked without the client.
-    fn check(&self) -> Result<(Grader, Counted), RunError> {
+    fn check(&self) -> Result<Checked, RunError> {
         let (config, dataset) = (&self.config, &self.dataset);
         if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
             return Err(RunError::Config(format!(
@@ -63,13 +76,36 @@ impl Parts {
                 dataset.id()
             )));
         }
-        let grader = match &config.grader {
-            Some(text) => text.parse()?,
-            None => dataset.grader(),
+        let grader = match (&config.grader, &config.judge) {
+            (Some(_), Some(_)) => {
+                return Err(RunError::Config(String::from("answers have one grader. hint: --grader or --judge")));
+            }
+            (Some(text), None) => text.parse()?,
+            (None, Some(_)) => Grader::None,
+            (None, None) => dataset.grader(),
         };
+        if config.judge.is_some() && !self.has_answer()? {
+            return Err(RunError::Config(format!(
+                "the dataset {} has no answers that a judge could compare with. hint: leave --judge out; `answer=COLUMN` by --dataset-param names the column",
+                dataset.name()
+            )));
+        }
         let counted = Counted::parse(&config.devices)?;
         counted.check(&self.sensing.devices())?;
-        Ok((grader, counted))
+        let tokenizer = Tokenizer::of(config).map_err(|error| RunError::Config(error.to_string()))?;
+        let tokenizer = tokenizer.map(|tokenizer| tokenizer.fingerprint().to_owned());
+        Ok(Checked { grader, counted, tokenizer })
+    }
+
+    /// Whether any query that will be sent has an answer.
+    fn has_answer(&self) -> Result<bool, RunError> {
+        let most = self.config.max_queries.unwrap_or(u64::MAX);
+        for index in 0..self.dataset.size().unwrap_or(FAR).min(most) {
+            if !self.dataset.get(index)?.answer.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -82,7 +118,7 @@ impl Prepared {
             config.client.model = client::only_model(&*client).await?;
             client = client::open(&config.client)?;
         }
-        Self::ready(Parts { config, dataset, client, sensing }, None).await
+        Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await
     }
 
     /// Goes on with a run: everything but the secrets comes from its folder. `secrets` puts back what was not stored.
@@ -105,10 +141,11 @@ impl Prepared {
         check_dataset(folder, &manifest, &*dataset)?;
         let client = client::open(&config.client)?;
         let sensing = sensing(&config).await;
-        Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await
+        Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await?.call_judge().await
     }
 
-    /// With a dataset and a client of one's own. The configuration's names for them are what is stored.
+    /// With a dataset and a client of one's own. The configuration's names for them are what is stored. A judge is
+    /// given by [`judged_by`](Self::judged_by).
     pub async fn with(
         config: RunConfig,
         dataset: Box<dyn Dataset>,
@@ -139,13 +176,42 @@ impl Prepared {
         }
     }
 
+    /// Lets this client grade, where the configuration has a judge. Its name for the model is what is stored.
+    pub async fn judged_by(mut self, judge: Box<dyn Client>) -> Result<Self, RunError> {
+        let model = self.config.judge.as_ref().map(|spec| spec.model.clone()).unwrap_or_default();
+        self.judge = match Judge::admit(judge, &model).await {
+            Ok(judge) => Some(judge),
+            Err(error) => {
+                self.close().await;
+                return Err(error.into());
+            }
+        };
+        Ok(self)
+    }
+
+    /// Finds the judge that was asked for.
+    async fn call_judge(mut self) -> Result<Self, RunError> {
+        let Some(spec) = &mut self.config.judge else { return Ok(self) };
+        match Judge::open(spec).await {
+            Ok(judge) => self.judge = Some(judge),
+            Err(error) => {
+                self.close().await;
+                return Err(error.into());
+            }
+        }
+        Ok(self)
+    }
+
     async fn go_on(folder: &Path, manifest: Manifest, parts: Parts) -> Result<Self, RunError> {
         let (then, label) = (manifest.model.clone(), manifest.hardware_label.clone());
+        let tokenizer = manifest.tokenizer.clone();
         let prepared = Self::ready(parts, Some(manifest)).await?;
         let now = prepared.hardware_label();
         let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
         let why = if !is_same {
             String::from("the model is not what it was")
+        } else if tokenizer != prepared.checked.tokenizer {
+            String::from("the tokenizer is not what it was. hint: put the old one back")
         } else if label != now {
             format!("it was made on {label}, and this is {now}. hint: energy of two machines is no one run's")
         } else {
@@ -160,18 +226,18 @@ impl Prepared {
         let checked = parts.check();
         let Parts { config, dataset, client, sensing } = parts;
         let ready = async {
-            let (grader, counted) = checked?;
+            let checked = checked?;
             client.health().await?;
             let mut model = client.prepare(&config.request).await?;
             model.parameters = model.parameters.or(config.model_parameters);
             let asked = config.server_metrics.as_deref();
             let server = ServerMetrics::find(&config.client, client.base_url(), asked).await?;
-            Ok((grader, counted, model, server))
+            Ok((checked, model, server))
         };
         match ready.await {
-            Ok((grader, counted, model, server)) => {
+            Ok((checked, model, server)) => {
                 let (dataset, client) = (Arc::from(dataset), Arc::from(client));
-                Ok(Self { config, dataset, client, grader, model, counted, sensing, server, resumed })
+                Ok(Self { config, dataset, client, judge: None, checked, model, sensing, server, resumed })
             }
             Err(error) => {
                 let _ = client.close().await;
@@ -201,7 +267,7 @@ impl Prepared {
     /// Which devices count.
     #[must_use]
     pub fn counted(&self) -> &Counted {
-        &self.counted
+        &self.checked.counted
     }
 
     /// What it measures with.
@@ -247,12 +313,15 @@ impl Prepared {
         runs.join(folder_name(&self.hardware_label(), model, self.dataset.name(), name))
     }
 
-    /// Lets go of the client without a run.
+    /// Lets go of the client and the judge without a run.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         // Of the client alone: sensors cannot be looked at from two threads, and a run may be prepared on any.
-        let client = Arc::clone(&self.client);
+        let (client, judge) = (Arc::clone(&self.client), self.judge.clone());
         async move {
             let _ = client.close().await;
+            if let Some(judge) = judge {
+                judge.close().await;
+            }
         }
     }
 
@@ -263,10 +332,10 @@ impl Prepared {
         stop: watch::Receiver<bool>,
         observer: Arc<dyn Observer>,
     ) -> Result<Finished, RunError> {
-        let client = Arc::clone(&self.client);
+        let close = self.close();
         // A run holds much; a caller's stack need not.
         let finished = Box::pin(self.run_open(target, stop, observer)).await;
-        let _ = client.close().await;
+        close.await;
         finished
     }
 
@@ -280,6 +349,9 @@ impl Prepared {
             return Err(RunError::Config(String::from(
                 "a run is gone on with in its own folder and nowhere else, and a new one is never written into it",
             )));
+        }
+        if self.config.judge.is_some() && self.judge.is_none() {
+            return Err(RunError::Config(String::from("the configuration has a judge, and nobody was given to be it")));
         }
         let folder = Arc::new(RunFolder::prepare(&target, &self.manifest())?);
         let result = self.run_in(&folder, stop, observer).await;
@@ -297,7 +369,9 @@ impl Prepared {
     ) -> Result<Finished, RunError> {
         let journal = JournalFolder::of_run(&folder.now());
         let plan = self.plan(&journal)?;
-        let ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
+        let (client, judge) = (Arc::clone(&self.client), self.judge);
+        let (common, wish) = (Arc::new(self.config.request.clone()), stop.clone());
+        let mut ended = if let Some(closing) = plan.is_done(self.config.duration_s) {
             // Not even to warm up: nothing would follow.
             Ended { closing, failure: None }
         } else {
@@ -305,7 +379,7 @@ impl Prepared {
                 config: self.config,
                 dataset: self.dataset,
                 client: self.client,
-                counted: self.counted,
+                counted: self.checked.counted,
                 server: self.server,
                 folder: Arc::clone(folder),
                 observer: Arc::clone(&observer),
@@ -315,6 +389,10 @@ impl Prepared {
         let path = folder.now();
         if !folder.has_record() {
             return Ok(Finished { closing: ended.closing, closed: None, failure: ended.failure });
+        }
+        if ended.failure.is_none() {
+            let review = Review { journal: JournalFolder::of_run(&path), client, common, judge, stop: wish };
+            ended.reviewed(review.run(&|step| observer.notice(super::Notice::Reviewing(step))).await);
         }
         observer.notice(super::Notice::Closing(folder.path()));
         let closed = tokio::task::spawn_blocking(move || close::close(&path)).await;
@@ -369,12 +447,27 @@ impl Prepared {
             config_hash: Manifest::hash_of(&config),
             config,
             dataset,
-            grader: self.grader.to_string(),
+            grader: match &self.config.judge {
+                Some(judge) => Judgement::grader_of(&judge.model),
+                None => self.checked.grader.to_string(),
+            },
+            tokenizer: self.checked.tokenizer.clone(),
             model: self.model.clone(),
             place: self.place(),
             hardware_label: self.hardware_label(),
             system_info: self.sensing.machine.system.clone(),
             gpus: self.sensing.machine.gpus.clone(),
+        }
+    }
+}
+
+impl Ended {
+    /// Takes in what came of the review. What was measured is whole; a user who stopped it has interrupted it all the same.
+    fn reviewed(&mut self, reviewed: Result<Reviewed, JournalError>) {
+        match reviewed {
+            Ok(Reviewed::Done) => {}
+            Ok(Reviewed::Stopped) => self.closing = Closing::Interrupted,
+            Err(error) => self.failure = Some(error.into()),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ergometer_units::{Joules, Watts};
 
+use crate::review::Reviewing;
+
 /// Whoever watches a run. It is called from several threads and must not block.
 pub trait Observer: Send + Sync {
     /// Something began or came about.
@@ -29,6 +31,8 @@ pub enum Notice<'a> {
     Sending,
     /// The last request ended.
     Sent,
+    /// Nothing is measured any more: tokens are counted, or answers graded.
+    Reviewing(Reviewing<'a>),
     /// The files of the run are being derived.
     Closing(&'a Path),
 }

@@ -37,6 +37,7 @@ pub(crate) enum Call {
     Health,
     Prepare,
     Stream(u64),
+    Count(u64),
     Close,
 }
 
@@ -63,6 +64,12 @@ impl Calls {
         self.all().into_iter().filter_map(index).collect()
     }
 
+    /// The queries whose tokens were asked for, in order.
+    pub(crate) fn counted(&self) -> Vec<u64> {
+        let index = |call| if let Call::Count(index) = call { Some(index) } else { None };
+        self.all().into_iter().filter_map(index).collect()
+    }
+
     pub(crate) fn closings(&self) -> usize {
         self.all().iter().filter(|&call| *call == Call::Close).count()
     }
@@ -82,6 +89,9 @@ impl Calls {
 /// What becomes of each query.
 pub(crate) type Script = Box<dyn Fn(u64) -> Vec<Step> + Send + Sync>;
 
+/// What its tokenizer says to each query.
+pub(crate) type Counts = Box<dyn Fn(u64) -> Option<Usage> + Send + Sync>;
+
 /// A client that does what a script says.
 pub(crate) struct Scripted {
     pub(crate) script: Script,
@@ -90,6 +100,8 @@ pub(crate) struct Scripted {
     pub(crate) facts: ModelFacts,
     pub(crate) is_healthy: bool,
     pub(crate) has_model: bool,
+    /// `None` where the client counts tokens as it goes.
+    pub(crate) counts: Option<Counts>,
 }
 
 impl Scripted {
@@ -101,7 +113,13 @@ impl Scripted {
             facts: ModelFacts::default(),
             is_healthy: true,
             has_model: true,
+            counts: None,
         }
+    }
+
+    /// It says nothing of tokens, and its tokenizer this.
+    pub(crate) fn counted_by(self, counts: impl Fn(u64) -> Option<Usage> + Send + Sync + 'static) -> Self {
+        Self { counts: Some(Box::new(counts)), ..self }
     }
 
     pub(crate) fn calls(&self) -> Calls {
@@ -151,9 +169,16 @@ impl Client for Scripted {
             }
         }
         let output = transcript.chunks.len() as u64;
-        transcript.usage = Some(Usage { input: 10, output, source: TokenSource::Model });
+        if self.counts.is_none() {
+            transcript.usage = Some(Usage { input: 10, output, source: TokenSource::Model });
+        }
         transcript.finish = Some(String::from("stop"));
         Ok(())
+    }
+
+    async fn count(&self, request: &Request<'_>, _: &str) -> Option<Usage> {
+        self.calls.add(Call::Count(request.index));
+        self.counts.as_ref().and_then(|counts| counts(request.index))
     }
 
     async fn close(&self) -> Result<(), ClientError> {

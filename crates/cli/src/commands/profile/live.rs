@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use ergometer::review::Reviewing;
 use ergometer::run::{Notice, Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -34,6 +35,28 @@ impl Live {
     pub(super) fn note(&self, message: &str) {
         self.bar.suspend(|| self.screen.note(message));
     }
+
+    /// How far it is after the last request.
+    fn reviewing(&self, what: &str, done: u64, total: u64) {
+        let text = format!("{what}  {done}/{total} answers");
+        if self.has_terminal {
+            self.bar.set_style(plain());
+            self.bar.set_message(text);
+            self.bar.tick();
+        } else if self.is_time() {
+            self.screen.note(&text);
+        }
+    }
+
+    /// Whether it is time for another line, where there is no terminal.
+    fn is_time(&self) -> bool {
+        let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_time = line.elapsed() >= LINE_EVERY;
+        if is_time {
+            *line = Instant::now();
+        }
+        is_time
+    }
 }
 
 impl Observer for Live {
@@ -54,6 +77,11 @@ impl Observer for Live {
             Notice::WarmupFailed(cause) => {
                 self.bar.suspend(|| self.screen.warning(&format!("warm-up failed: {cause}")));
             }
+            Notice::Reviewing(Reviewing::JudgeFailed(cause)) => {
+                self.bar.suspend(|| self.screen.warning(&format!("an answer could not be judged: {cause}")));
+            }
+            Notice::Reviewing(Reviewing::Counting { done, total }) => self.reviewing("counting", done, total),
+            Notice::Reviewing(Reviewing::Judging { done, total }) => self.reviewing("judging", done, total),
             Notice::Rested(watts, length) => self.bar.suspend(|| {
                 let watts = digits(watts.get());
                 self.screen.note(&format!("idle   {watts} W  measured for {:.1} s", length.as_secs_f64()));
@@ -82,9 +110,7 @@ impl Observer for Live {
             self.bar.set_message(text);
             return;
         }
-        let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if line.elapsed() >= LINE_EVERY {
-            *line = Instant::now();
+        if self.is_time() {
             let of = progress.total.map(|total| format!("/{total}")).unwrap_or_default();
             self.screen.note(&format!("query  {}{of}  {text}", progress.done));
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ergometer::client::ClientError;
+use ergometer::close::Summary;
 use ergometer::config::RunConfig;
 use ergometer::dataset::DatasetError;
 use ergometer::journal::Closing;
@@ -76,6 +77,9 @@ async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepare
         if what.server.base_url.is_some() {
             config.client.base_url.clone_from(&what.server.base_url);
         }
+        if let (Some(judge), Some(base_url)) = (&mut config.judge, &what.judge) {
+            judge.base_url.clone_from(base_url);
+        }
         config.client.parameters.extend(what.client_param.iter().cloned());
     };
     let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
@@ -122,12 +126,17 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
     if let Some(error) = finished.failure {
         return Err(failure(error));
     }
-    let has_failures = !closed.summary.outcomes.failed.is_empty();
     Ok(match finished.closing {
         Closing::Interrupted => Exit::Interrupted.into(),
-        _ if has_failures => Exit::SomeFailed.into(),
-        _ => Exit::Done.into(),
+        _ => done(&closed.summary),
     })
+}
+
+/// Done, or done with requests that failed: those of the judge are requests, too.
+pub(super) fn done(summary: &Summary) -> ExitCode {
+    let is_unjudged = summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0);
+    let has_failures = is_unjudged || !summary.outcomes.failed.is_empty();
+    if has_failures { Exit::SomeFailed.into() } else { Exit::Done.into() }
 }
 
 /// A wrong id, parameter or device is the user's; the rest is the world's.

@@ -78,7 +78,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
                 format!("{:.1} to {:.1}", low * 100.0, high * 100.0)
             }
         });
-        row("accuracy", format!("{percent:.1} %"), interval, subjects(accuracy));
+        row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
     }
     if let Some(ttft) = &summary.latency.ttft_ms {
         let tail = ttft.p99.map_or_else(|| format!("{} p95", digits(ttft.p95)), |p99| format!("{} p99", digits(p99)));
@@ -213,6 +213,15 @@ fn scaled(value: f64, unit: &str) -> String {
         format!("{} m{unit}", digits(value * 1e3))
     } else {
         format!("{} µ{unit}", digits(value * 1e6))
+    }
+}
+
+/// Who judged, before anything else that is said about accuracy.
+fn judged(summary: &Summary, comment: String) -> String {
+    match &summary.judge {
+        None => comment,
+        Some(judge) if comment.is_empty() => format!("judged by {}", judge.model),
+        Some(judge) => format!("judged by {}; {comment}", judge.model),
     }
 }
 

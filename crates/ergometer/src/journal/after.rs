@@ -1,0 +1,305 @@
+//! `after.jsonl`: what was found out about answers after their run, while nothing was measured.
+//!
+//! One line for each count of tokens and for each judgement, only ever added. Of a request the first line of a kind
+//! counts. A line cut by a kill is left out when it is read, and taken away before more is written.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Exchange, JournalError};
+use crate::client::Usage;
+
+/// A longer line is none of ours: a judge's reply is some thousand characters.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterEntry {
+    /// The server's tokenizer was asked.
+    Counted(TokenCount),
+    /// A model graded the answer.
+    Judged(Judgement),
+}
+
+/// The tokens of one request and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCount {
+    /// The request's number in the run.
+    pub request: u64,
+    /// The session it was sent in.
+    pub session: u32,
+    /// What was counted.
+    pub usage: Usage,
+}
+
+/// What a judge says about one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The request's number in the run.
+    pub request: u64,
+    /// The session it was sent in.
+    pub session: u32,
+    /// The judge's model.
+    pub judge: String,
+    /// The verdict; `None` where the reply has none.
+    pub correct: Option<bool>,
+    /// All it said.
+    pub reply: String,
+}
+
+impl Judgement {
+    /// Its name as a grader: `judge:MODEL`.
+    #[must_use]
+    pub fn grader(&self) -> String {
+        Self::grader_of(&self.judge)
+    }
+
+    /// The name of a model as a grader.
+    #[must_use]
+    pub fn grader_of(model: &str) -> String {
+        format!("judge:{model}")
+    }
+}
+
+/// A request, in all of the run.
+type Key = (u32, u64);
+
+/// What is known so far. Replies stay in the file.
+#[derive(Debug, Default)]
+pub struct After {
+    path: PathBuf,
+    counts: BTreeMap<Key, Usage>,
+    /// Where each judgement's line stands.
+    judgements: BTreeMap<Key, (u64, u64)>,
+    whole_bytes: u64,
+    /// Lines that could not be understood.
+    pub damaged_lines: u64,
+}
+
+impl After {
+    /// Reads the file; where there is none, nothing is known.
+    pub(super) fn read(path: &Path) -> Result<Self, JournalError> {
+        let mut after = Self { path: path.to_path_buf(), ..Self::default() };
+        let file = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(after),
+            opened => opened.map_err(JournalError::io("open", path))?,
+        };
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let taken = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+            let length = taken.map_err(JournalError::io("read", path))? as u64;
+            if line.last() != Some(&b'\n') {
+                return Ok(after);
+            }
+            match serde_json::from_slice(&line) {
+                Ok(entry) => after.take(&entry, length),
+                Err(_) => after.damaged_lines += 1,
+            }
+            after.whole_bytes += length;
+        }
+    }
+
+    fn take(&mut self, entry: &AfterEntry, length: u64) {
+        match entry {
+            AfterEntry::Counted(count) => {
+                self.counts.entry((count.session, count.request)).or_insert(count.usage);
+            }
+            AfterEntry::Judged(judgement) => {
+                if let Slot::Vacant(slot) = self.judgements.entry((judgement.session, judgement.request)) {
+                    slot.insert((self.whole_bytes, length));
+                }
+            }
+        }
+    }
+
+    /// The tokens of a request.
+    #[must_use]
+    pub fn usage(&self, exchange: &Exchange) -> Option<Usage> {
+        self.counts.get(&(exchange.session, exchange.request)).copied()
+    }
+
+    /// Whether the tokens of a request were counted.
+    #[must_use]
+    pub fn is_counted(&self, session: u32, request: u64) -> bool {
+        self.counts.contains_key(&(session, request))
+    }
+
+    /// Whether the answer to a request was judged.
+    #[must_use]
+    pub fn is_judged(&self, session: u32, request: u64) -> bool {
+        self.judgements.contains_key(&(session, request))
+    }
+
+    /// Whether any answer was judged.
+    #[must_use]
+    pub fn has_judgements(&self) -> bool {
+        !self.judgements.is_empty()
+    }
+
+    /// Opens the file to read judgements from it.
+    pub fn open(&self) -> Result<File, JournalError> {
+        File::open(&self.path).map_err(JournalError::io("open", &self.path))
+    }
+
+    /// The judgement of an answer, read again from the file.
+    pub fn judgement(&self, exchange: &Exchange, file: &mut File) -> Result<Option<Judgement>, JournalError> {
+        let Some(&(start, length)) = self.judgements.get(&(exchange.session, exchange.request)) else {
+            return Ok(None);
+        };
+        let io = |cause| JournalError::Io { action: "read", path: self.path.clone(), cause };
+        let mut line = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        file.seek(SeekFrom::Start(start)).map_err(io)?;
+        file.read_exact(&mut line).map_err(io)?;
+        match serde_json::from_slice(&line) {
+            Ok(AfterEntry::Judged(judgement)) => Ok(Some(judgement)),
+            _ => Err(JournalError::Damaged {
+                path: self.path.clone(),
+                what: format!("the judgement of request {} has changed while it was read", exchange.request),
+            }),
+        }
+    }
+
+    /// Goes on with the file, or starts it, once there is something to write.
+    #[must_use]
+    pub fn writer(&self) -> AfterWriter {
+        AfterWriter { file: None, path: self.path.clone(), whole: self.whole_bytes }
+    }
+}
+
+/// Adds lines, each with the system before the next is asked for. Nothing is timed any more, so it takes the time it takes.
+#[derive(Debug)]
+pub struct AfterWriter {
+    file: Option<File>,
+    path: PathBuf,
+    /// How long the file is up to its last whole line.
+    whole: u64,
+}
+
+impl AfterWriter {
+    /// Adds a line.
+    pub fn write(&mut self, entry: &AfterEntry) -> Result<(), JournalError> {
+        // Nothing in these types can fail to become JSON.
+        let mut line = serde_json::to_vec(entry).unwrap_or_default();
+        line.push(b'\n');
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(open(&self.path, self.whole)?),
+        };
+        if let Err(cause) = file.write_all(&line) {
+            let _ = file.set_len(self.whole);
+            return Err(JournalError::Io { action: "write", path: self.path.clone(), cause });
+        }
+        self.whole += line.len() as u64;
+        Ok(())
+    }
+
+    /// Hands the file to the disk.
+    pub fn finish(self) -> Result<(), JournalError> {
+        self.file.map_or(Ok(()), |file| file.sync_data()).map_err(JournalError::io("write", &self.path))
+    }
+}
+
+fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
+    let file = OpenOptions::new().append(true).create(true).open(path).map_err(JournalError::io("open", path))?;
+    // What a kill cut off would make the next line unreadable.
+    file.set_len(whole).map_err(JournalError::io("write", path))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::tests::exchange;
+    use super::*;
+    use crate::client::TokenSource;
+    use proptest::prelude::*;
+
+    fn judged(request: u64, reply: &str) -> AfterEntry {
+        let (correct, reply, judge) = (Some(request.is_multiple_of(2)), reply.to_owned(), String::from("j"));
+        AfterEntry::Judged(Judgement { request, session: 0, judge, correct, reply })
+    }
+
+    fn counted(request: u64, output: u64) -> AfterEntry {
+        let usage = Usage { input: 7, output, source: TokenSource::Tokenize };
+        AfterEntry::Counted(TokenCount { request, session: 0, usage })
+    }
+
+    fn lines(entries: &[AfterEntry]) -> Vec<Vec<u8>> {
+        let line = |entry| [serde_json::to_vec(entry).unwrap(), vec![b'\n']].concat();
+        entries.iter().map(line).collect()
+    }
+
+    /// What is known of the first requests: their output tokens, and what the judge said.
+    fn known(path: &Path, requests: u64) -> Vec<(Option<u64>, Option<String>)> {
+        let after = After::read(path).unwrap();
+        let known = |request| {
+            let exchange = exchange(request, 5);
+            let judgement = after.open().ok().and_then(|mut file| after.judgement(&exchange, &mut file).unwrap());
+            (after.usage(&exchange).map(|usage| usage.output), judgement.map(|judgement| judgement.reply))
+        };
+        (0..requests).map(known).collect()
+    }
+
+    #[test]
+    fn the_first_line_of_a_kind_counts_and_a_damaged_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("after.jsonl");
+        assert_eq!(known(&path, 1), [(None, None)], "no file, nothing known");
+        let mut all = lines(&[counted(0, 1), judged(0, "a\nb"), counted(0, 2), judged(0, "c"), judged(1, "d")]);
+        all.insert(1, b"{\"sung\":{}}\n".to_vec());
+        std::fs::write(&path, all.concat()).unwrap();
+        let told = |text: &str| Some(text.to_owned());
+        assert_eq!(known(&path, 2), [(Some(1), told("a\nb")), (None, told("d"))]);
+        let after = After::read(&path).unwrap();
+        assert_eq!((after.damaged_lines, after.is_judged(0, 1), after.is_judged(1, 1)), (1, true, false));
+        assert!(after.is_counted(0, 0) && !after.is_counted(0, 1));
+    }
+
+    #[test]
+    fn the_lines_are_small_and_typed() {
+        let text = |entry| serde_json::to_string(&entry).unwrap();
+        let usage = r#"{"input":7,"output":3,"source":"tokenize"}"#;
+        assert_eq!(text(counted(4, 3)), format!(r#"{{"counted":{{"request":4,"session":0,"usage":{usage}}}}}"#));
+        let judgement = r#"{"request":4,"session":0,"judge":"j","correct":true,"reply":"r"}"#;
+        assert_eq!(text(judged(4, "r")), format!(r#"{{"judged":{judgement}}}"#));
+    }
+
+    proptest! {
+        /// Cut anywhere, what is whole is known; and what is added then stands beside it.
+        #[test]
+        fn a_cut_takes_the_line_it_is_in_and_no_other(
+            replies in prop::collection::vec("\\PC{0,12}", 1..6), place: prop::sample::Index,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("after.jsonl");
+            let entries: Vec<_> = (0..).zip(&replies).flat_map(|(request, reply)| {
+                [counted(request, request), judged(request, reply)]
+            }).collect();
+            let all = lines(&entries);
+            let cut = place.index(all.concat().len() + 1);
+            std::fs::write(&path, &all.concat()[..cut]).unwrap();
+            let ends = all.iter().scan(0, |end, line| { *end += line.len(); Some(*end) });
+            let whole = ends.take_while(|&end| end <= cut).count();
+            let count = replies.len() as u64;
+            let expected: Vec<_> = (0_usize..).zip(&replies).map(|(place, reply)| {
+                ((2 * place < whole).then_some(place as u64), (2 * place + 1 < whole).then(|| reply.clone()))
+            }).collect();
+            prop_assert_eq!(known(&path, count), expected);
+            prop_assert_eq!(After::read(&path).unwrap().damaged_lines, 0);
+
+            let mut writer = After::read(&path).unwrap().writer();
+            for entry in &entries[whole..] {
+                writer.write(entry).unwrap();
+            }
+            writer.finish().unwrap();
+            prop_assert_eq!(std::fs::read(&path).unwrap(), all.concat());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A model that grades: a request's answer goes in, what the judge said and its verdict come out.
+
+use std::sync::Arc;
+
+use ergometer_telemetry::Clock;
+use serde_json::{Map, Value};
+
+use super::prompt::{SYSTEM, question};
+use super::verdict::{Verdict, verdict};
+use crate::client::{self, Client, ClientSpec, Request, RequestError, RequestOptions, Transcript};
+use crate::config::{JudgeSpec, Retries};
+use crate::journal::{Exchange, Judgement};
+
+/// Enough for some sentences, and for a model that thinks before it speaks.
+const MAX_TOKENS: u64 = 1024;
+
+/// Why a judge cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the judge cannot be used: {0}")]
+pub struct JudgeError(String);
+
+/// A model that grades.
+#[derive(Clone)]
+pub struct Judge {
+    client: Arc<dyn Client>,
+    model: String,
+    common: Arc<RequestOptions>,
+}
+
+impl Judge {
+    /// Finds the judge and looks whether it answers. Where no model is named, the server's only one is taken, and named in
+    /// `spec` from then on.
+    pub async fn open(spec: &mut JudgeSpec) -> Result<Self, JudgeError> {
+        if spec.model.is_empty() {
+            let nameless = client_of(spec)?;
+            let models = nameless.models().await;
+            let _ = nameless.close().await;
+            spec.model = only(models.map_err(told)?)?;
+        }
+        Self::admit(client_of(spec)?, &spec.model).await
+    }
+
+    /// With a client of one's own. It is closed where it cannot be used.
+    pub async fn admit(client: Box<dyn Client>, model: &str) -> Result<Self, JudgeError> {
+        // The same answer is graded alike each time, as far as the server can.
+        let parameters = Map::from_iter([(String::from("temperature"), Value::from(0))]);
+        let common = RequestOptions {
+            system_prompt: Some(String::from(SYSTEM)),
+            max_tokens: Some(MAX_TOKENS),
+            parameters,
+            seed: 0,
+        };
+        let ready = async {
+            client.health().await?;
+            client.prepare(&common).await
+        };
+        if let Err(error) = ready.await {
+            let _ = client.close().await;
+            return Err(told(error));
+        }
+        Ok(Self { client: Arc::from(client), model: model.to_owned(), common: Arc::new(common) })
+    }
+
+    /// Its model.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Judges an answer. A request whose failure may pass is sent again.
+    pub(super) async fn judge(&self, exchange: &Exchange, retries: Retries) -> Result<Judgement, RequestError> {
+        let problem = question(&exchange.query, &exchange.transcript.text);
+        let request = Request {
+            number: exchange.request,
+            index: exchange.query.index,
+            problem: &problem,
+            output_tokens: None,
+            common: &self.common,
+        };
+        let clock = Clock::start();
+        let mut attempt = 1;
+        loop {
+            let mut transcript = Transcript::default();
+            match self.client.stream(&request, &clock, &mut transcript).await {
+                Ok(()) => return Ok(self.judgement(exchange, transcript.text)),
+                Err(error) => {
+                    let wait = retries.wait(attempt, error.retry_after, fastrand::f64());
+                    let Some(wait) = wait.filter(|_| error.kind.is_transient()) else { return Err(error) };
+                    tokio::time::sleep(wait).await;
+                    attempt += 1;
+                }
+            }
+        }
+    }
+
+    fn judgement(&self, exchange: &Exchange, reply: String) -> Judgement {
+        Judgement {
+            request: exchange.request,
+            session: exchange.session,
+            judge: self.model.clone(),
+            correct: verdict(&reply).map(|verdict| verdict == Verdict::Correct),
+            reply,
+        }
+    }
+
+    /// Lets go of its client.
+    pub async fn close(&self) {
+        let _ = self.client.close().await;
+    }
+}
+
+fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
+    let mut client = ClientSpec {
+        id: String::from("openai"),
+        model: spec.model.clone(),
+        base_url: Some(spec.base_url.clone()),
+        ..ClientSpec::default()
+    };
+    client.network.api_key_env.clone_from(&spec.api_key_env);
+    client::open(&client).map_err(told)
+}
+
+/// The only model there is.
+fn only(mut models: Vec<String>) -> Result<String, JudgeError> {
+    match models.len() {
+        1 => Ok(models.remove(0)),
+        0 => Err(JudgeError(String::from("its server lists no models. hint: name one with --judge-model"))),
+        count => {
+            models.truncate(12);
+            let more = if count > 12 { ", …" } else { "" };
+            let listed = models.join(", ");
+            Err(JudgeError(format!(
+                "its server has {count} models. hint: choose one with --judge-model: {listed}{more}"
+            )))
+        }
+    }
+}
+
+/// The same in the words of the judge's options: those of the run's client are others.
+fn told(error: impl std::fmt::Display) -> JudgeError {
+    let text = error.to_string().replace("--api-key-env", "--judge-api-key-env").replace("--base-url", "--judge");
+    JudgeError(match text.split_once(". hint: is it running?") {
+        Some((cause, _)) => {
+            format!("{cause}. hint: is it running? --judge takes the address of an OpenAI-compatible server")
+        }
+        None => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(base_url: &str, api_key_env: Option<&str>) -> JudgeSpec {
+        let api_key_env = api_key_env.map(str::to_owned);
+        JudgeSpec { base_url: base_url.to_owned(), model: String::from("m"), api_key_env }
+    }
+
+    async fn refused(mut spec: JudgeSpec) -> String {
+        Judge::open(&mut spec).await.err().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_told_in_the_words_of_its_own_options() {
+        let error = refused(spec("http://localhost:1", Some("ERGOMETER_NO_SUCH_KEY"))).await;
+        assert!(error.contains("of --judge-api-key-env is not set"), "{error}");
+        // PATH is set wherever tests run.
+        let error = refused(spec("http://judge.example", Some("PATH"))).await;
+        assert!(error.contains("the judge cannot be used") && error.contains("over plain HTTP"), "{error}");
+        // A port that nobody listens on: it was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
+        assert!(error.contains("no server answers") && error.contains("hint: is it running? --judge takes"), "{error}");
+    }
+
+    #[test]
+    fn one_model_is_taken_and_of_several_one_must_be_named() {
+        let names = |count: usize| (0..count).map(|number| format!("m{number}")).collect::<Vec<_>>();
+        assert_eq!(only(names(1)).unwrap(), "m0");
+        assert!(only(names(0)).unwrap_err().to_string().contains("--judge-model"));
+        let error = only(names(20)).unwrap_err().to_string();
+        assert!(error.contains("20 models") && error.contains("--judge-model: m0, m1") && error.ends_with("m11, …"));
+    }
+}

@@ -1,0 +1,109 @@
+//! A judge's reply goes in; its verdict comes out.
+
+/// What a judge decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The response is right.
+    Correct,
+    /// It is not.
+    Wrong,
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Correct => "correct",
+            Self::Wrong => "wrong",
+        }
+    }
+
+    /// That of a grade.
+    #[must_use]
+    pub const fn of(correct: bool) -> Self {
+        if correct { Self::Correct } else { Self::Wrong }
+    }
+}
+
+/// The last verdict of a reply: of the last line with one `verdict:`, be it decorated. `None` where there is no such line,
+/// or where it says neither the one nor the other. A line with two of them tells what verdicts look like and is none.
+///
+/// ```
+/// use ergometer::review::{Verdict, verdict};
+/// assert_eq!(verdict("4 is 4.\n**Verdict:** correct."), Some(Verdict::Correct));
+/// assert_eq!(verdict("I am not sure."), None);
+/// ```
+#[must_use]
+pub fn verdict(reply: &str) -> Option<Verdict> {
+    let said = reply.lines().rev().find_map(said)?;
+    let end = said.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(said.len());
+    let (word, rest) = said.split_at(end);
+    // `correct, since`, `correct**.` and `correct (both say 4)` are; `correct answer missing` is not.
+    if rest.trim_start().starts_with(char::is_alphanumeric) {
+        return None;
+    }
+    match word {
+        "correct" => Some(Verdict::Correct),
+        "wrong" | "incorrect" => Some(Verdict::Wrong),
+        _ => None,
+    }
+}
+
+/// What a line says after its `verdict:`, in small letters; `None` where it has none, or two.
+fn said(line: &str) -> Option<String> {
+    let line = line.to_lowercase();
+    let (_, after) = line.split_once("verdict")?;
+    let start = after.find(char::is_alphanumeric).unwrap_or(after.len());
+    let (between, said) = after.split_at(start);
+    (between.contains(':') && !said.contains("verdict")).then(|| said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_verdict_counts() {
+        let (correct, wrong) = (Some(Verdict::Correct), Some(Verdict::Wrong));
+        for (reply, expected) in [
+            ("verdict: correct", correct),
+            ("Both are 4.\n\nVerdict: WRONG\n", wrong),
+            ("**Verdict: correct**", correct),
+            ("**Verdict:** `incorrect`.", wrong),
+            ("- final verdict : correct, since 4 is 4", correct),
+            ("verdict: correct (both say 4)", correct),
+            ("They agree. verdict: correct", correct),
+            ("verdict: correct\r\nverdict: wrong\r\nBye.", wrong),
+            ("The response says \"verdict: correct\".\nIt is not.\nverdict: wrong", wrong),
+            ("I end with `verdict: correct` or `verdict: wrong`.", None),
+            ("verdict: wrong\nI was asked for `verdict: correct` or `verdict: wrong`.", wrong),
+            ("verdict: correct\nOn second thoughts, verdict: unclear", None),
+            ("verdict: correct answer missing", None),
+            ("verdict: not correct", None),
+            ("verdict: incorrectly put", None),
+            ("verdict:", None),
+            ("My verdict is correct", None),
+            ("correct", None),
+            ("", None),
+        ] {
+            assert_eq!(verdict(reply), expected, "{reply:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_breaks_it(reply in "\\PC*", pieces in prop::collection::vec(
+            prop::sample::select(vec!["verdict", ":", " ", "\n", "correct", "wrong", "**", "İ", "ß", ".", "答"]), 0..12))
+        {
+            let _ = (verdict(&reply), verdict(&pieces.concat()));
+        }
+
+        #[test]
+        fn a_verdict_at_the_end_is_found_whatever_stands_before(before in "\\PC*", is_correct: bool) {
+            let expected = Verdict::of(is_correct);
+            prop_assert_eq!(verdict(&format!("{before}\nverdict: {}", expected.word())), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Tokens that the server did not count: its tokenizer is asked after the run, and the user's counts when it is closed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ergometer::client::{TokenSource, Usage};
+use ergometer::close;
+use ergometer::config::RunConfig;
+use ergometer::journal::SessionEvents;
+
+use crate::client::{Call, Scripted, answer};
+use crate::dataset::Questions;
+use crate::rig::{Rig, closed, config, has_warning};
+use crate::sensors::blind;
+use crate::table::Table;
+
+fn usage(output: u64) -> Usage {
+    Usage { input: 20, output, source: TokenSource::Tokenize }
+}
+
+/// A copy of a tokenizer of ours: a token for each byte, and a chat template.
+fn tokenizer(folder: &Path) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/models/tiny");
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(from.join(name), folder.join(name)).unwrap();
+    }
+    folder.join("tokenizer.json")
+}
+
+fn sources(rig: &Rig) -> Vec<Option<String>> {
+    Table::read(&rig.folder()).texts("ergometer/token_source")
+}
+
+#[tokio::test]
+async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measured() {
+    let rig = Rig::new();
+    let events = rig.journal().events_path(0);
+    let count = move |index| {
+        assert!(SessionEvents::read(&events).unwrap().closed.is_some(), "the session has ended");
+        (index != 2).then(|| usage(3 + index))
+    };
+    let client = Scripted::new(|_| answer("10", 1)).counted_by(count);
+    let calls = client.calls();
+    let run = closed(rig.run(config(), Questions::new(5), client, blind()).await);
+    assert_eq!(calls.all().last(), Some(&Call::Close));
+    let mut counted = calls.counted();
+    counted.sort_unstable();
+    assert_eq!(counted, [0, 1, 2, 3, 4]);
+    let tokens = &run.summary.tokens;
+    assert_eq!((tokens.requests, tokens.input, tokens.source), (4, 80, Some("tokenize")));
+    assert!(has_warning(&run, "nobody counted the tokens of 1 answer"), "{:?}", run.summary.warnings);
+    let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
+    assert_eq!(outputs, [Some(3), Some(4), None, Some(6), Some(7)]);
+
+    // Gone on with, it is asked for what is missing, and for nothing else.
+    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| Some(usage(3 + index)));
+    let calls = client.calls();
+    let run = closed(rig.resume(Questions::new(5), client, blind()).await);
+    assert_eq!((calls.sent(), calls.counted(), run.summary.sessions), (vec![], vec![2], 1));
+    assert_eq!((run.summary.tokens.requests, run.summary.warnings.len()), (5, 1), "{:?}", run.summary.warnings);
+}
+
+#[tokio::test]
+async fn a_server_without_a_tokenizer_is_soon_left_alone() {
+    let rig = Rig::new();
+    let client = Scripted::new(|_| answer("10", 0)).counted_by(|_| None);
+    let calls = client.calls();
+    let run = closed(rig.run(config(), Questions::new(60), client, blind()).await);
+    assert!((3..20).contains(&calls.counted().len()), "{:?}", calls.counted());
+    assert!(has_warning(&run, "nobody counted the tokens of 60 answers"));
+    assert!(!rig.folder().join("journal/after.jsonl").exists());
+}
+
+#[tokio::test]
+async fn a_client_that_counts_is_not_asked() {
+    let rig = Rig::new();
+    let client = Scripted::new(|_| answer("10", 1));
+    let calls = client.calls();
+    closed(rig.run(config(), Questions::new(3), client, blind()).await);
+    assert_eq!(calls.counted(), [0; 0]);
+}
+
+#[tokio::test]
+async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
+    let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
+    let client = Scripted::new(|_| answer("10", 1)).counted_by(|index| (index == 0).then(|| usage(9)));
+    let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
+    let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
+    assert_eq!(sources(&rig), ["tokenize", "tokenizer", "tokenizer"].map(|name| Some(name.to_owned())));
+    let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
+    assert_eq!(outputs, [Some(9), Some(2), Some(2)]);
+    let inputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/input");
+    assert!(inputs[1] > Some("what is 10 + 1?".len().try_into().unwrap()), "with the template's: {inputs:?}");
+    assert!(has_warning(&run, "the tokens of 1 of 1 answers are counted differently: 9 by tokenize, 2 by tokenizer"));
+    assert!(!has_warning(&run, "nobody counted"));
+    assert_eq!(run.summary.tokens.tokenizer.as_deref().map(str::len), Some(64));
+}
+
+/// The scripted client counts its two chunks.
+#[tokio::test]
+async fn the_tokenizer_of_the_user_is_compared_with_the_server() {
+    let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
+    let client = Scripted::new(|index| answer(if index == 1 { "10000" } else { "10" }, 1));
+    let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
+    let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
+    assert_eq!(sources(&rig)[1].as_deref(), Some("model"), "who was there is believed");
+    let told = "the tokens of 1 of 3 answers are counted differently: 2 by model, 5 by tokenizer for the first";
+    assert!(has_warning(&run, told), "{:?}", run.summary.warnings);
+}
+
+#[tokio::test]
+async fn a_wrong_tokenizer_is_told_before_anything_is_sent() {
+    let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join("broken.json"), "{}").unwrap();
+    for name in ["missing.json", "broken.json"] {
+        let client = Scripted::new(|_| answer("10", 1));
+        let calls = client.calls();
+        let wrong = RunConfig { tokenizer: Some(folder.path().join(name)), ..config() };
+        let error = rig.run(wrong, Questions::new(3), client, blind()).await.unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("hint: --tokenizer takes"), "{error}");
+        assert_eq!(calls.all(), [Call::Close]);
+    }
+}
+
+#[tokio::test]
+async fn a_tokenizer_that_has_changed_is_not_used() {
+    let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
+    let path = tokenizer(folder.path());
+    let scripted = || Scripted::new(|_| answer("10", 1)).counted_by(|_| None);
+    let ours = RunConfig { tokenizer: Some(path.clone()), ..config() };
+    closed(rig.run(ours, Questions::new(2), scripted(), blind()).await);
+    fs::remove_file(folder.path().join("tokenizer_config.json")).unwrap();
+    let error = rig.resume(Questions::new(2), scripted(), blind()).await.unwrap_err().to_string();
+    assert!(error.contains("the tokenizer is not what it was"), "{error}");
+    let run = close::close(&rig.folder()).unwrap();
+    assert!(has_warning(&run, "is not used: it is not what it was"), "{:?}", run.summary.warnings);
+    fs::remove_file(path).unwrap();
+    let run = close::close(&rig.folder()).unwrap();
+    assert!(has_warning(&run, "is not used: cannot read"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "nobody counted the tokens of 2 answers"), "and the rest is derived all the same");
+}

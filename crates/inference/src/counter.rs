@@ -1,0 +1,116 @@
+//! A tokenizer alone, without a model: texts go in, the number of their tokens comes out.
+
+use std::path::Path;
+
+use crate::chat::Chat;
+use crate::error::{GenerateError, ModelError};
+use crate::files::TokenizerFiles;
+use crate::tokenizer::{Specials, Tokenizer};
+
+/// Counts the tokens of prompts and answers as a model would.
+///
+/// ```
+/// use std::path::Path;
+/// use ergometer_inference::TokenCounter;
+///
+/// # let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/models/tiny"));
+/// let counter = TokenCounter::load(folder)?;
+/// assert_eq!(counter.text("40")?, 2, "an answer, without an end-of-sequence token");
+/// assert!(counter.prompt(None, "What is 39 + 1?")? > counter.text("What is 39 + 1?")?, "the template's tokens, too");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TokenCounter {
+    tokenizer: Tokenizer,
+    chat: Chat,
+    fingerprint: String,
+}
+
+impl TokenCounter {
+    /// Loads a tokenizer: the folder of a model, or a file such as tokenizer.json. With a folder, and with a
+    /// tokenizer.json, the chat template beside it is taken, where there is one; weights are not needed.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        let files = TokenizerFiles::read(path)?;
+        Ok(Self {
+            tokenizer: Tokenizer::load(&files.tokenizer)?,
+            chat: Chat::load(files.tokenizer_config.as_ref(), files.chat_template.as_ref())?,
+            fingerprint: files.fingerprint(),
+        })
+    }
+
+    /// A hash of its files: two with the same one count alike.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Tokens of a conversation up to where the answer begins: by the chat template, or where there is none, of the two
+    /// texts with an empty line between.
+    pub fn prompt(&self, system: Option<&str>, user: &str) -> Result<usize, GenerateError> {
+        Ok(self.chat.encode(&self.tokenizer, system, user)?.len())
+    }
+
+    /// Tokens of a text that goes to the model as it is, with what the tokenizer puts around it.
+    pub fn plain_prompt(&self, text: &str) -> Result<usize, GenerateError> {
+        self.count(text, Specials::Added)
+    }
+
+    /// Tokens of a text, with nothing added.
+    pub fn text(&self, text: &str) -> Result<usize, GenerateError> {
+        self.count(text, Specials::InText)
+    }
+
+    fn count(&self, text: &str, specials: Specials) -> Result<usize, GenerateError> {
+        let tokens = self.tokenizer.encode(text, specials).map_err(|cause| GenerateError::Tokenizer { cause })?;
+        Ok(tokens.len())
+    }
+}
+
+impl std::fmt::Debug for TokenCounter {
+    /// Only which: the vocabulary would fill the screen.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TokenCounter").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::Demo;
+    use crate::model::Model;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn assets(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/models").join(name)
+    }
+
+    #[test]
+    fn it_counts_a_prompt_as_the_model_does() {
+        let (counter, model) = (TokenCounter::load(&assets("tiny")).unwrap(), Model::demo(Demo::Tiny).unwrap());
+        for (system, user) in [(None, "What is 2 + 2?"), (Some("Be brief."), "hé"), (None, "")] {
+            let tokens = model.encode(system, user).unwrap().tokens().len();
+            assert_eq!(counter.prompt(system, user).unwrap(), tokens, "{system:?} {user}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_the_template_that_stands_beside_it() {
+        let folder = TokenCounter::load(&assets("tiny")).unwrap();
+        let file = TokenCounter::load(&assets("tiny/tokenizer.json")).unwrap();
+        assert_eq!(folder.fingerprint(), file.fingerprint());
+        let alone = tempfile::tempdir().unwrap();
+        fs::copy(assets("tiny/tokenizer.json"), alone.path().join("mine.json")).unwrap();
+        let alone = TokenCounter::load(&alone.path().join("mine.json")).unwrap();
+        assert_ne!(alone.fingerprint(), file.fingerprint());
+        assert_eq!(alone.prompt(Some("ab"), "c").unwrap(), 5, "two texts and an empty line, a byte each");
+        assert!(file.prompt(Some("ab"), "c").unwrap() != 5);
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(TokenCounter::load(folder.path()), Err(ModelError::Read { .. })));
+        fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+        assert!(matches!(TokenCounter::load(folder.path()), Err(ModelError::Tokenizer { .. })));
+    }
+}
