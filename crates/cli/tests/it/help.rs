@@ -11,6 +11,8 @@ fn help_shows_the_commands_and_their_options() {
         &["monitor", "--help"],
         &["measure", "--help"],
         &["energy", "--help"],
+        &["profile", "--help"],
+        &["list", "--help"],
         &["mock-server", "--help"],
     ] {
         let output = ergo().args(arguments).output().unwrap();

@@ -6,6 +6,7 @@ mod measure;
 mod mock_server;
 mod monitor;
 mod profile;
+mod servers;
 
 use std::path::PathBuf;
 use std::process::Output;

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::assert_fails;
 
 /// A server that ends with its test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     stdout: BufReader<ChildStdout>,
     port: u16,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ergo"))
             .args(["mock-server", "--port", "0", "--format", "json", "--ttft", "0", "--gap", "0"])
             .args(arguments)
@@ -32,6 +32,10 @@ impl Server {
         let port = u16::try_from(line["port"].as_u64().unwrap()).unwrap();
         assert_eq!(line["listening"], format!("http://127.0.0.1:{port}"));
         Self { child, stdout, port }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     fn ask(&self, headers: &str) -> String {

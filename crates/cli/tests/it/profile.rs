@@ -129,7 +129,7 @@ fn a_run_is_replaced_only_when_asked_for() {
 #[test]
 fn what_does_not_exist_is_told_with_what_does() {
     assert_fails(&["profile", "--dataset", "gsm8k"], 2, &["unknown dataset `gsm8k`", "builtin, jsonl"]);
-    assert_fails(&["profile", "--client", "openai"], 2, &["unknown client `openai`", "embedded"]);
+    assert_fails(&["profile", "--client", "nobody"], 2, &["unknown client `nobody`", "embedded, openai, ollama"]);
     assert_fails(&["profile", "--model", "gpt-5"], 1, &["no embedded model `gpt-5`", "tiny and small"]);
     assert_fails(&["profile", "--grader", "vibes"], 2, &["vibes", "exact"]);
     assert_fails(&["profile", "--grader", "regex:("], 2, &["regex"]);
