@@ -177,7 +177,7 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader",
         "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
-        "first_token_timeout", "token_timeout", "retries", "retry_backoff", "server_metrics",
+        "first_token_timeout", "token_timeout", "retries", "retry_backoff",
         "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
         "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
         "overwrite",

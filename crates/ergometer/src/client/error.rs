@@ -26,6 +26,9 @@ pub enum ClientError {
     Unavailable(String),
 }
 
+/// The most characters of a cause: a server may say anything.
+pub(super) const LONGEST_CAUSE: usize = 2000;
+
 /// Why one request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
@@ -36,11 +39,18 @@ pub struct RequestError {
     pub cause: String,
     /// How long the server wants to be left alone, where it says so.
     pub retry_after: Option<Duration>,
+    /// Whether it was lost on a connection that the server was just closing: another attempt is due, whatever was asked for.
+    pub is_stale: bool,
 }
 
 impl RequestError {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, cause: impl Into<String>) -> Self {
-        Self { kind, cause: cause.into(), retry_after: None }
+        let mut cause = cause.into();
+        if let Some((end, _)) = cause.char_indices().nth(LONGEST_CAUSE) {
+            cause.truncate(end);
+            cause.push('…');
+        }
+        Self { kind, cause, retry_after: None, is_stale: false }
     }
 }

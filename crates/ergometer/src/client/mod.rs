@@ -58,9 +58,9 @@ pub trait Client: Send + Sync {
         transcript: &mut Transcript,
     ) -> Result<(), RequestError>;
 
-    /// Counts the tokens of a request and its answer with the server's own tokenizer, where it has one. Called after the
-    /// run, never while something is measured.
-    async fn count(&self, _request: &Request<'_>, _answer: &str) -> Option<Usage> {
+    /// Counts the tokens of a request and of the parts of its answer with the server's own tokenizer, where it has one.
+    /// Called after the run, never while something is measured.
+    async fn count(&self, _request: &Request<'_>, _answer: &[&str]) -> Option<Usage> {
         None
     }
 
@@ -100,8 +100,9 @@ pub struct RequestOptions {
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Its number in the run; a server that takes ids is told it, so that its log can be joined with ours.
-    pub number: u64,
+    /// Its number in the run, where it is one of its requests; a server that takes ids is told it, so that its log can be
+    /// joined with ours.
+    pub number: Option<u64>,
     /// The query's place in the dataset: with the seed it makes random choices the same whatever the order.
     pub index: u64,
     /// What is asked.

@@ -16,7 +16,9 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// Once the answer has its end, counts may follow for this long.
 const AFTERWORD: Duration = Duration::from_secs(2);
 /// An answer with more bytes has lost its way.
-const LONGEST_ANSWER: u64 = 1 << 30;
+const LONGEST_ANSWER: u64 = 256 << 20;
+/// So has one that says more: with all its escapes it must fit a line of the journal.
+const LONGEST_TEXT: usize = 16 << 20;
 
 /// What makes a transcript of the bytes of an answer.
 pub(super) trait Reader: Send {
@@ -104,13 +106,21 @@ impl Patience {
                     let before = (transcript.chunks.len(), reader.progress());
                     reader.take(&bytes, at, transcript)?;
                     let after = (transcript.chunks.len(), reader.progress());
+                    if transcript.text.len() + transcript.reasoning.len() + transcript.tool_calls.len() > LONGEST_TEXT {
+                        let cause = format!("the answer says more than {} MiB", LONGEST_TEXT >> 20);
+                        return Err(RequestError::new(FailureKind::Malformed, cause));
+                    }
                     if after != before {
                         deadline = Instant::now() + self.wait_after(after.1);
                     }
                 }
                 Ok(Ok(None)) => break,
                 // What was said is whole; how the line went down does not matter.
-                Ok(Err(_)) | Err(_) if reader.progress() != Progress::Going => break,
+                Ok(Err(_)) | Err(_) if reader.progress() != Progress::Going => {
+                    // To wait for the line to go down is our choice, not the answer's time.
+                    transcript.ended = Some(last);
+                    break;
+                }
                 Ok(Err(error)) => return Err(request_error(&error, Stage::Body)),
                 Err(_) => return Err(self.gone(transcript.chunks.is_empty())),
             }

@@ -5,20 +5,27 @@
 use ergometer_units::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
+/// More tokens than this are no count: sums of them would not fit any more.
+const MOST_TOKENS: u64 = 1 << 40;
+
 /// What came back on one request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
     /// When the request was ready and handed to the network; `None` where the client does not say.
     pub sent: Option<Timestamp>,
+    /// When its last byte came, where the client then waited for more in vain; else the request ends when the client says so.
+    pub ended: Option<Timestamp>,
     /// When anything at all came back.
     pub first_byte: Option<Timestamp>,
     /// The chunks with content, in the order of their arrival.
     pub chunks: Vec<Chunk>,
+    /// Whether the answer came in one piece: then nobody knows when its first token was there.
+    pub is_whole: bool,
     /// The answer so far.
     pub text: String,
     /// The reasoning so far; empty where there is none.
     pub reasoning: String,
-    /// The calls of tools it asks for, as `name(arguments)`, one a line; empty where there is none.
+    /// The calls of tools it asks for, as `name` and arguments, one a line; empty where there is none.
     pub tool_calls: String,
     /// What was counted, and by whom.
     pub usage: Option<Usage>,
@@ -152,6 +159,10 @@ impl Transcript {
 
     /// Takes in a count. Of two, the better source is kept and the other stands beside it.
     pub fn count(&mut self, usage: Usage) {
+        // A number that no model can have read or made is no count.
+        if usage.input.max(usage.output) > MOST_TOKENS {
+            return;
+        }
         match self.usage {
             // A server that counts as it goes says more each time.
             Some(known) if known.source == usage.source => self.usage = Some(usage),
@@ -164,10 +175,10 @@ impl Transcript {
         }
     }
 
-    /// When the first content arrived, reasoning included.
+    /// When the first content arrived, reasoning included; `None` for an answer in one piece.
     #[must_use]
     pub fn first_token(&self) -> Option<Timestamp> {
-        self.chunks.first().map(|chunk| chunk.at)
+        self.chunks.first().map(|chunk| chunk.at).filter(|_| !self.is_whole)
     }
 
     /// When the last content arrived.

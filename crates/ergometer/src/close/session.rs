@@ -9,7 +9,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Window};
 use super::{CloseError, Figure, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
 use crate::config::Counted;
-use crate::journal::{JournalFolder, Lost, Manifest, SessionEvents};
+use crate::journal::{Fate, JournalFolder, Lost, Manifest, SessionEvents};
 use crate::store::MetadataShape;
 
 /// What a session left in the journal.
@@ -62,21 +62,30 @@ impl Loaded {
         })
     }
 
-    /// What is known of the joules of a place that are in no record: those of requests that were cancelled or lost, and of
-    /// such as reach outside of the data.
-    fn unrecorded(&self, sharing: &Sharing, place: usize) -> f64 {
-        let ended = self.events.requests.iter().map(|located| {
-            // What a repeated attempt used is told as such.
-            (located.is_final || located.is_retried, located.sent, located.end)
-        });
-        let lost = self.lost().map(|(_, span)| (false, span.sent, span.end));
-        let joules = ended.chain(lost).map(|(is_final, sent, end)| {
+    /// What is known of the joules of a place that are in no record.
+    fn unrecorded(&self, sharing: &Sharing, place: usize) -> Unrecorded {
+        let mut joules = Unrecorded::default();
+        let ended = self.events.requests.iter().map(|located| (located.fate, located.sent, located.end));
+        let lost = self.lost().map(|(_, span)| (Fate::Open, span.sent, span.end));
+        for (fate, sent, end) in ended.chain(lost) {
             let share = sharing.share(place, sent, end);
-            if is_final && share.joules.is_some() { 0.0 } else { share.known.get() }
-        });
-        // An empty sum of floats is -0, which nobody wants to read.
-        0.0 + joules.sum::<f64>()
+            match (fate, share.joules) {
+                (Fate::Settled, Some(_)) => {}
+                (Fate::Retried, Some(known)) => joules.retried += known.get(),
+                _ => joules.other += share.known.get(),
+            }
+        }
+        joules
     }
+}
+
+/// Joules that are in no record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unrecorded {
+    /// Of attempts that were followed by another.
+    pub(super) retried: f64,
+    /// Of requests that were cancelled or lost, and of such as reach outside of the data.
+    pub(super) other: f64,
 }
 
 /// A session and its energy.
@@ -86,8 +95,8 @@ pub(super) struct Metered<'a> {
     pub(super) sharing: Sharing,
     /// The power at rest of each place of the sharing.
     pub(super) idle: Vec<IdlePower>,
-    /// The joules of each place that requests used which have no record: cancelled ones, and those lost with a kill.
-    pub(super) unrecorded: Vec<f64>,
+    /// The joules of each place that are in no record.
+    pub(super) unrecorded: Vec<Unrecorded>,
     pub(super) counted: Counted,
     /// Whether what was measured is what the requests used.
     pub(super) is_ours: bool,

@@ -71,8 +71,6 @@ pub struct Outcomes {
     pub failed: BTreeMap<FailureKind, u64>,
     /// Attempts that failed and were followed by another.
     pub retried: BTreeMap<FailureKind, u64>,
-    /// What they used, in joules: measured, or where nothing is, modelled. It is in no record.
-    pub retried_j: Option<f64>,
     pub cancelled: u64,
     pub lost: u64,
 }
@@ -124,13 +122,15 @@ pub struct LatencySummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "counts and rates")]
 pub struct TokenSummary {
-    pub input: u64,
-    pub output: u64,
+    /// `None` where nobody counted any.
+    pub input: Option<u64>,
+    pub output: Option<u64>,
     /// Of how many requests they are known.
     pub requests: u64,
     pub source: Option<&'static str>,
     /// A hash of the tokenizer that was given.
     pub tokenizer: Option<String>,
+    /// `None` where not all answers were counted: it would be too low.
     pub output_per_second: Option<f64>,
     pub requests_per_second: Option<f64>,
     /// Output tokens over the time that these requests themselves took.
@@ -220,9 +220,6 @@ pub(super) fn summarise(
             completed: tally.completed,
             failed: tally.failed.clone(),
             retried: tally.retried.clone(),
-            retried_j: Some(tally.retried_joules)
-                .map(|(measured, modelled)| if measured > 0.0 { measured } else { modelled })
-                .filter(|&joules| joules > 0.0),
             cancelled: tally.cancelled,
             lost,
         },
@@ -240,12 +237,13 @@ pub(super) fn summarise(
             schedule_lag_ms: Distribution::of(&tally.schedule_lag_ms),
         },
         tokens: TokenSummary {
-            input: tally.input_tokens,
-            output: tally.output_tokens,
+            input: (tally.counted > 0).then_some(tally.input_tokens),
+            output: (tally.counted > 0).then_some(tally.output_tokens),
             requests: tally.counted,
             source: tally.token_source,
             tokenizer: manifest.tokenizer.clone(),
-            output_per_second: per_second(tally.output_tokens),
+            output_per_second: per_second(tally.output_tokens)
+                .filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed),
             requests_per_second: per_second(records),
             output_per_request_second: (tally.request_seconds > 0.0)
                 .then(|| tally.output_tokens as f64 / tally.request_seconds),

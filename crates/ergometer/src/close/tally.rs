@@ -195,7 +195,9 @@ impl Tally {
             self.counted += 1;
             self.counted_completed += u64::from(exchange.outcome == Outcome::Completed);
             self.request_seconds += (exchange.end - exchange.sent).get();
-            self.token_source = Some(usage.source.name());
+            let source = usage.source.name();
+            self.token_source =
+                Some(if self.token_source.is_none_or(|known| known == source) { source } else { "mixed" });
             if let Some(other) = exchange.transcript.also_counted {
                 self.compare(exchange, usage, other);
             }

@@ -71,6 +71,8 @@ pub struct BalanceSummary {
     /// What of the requests' energy is in no record: that of cancelled requests, of those lost with a kill, and of such as
     /// reach outside of the data.
     pub unrecorded_j: f64,
+    /// That of attempts that failed and were followed by another; in no record either.
+    pub retried_j: f64,
     /// How long there was no data.
     pub unknown_s: f64,
 }
@@ -82,7 +84,8 @@ pub(super) fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> En
         for (number, place) in session.sharing.places().enumerate() {
             let gross = session.gross(number);
             let balance = BalanceSummary {
-                unrecorded_j: session.unrecorded[number],
+                retried_j: session.unrecorded[number].retried,
+                unrecorded_j: session.unrecorded[number].other,
                 ..BalanceSummary::from(session.sharing.balance(number))
             };
             let net = session.idle[number].at(session.middle()).map(|(power, margin)| {
@@ -196,6 +199,7 @@ impl From<Balance> for BalanceSummary {
             unattributed_j: balance.unattributed.get(),
             meter_j: balance.meter().get(),
             unrecorded_j: 0.0,
+            retried_j: 0.0,
             unknown_s: balance.unknown.get(),
         }
     }
@@ -209,6 +213,7 @@ impl BalanceSummary {
             unattributed_j: self.unattributed_j + other.unattributed_j,
             meter_j: self.meter_j + other.meter_j,
             unrecorded_j: self.unrecorded_j + other.unrecorded_j,
+            retried_j: self.retried_j + other.retried_j,
             unknown_s: self.unknown_s + other.unknown_s,
         }
     }

@@ -213,7 +213,7 @@ impl fmt::Display for Warning {
             Self::Retried { count, joules } => {
                 let attempts = if *count == 1 { "attempt" } else { "attempts" };
                 write!(f, "{count} {attempts} failed and were repeated")?;
-                if *joules > 0.0 { write!(f, "; they used {joules:.1} J") } else { Ok(()) }
+                if *joules > 0.0 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,

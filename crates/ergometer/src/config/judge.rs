@@ -1,9 +1,11 @@
 //! Who grades the answers, where a model does.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// A model that grades answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JudgeSpec {
     /// The address of an OpenAI-compatible server.
     pub base_url: String,
@@ -13,4 +15,10 @@ pub struct JudgeSpec {
     /// The environment variable with its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
+    /// A file with certificates to trust, besides the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// Whether any certificate is accepted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
 }

@@ -105,6 +105,10 @@ impl fmt::Debug for BatchRows {
 }
 
 impl Rows for BatchRows {
+    fn is_packed(&self) -> bool {
+        true
+    }
+
     fn count(&self) -> u64 {
         self.count
     }

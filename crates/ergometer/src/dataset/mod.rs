@@ -52,6 +52,11 @@ pub trait Dataset: Send + Sync {
     /// A hash of all that it gives out.
     fn fingerprint(&self) -> &str;
 
+    /// Whether a query may have to be unpacked with many others, which takes a while.
+    fn is_packed(&self) -> bool {
+        false
+    }
+
     /// How its answers are graded where the user does not say.
     fn grader(&self) -> Grader;
 

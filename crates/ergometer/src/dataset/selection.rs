@@ -157,6 +157,10 @@ impl Dataset for Selected {
         Ok(query)
     }
 
+    fn is_packed(&self) -> bool {
+        self.dataset.is_packed()
+    }
+
     fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

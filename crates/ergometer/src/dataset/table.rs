@@ -29,6 +29,11 @@ pub(super) trait Rows: Send + Sync {
     /// An error about this row, with where it stands.
     fn wrong(&self, index: u64, what: String) -> DatasetError;
 
+    /// Whether a row may have to be unpacked with many others.
+    fn is_packed(&self) -> bool {
+        false
+    }
+
     /// How many rows of the source were left out.
     fn skipped(&self) -> u64 {
         0
@@ -114,6 +119,10 @@ impl Dataset for Table {
 
     fn skipped(&self) -> u64 {
         self.rows.skipped()
+    }
+
+    fn is_packed(&self) -> bool {
+        self.rows.is_packed()
     }
 }
 

@@ -95,6 +95,8 @@ struct WireExchange {
     /// A letter for each chunk, `c`, `r` or `t`; absent where all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunk_kinds: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_whole: bool,
     text: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
@@ -185,6 +187,7 @@ impl From<&Exchange> for WireExchange {
             end_ns: exchange.end.nanos_since_epoch(),
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
+            is_whole: transcript.is_whole,
             text: transcript.text.clone(),
             reasoning: transcript.reasoning.clone(),
             tool_calls: transcript.tool_calls.clone(),
@@ -212,8 +215,10 @@ impl From<WireExchange> for Exchange {
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
             sent: None,
+            ended: None,
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
+            is_whole: wire.is_whole,
             text: wire.text,
             reasoning: wire.reasoning,
             tool_calls: wire.tool_calls,

@@ -2,6 +2,7 @@
 
 use ergometer_units::Timestamp;
 
+use super::Fate;
 use crate::client::{Outcome, Transcript};
 use crate::dataset::Query;
 
@@ -31,9 +32,15 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Whether the query has been dealt with: a resumed run does not send it again.
+    /// What became of its query. One that is settled is not sent again by a resumed run.
     #[must_use]
-    pub const fn is_final(&self) -> bool {
-        self.outcome.is_final() && !self.is_retried
+    pub const fn fate(&self) -> Fate {
+        if self.is_retried {
+            Fate::Retried
+        } else if self.outcome.is_final() {
+            Fate::Settled
+        } else {
+            Fate::Open
+        }
     }
 }

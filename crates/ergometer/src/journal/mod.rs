@@ -22,5 +22,5 @@ pub use exchange::Exchange;
 pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, Ordered, order};
-pub use reader::{Located, Lost, SessionEvents};
+pub use reader::{Fate, Located, Lost, SessionEvents};
 pub use writer::JournalWriter;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::{Exchange, JournalError, JournalFolder, Located, SessionEvents};
+use super::{Exchange, Fate, JournalError, JournalFolder, Located, SessionEvents};
 
 /// Where one request stands, and whether it is the record of its query. Small, as there is one for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn order(sessions: &[&SessionEvents]) -> Vec<Ordered> {
     let mut last = None;
     for entry in &mut order {
         let located = located(entry);
-        entry.is_record = located.is_final && last.replace(located.index) != Some(located.index);
+        entry.is_record = located.fate == Fate::Settled && last.replace(located.index) != Some(located.index);
     }
     order
 }

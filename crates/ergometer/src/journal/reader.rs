@@ -50,6 +50,17 @@ pub struct Lost {
     pub sent: Timestamp,
 }
 
+/// What became of a query with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It has been dealt with.
+    Settled,
+    /// Another attempt was to follow.
+    Retried,
+    /// It was given up.
+    Open,
+}
+
 /// One request and where its line stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Located {
@@ -63,10 +74,8 @@ pub struct Located {
     pub first_token: Option<Timestamp>,
     /// When it ended.
     pub end: Timestamp,
-    /// Whether its query has been dealt with.
-    pub is_final: bool,
-    /// Whether another attempt at its query was to follow.
-    pub is_retried: bool,
+    /// What became of its query with it.
+    pub fate: Fate,
     /// Whether it completed and its tokens were not counted.
     pub is_uncounted: bool,
     /// Whether it completed and there is an answer to compare it with.
@@ -135,8 +144,7 @@ impl SessionEvents {
                     sent: exchange.sent,
                     first_token: exchange.transcript.first_token(),
                     end: exchange.end,
-                    is_final: exchange.is_final(),
-                    is_retried: exchange.is_retried,
+                    fate: exchange.fate(),
                     is_uncounted: is_completed && exchange.transcript.usage.is_none(),
                     is_gradable: is_completed && !exchange.query.answer.is_empty(),
                     start: self.whole_bytes,

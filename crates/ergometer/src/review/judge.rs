@@ -27,6 +27,9 @@ pub struct Judge {
     common: Arc<RequestOptions>,
 }
 
+/// The most characters of a reply that are kept.
+const LONGEST_REPLY: usize = 1 << 16;
+
 impl Judge {
     /// Finds the judge and looks whether it answers. Where no model is named, the server's only one is taken, and named in
     /// `spec` from then on.
@@ -71,7 +74,7 @@ impl Judge {
     pub(super) async fn judge(&self, exchange: &Exchange, retries: Retries) -> Result<Judgement, RequestError> {
         let problem = question(&exchange.query, &exchange.transcript.text);
         let request = Request {
-            number: exchange.request,
+            number: None,
             index: exchange.query.index,
             problem: &problem,
             output_tokens: None,
@@ -93,14 +96,13 @@ impl Judge {
         }
     }
 
-    fn judgement(&self, exchange: &Exchange, reply: String) -> Judgement {
-        Judgement {
-            request: exchange.request,
-            session: exchange.session,
-            judge: self.model.clone(),
-            correct: verdict(&reply).map(|verdict| verdict == Verdict::Correct),
-            reply,
+    fn judgement(&self, exchange: &Exchange, mut reply: String) -> Judgement {
+        let correct = verdict(&reply).map(|verdict| verdict == Verdict::Correct);
+        // A judge that does not end is kept in part.
+        if let Some((end, _)) = reply.char_indices().nth(LONGEST_REPLY) {
+            reply.truncate(end);
         }
+        Judgement { request: exchange.request, session: exchange.session, judge: self.model.clone(), correct, reply }
     }
 
     /// Lets go of its client.
@@ -117,6 +119,8 @@ fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
         ..ClientSpec::default()
     };
     client.network.api_key_env.clone_from(&spec.api_key_env);
+    client.network.ca.clone_from(&spec.ca);
+    client.network.insecure = spec.insecure;
     client::open(&client).map_err(told)
 }
 
@@ -153,7 +157,7 @@ mod tests {
 
     fn spec(base_url: &str, api_key_env: Option<&str>) -> JudgeSpec {
         let api_key_env = api_key_env.map(str::to_owned);
-        JudgeSpec { base_url: base_url.to_owned(), model: String::from("m"), api_key_env }
+        JudgeSpec { base_url: base_url.to_owned(), model: String::from("m"), api_key_env, ..JudgeSpec::default() }
     }
 
     async fn refused(mut spec: JudgeSpec) -> String {

@@ -179,13 +179,13 @@ impl Asking<'_> {
 async fn count(client: &dyn Client, common: &RequestOptions, exchange: &Exchange) -> Option<TokenCount> {
     let (query, transcript) = (&exchange.query, &exchange.transcript);
     let request = Request {
-        number: exchange.request,
+        number: None,
         index: query.index,
         problem: &query.problem,
         output_tokens: query.output_tokens,
         common,
     };
-    let answer = [&*transcript.reasoning, &transcript.text, &transcript.tool_calls].concat();
+    let answer = [&*transcript.reasoning, &transcript.text, &transcript.tool_calls];
     let usage = client.count(&request, &answer).await?;
     Some(TokenCount { request: exchange.request, session: exchange.session, usage })
 }

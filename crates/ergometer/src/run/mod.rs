@@ -11,6 +11,7 @@ mod folder;
 mod prepared;
 mod progress;
 mod provisional;
+mod sending;
 mod sensing;
 mod session;
 

@@ -15,7 +15,7 @@ use crate::close::{self, CloseError, Closed};
 use crate::config::{Counted, RunConfig};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
-use crate::journal::{Closing, DatasetFacts, JournalError, JournalFolder, Judgement, Manifest};
+use crate::journal::{Closing, DatasetFacts, Fate, JournalError, JournalFolder, Judgement, Manifest};
 use crate::review::{Judge, Review, Reviewed, Tokenizer};
 use crate::server_metrics::ServerMetrics;
 use crate::slug::folder_name;
@@ -234,7 +234,8 @@ impl Prepared {
             let server = ServerMetrics::find(&config.client, client.base_url(), asked).await?;
             Ok((checked, model, server))
         };
-        match ready.await {
+        // What a server is asked before a run holds much; a caller's stack need not.
+        match Box::pin(ready).await {
             Ok((checked, model, server)) => {
                 let (dataset, client) = (Arc::from(dataset), Arc::from(client));
                 Ok(Self { config, dataset, client, judge: None, checked, model, sensing, server, resumed })
@@ -421,7 +422,9 @@ impl Prepared {
         for number in journal.sessions()? {
             let events = journal.events(number)?;
             plan.session = number + 1;
-            plan.done.extend(events.requests.iter().filter(|located| located.is_final).map(|located| located.index));
+            plan.done.extend(
+                events.requests.iter().filter(|located| located.fate == Fate::Settled).map(|located| located.index),
+            );
             plan.first_request = plan.first_request.max(events.next_request);
             let first = events.requests.iter().map(|located| located.sent).min();
             let last = events.requests.iter().map(|located| located.end).max();

@@ -1,11 +1,8 @@
 //! One session of a run: from the first reading to the last.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
@@ -18,10 +15,10 @@ use super::dispenser::Dispenser;
 use super::folder::RunFolder;
 use super::provisional::{Provisional, power};
 use super::{Notice, Observer, Progress, RunError};
-use crate::client::{Client, FailureKind, Outcome, Request, RequestError, Transcript};
+use crate::client::{Client, Outcome, Transcript};
 use crate::config::{Counted, RunConfig};
-use crate::dataset::{Dataset, Query};
-use crate::journal::{Closing, Entry, Exchange, IdleKind, JournalFolder, JournalWriter, SessionStart};
+use crate::dataset::Dataset;
+use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SessionStart};
 use crate::server_metrics::{Scraper, ServerMetrics};
 
 /// After work a machine settles for this long before it counts as at rest.
@@ -32,9 +29,6 @@ const FRAME: Duration = Duration::from_millis(400);
 
 /// How often the live view is told.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Once the user wants to stop, requests in flight may end for this long.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What is left to do.
 #[derive(Debug)]
@@ -74,37 +68,28 @@ pub(super) struct Ended {
 }
 
 /// What the tasks that send requests share.
-struct Shared {
-    session: Session,
-    number: u32,
-    clock: Arc<Clock>,
-    journal: JournalWriter,
-    dispenser: Dispenser,
-    counts: Counts,
+pub(super) struct Shared {
+    pub(super) session: Session,
+    pub(super) number: u32,
+    pub(super) clock: Arc<Clock>,
+    pub(super) journal: JournalWriter,
+    pub(super) dispenser: Dispenser,
+    pub(super) counts: Counts,
     /// Without a sensor of energy there is nothing to frame.
-    frame: Duration,
-    stop: watch::Receiver<bool>,
-    failure: Mutex<Option<RunError>>,
-}
-
-/// Where an attempt stands in the run.
-#[derive(Debug, Clone, Copy)]
-struct Attempt {
-    request: u64,
-    /// From 1.
-    number: u32,
-    scheduled: Timestamp,
+    pub(super) frame: Duration,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) failure: Mutex<Option<RunError>>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    done: AtomicU64,
-    failed: AtomicU64,
-    cancelled: AtomicU64,
+pub(super) struct Counts {
+    pub(super) done: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) cancelled: AtomicU64,
     /// Attempts that were followed by another.
-    retried: AtomicU64,
-    in_flight: AtomicU64,
-    output_tokens: AtomicU64,
+    pub(super) retried: AtomicU64,
+    pub(super) in_flight: AtomicU64,
+    pub(super) output_tokens: AtomicU64,
 }
 
 impl Session {
@@ -195,9 +180,9 @@ impl Shared {
         let start = self.clock.now();
         let size = self.session.dataset.size().unwrap_or(u64::MAX).max(1);
         for number in 0..u64::from(count) {
-            let Ok(query) = self.session.dataset.get(number % size) else { break };
+            let Ok(query) = self.query(number % size).await else { break };
             let mut transcript = Transcript::default();
-            let (outcome, _) = self.attempt(&query, number, &mut transcript).await;
+            let (outcome, _) = self.attempt(&query, None, &mut transcript).await;
             match outcome {
                 Outcome::Failed { cause, .. } => self.session.observer.notice(Notice::WarmupFailed(&cause)),
                 Outcome::Cancelled | Outcome::Lost => break,
@@ -311,123 +296,8 @@ impl Shared {
         }
     }
 
-    /// Sends a query until it is dealt with. Every attempt is recorded.
-    async fn send(&self, index: u64, request: u64, scheduled: Timestamp) -> Result<Timestamp, RunError> {
-        let query = self.session.dataset.get(index)?;
-        let mut place = Attempt { request, number: 1, scheduled };
-        loop {
-            let (exchange, retry_after) = self.exchange(&query, place).await;
-            let end = exchange.end;
-            if !exchange.is_retried {
-                self.settle(exchange).await?;
-                return Ok(end);
-            }
-            let number = place.number;
-            self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
-            self.counts.retried.fetch_add(1, Ordering::Relaxed);
-            let wait = self.session.config.retries.wait(number, retry_after, fastrand::f64());
-            if self.sleep(wait.unwrap_or_default()).await {
-                // Not dealt with: a resumed run sends it again.
-                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                return Ok(self.clock.now());
-            }
-            place =
-                Attempt { request: self.dispenser.another_request(), number: number + 1, scheduled: self.clock.now() };
-        }
-    }
-
-    /// One attempt, and how long the server wants to be left alone after it.
-    async fn exchange(&self, query: &Query, place: Attempt) -> (Exchange, Option<Duration>) {
-        let Attempt { request, number: attempt, scheduled } = place;
-        self.journal.append(&Entry::Sent { request, index: query.index, sent: self.clock.now() });
-        self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut transcript = Transcript::default();
-        let sent = self.clock.now();
-        let (outcome, retry_after) = self.attempt(query, request, &mut transcript).await;
-        let end = self.clock.now();
-        self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A client may take a while to put a long request together.
-        let sent = transcript.sent.take().unwrap_or(sent).clamp(sent, end);
-        let is_retried = match &outcome {
-            Outcome::Failed { kind, .. } => {
-                let wait = self.session.config.retries.wait(attempt, retry_after, 0.0);
-                let is_over = wait.is_none_or(|wait| self.dispenser.is_over_after(wait));
-                kind.is_transient() && !is_over && !self.is_stopped()
-            }
-            Outcome::Completed | Outcome::Cancelled | Outcome::Lost => false,
-        };
-        let (session, query) = (self.number, query.clone());
-        let exchange =
-            Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
-        (exchange, retry_after)
-    }
-
-    /// Records the last attempt at a query.
-    async fn settle(&self, exchange: Exchange) -> Result<(), RunError> {
-        let (is_final, is_failed) = (exchange.is_final(), matches!(exchange.outcome, Outcome::Failed { .. }));
-        let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
-        self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
-        if is_final {
-            self.session.folder.commit()?;
-            self.counts.done.fetch_add(1, Ordering::Relaxed);
-            self.counts.output_tokens.fetch_add(output, Ordering::Relaxed);
-        } else {
-            self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-        }
-        if is_failed {
-            self.counts.failed.fetch_add(1, Ordering::Relaxed);
-            self.dispenser.failed();
-        }
-        Ok(())
-    }
-
-    /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
-    async fn attempt(&self, query: &Query, number: u64, transcript: &mut Transcript) -> (Outcome, Option<Duration>) {
-        let config = &self.session.config;
-        let request = Request {
-            number,
-            index: query.index,
-            problem: &query.problem,
-            output_tokens: query.output_tokens,
-            common: &config.request,
-        };
-        let limit = config.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let timed_out = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut stop = self.stop.clone();
-        let given_up = async {
-            wait_for(&mut stop).await;
-            tokio::time::sleep(GRACE).await;
-        };
-        let started = Instant::now();
-        let is_late = || limit.is_some_and(|limit| started.elapsed() > limit);
-        let outcome = tokio::select! {
-            biased;
-            result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
-                // A timer is coarse; the limit is not.
-                Ok(()) if is_late() => self.timed_out(),
-                Ok(()) => Outcome::Completed,
-                Err(error) => {
-                    return (Outcome::Failed { kind: error.kind, cause: error.cause }, error.retry_after);
-                }
-            },
-            () = timed_out => self.timed_out(),
-            () = given_up => Outcome::Cancelled,
-        };
-        (outcome, None)
-    }
-
-    fn timed_out(&self) -> Outcome {
-        let limit = self.session.config.timeout_s.unwrap_or_default();
-        Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
-    }
-
     /// Sleeps, unless the user wants to stop; says whether they do.
-    async fn sleep(&self, length: Duration) -> bool {
+    pub(super) async fn sleep(&self, length: Duration) -> bool {
         let mut stop = self.stop.clone();
         tokio::select! {
             () = tokio::time::sleep(length) => self.is_stopped(),
@@ -450,7 +320,7 @@ impl Shared {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
 
@@ -477,21 +347,8 @@ fn has_energy(sensors: &[Box<dyn Sensor>]) -> bool {
     channels.any(|channel| channel.provenance != Provenance::Gauge)
 }
 
-/// A client may have bugs: a panic fails its request and no other.
-async fn caught(mut streaming: impl Future<Output = Result<(), RequestError>> + Unpin) -> Result<(), RequestError> {
-    std::future::poll_fn(|context| {
-        catch_unwind(AssertUnwindSafe(|| Pin::new(&mut streaming).poll(context))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            let cause = format!("the client panicked: {text}");
-            Poll::Ready(Err(RequestError::new(FailureKind::Rejected, cause)))
-        })
-    })
-    .await
-}
-
 /// Waits until the user wants to stop; for ever where nobody can say so any more.
-async fn wait_for(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn wait_for(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|&stopped| stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -176,7 +176,7 @@ impl Client for Scripted {
         Ok(())
     }
 
-    async fn count(&self, request: &Request<'_>, _: &str) -> Option<Usage> {
+    async fn count(&self, request: &Request<'_>, _: &[&str]) -> Option<Usage> {
         self.calls.add(Call::Count(request.index));
         self.counts.as_ref().and_then(|counts| counts(request.index))
     }

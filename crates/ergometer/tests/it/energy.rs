@@ -1,12 +1,12 @@
 //! Who used the joules: shares, balance, rests, phases, and what is not known.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ergometer::client::{FailureKind, Place};
 use ergometer::close::EnergyTotals;
-use ergometer::config::RunConfig;
+use ergometer::config::{Retries, RunConfig};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;
@@ -267,4 +267,29 @@ async fn what_falls_into_a_silence_is_unattributed_and_never_zero() {
     }
     let high = table.floats("ergometer/energy/measured/gross/high")[1];
     assert!(high.is_none_or(|high| high > 0.8 * GPU_W * 1.6), "{high:?}");
+}
+
+#[tokio::test]
+async fn attempts_that_were_repeated_are_in_no_record_and_not_lost() {
+    let rig = Rig::new();
+    let attempts = Arc::new(AtomicU64::new(0));
+    // Every other attempt fails after 40 ms.
+    let client = Scripted::new(move |_| match attempts.fetch_add(1, Ordering::Relaxed) % 2 {
+        0 => vec![Step::Wait(Duration::from_millis(40)), Step::Fail(FailureKind::MidStream, "gone")],
+        _ => answer("10", 20),
+    });
+    let config = RunConfig { retries: Retries { most: 2, backoff_s: 0.001 }, ..config() };
+    let run = closed(rig.run(config, Questions::new(6), client, whole()).await);
+    assert_eq!(run.summary.outcomes.retried, [(FailureKind::MidStream, 6)].into());
+    assert_eq!((run.summary.outcomes.completed, run.summary.outcomes.failed.len()), (6, 0));
+    let table = Table::read(&rig.folder());
+    assert_eq!(table.integers("ergometer/attempts"), [Some(2); 6]);
+    let totals = run.summary.energy.measured.as_ref().unwrap();
+    assert_balanced(totals);
+    assert!(totals.balance.retried_j > 0.0 && totals.balance.unrecorded_j.abs() < 1e-9, "{:?}", totals.balance);
+    assert_near(sum(&table.floats(GROSS)) + totals.balance.retried_j, totals.balance.requests_j, 1e-6);
+    let (_, exchanges) = rig.exchanges(0);
+    let seconds: f64 = exchanges.iter().filter(|exchange| exchange.is_retried).map(|it| (it.end - it.sent).get()).sum();
+    assert_near(totals.balance.retried_j, GPU_W * seconds, 0.05);
+    assert!(has_warning(&run, "6 attempts failed and were repeated; they used"), "{:?}", run.summary.warnings);
 }

@@ -23,7 +23,7 @@ const WRONG: &str = "They differ.\nverdict: wrong";
 
 fn judged() -> RunConfig {
     let judge =
-        JudgeSpec { base_url: String::from("http://judge"), model: String::from("org/judge"), api_key_env: None };
+        JudgeSpec { base_url: String::from("http://judge"), model: String::from("org/judge"), ..JudgeSpec::default() };
     RunConfig { judge: Some(judge), ..config() }
 }
 

@@ -16,4 +16,5 @@ mod sensors;
 mod server;
 mod streams;
 mod table;
+mod tls;
 mod tokens;

@@ -130,6 +130,7 @@ fn every_kind_of_failure_is_itself() {
     assert_eq!(kind(DONE), FailureKind::Empty);
     assert_eq!(kind(STOP), FailureKind::Empty);
     assert_eq!(kind(&format!("{}data: {{\"choi\n\n", delta("4"))), FailureKind::Malformed);
+    assert_eq!(kind(&format!("{}data: {{\"choi", delta("4"))), FailureKind::Truncated);
     assert_eq!(kind("data: \u{0}\u{1}\n\n"), FailureKind::Malformed);
     let error = "data: {\"error\":{\"message\":\"CUDA out of memory\",\"code\":500}}\n\n";
     let (transcript, result) = stream(&format!("{}{error}{DONE}", delta("4")));
@@ -143,7 +144,7 @@ fn every_kind_of_failure_is_itself() {
     let (_, whole) = replay_pieces("application/json", &[b"{\"error\":\"no\"}"]);
     assert_eq!(whole.unwrap_err().kind, FailureKind::MidStream);
     let (_, cut) = replay_pieces("application/json", &[b"{\"choices\":[{\"mess"]);
-    assert_eq!(cut.unwrap_err().kind, FailureKind::Malformed);
+    assert_eq!(cut.unwrap_err().kind, FailureKind::Truncated);
 }
 
 #[test]
@@ -157,6 +158,8 @@ fn oddities_are_taken_for_what_they_mean() {
     let two = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}},{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     let (transcript, _) = stream(&format!("{two}{DONE}"));
     assert_eq!((transcript.text.as_str(), transcript.chunks.len()), ("a", 2));
+    let other = "data: {\"choices\":[{\"index\":1,\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}}]}\n\n";
+    assert_eq!(stream(&format!("{two}{other}{DONE}")).0.tool_calls, "");
     // Parts of a list, a null, reasoning under either name, a refusal.
     let parts =
         "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"image\"}]}}]}\n\n";
@@ -183,6 +186,9 @@ fn oddities_are_taken_for_what_they_mean() {
     let (transcript, _) = stream(&format!("{}{}{timings}{}{DONE}", delta("4"), usage(1), usage(2)));
     assert_eq!(transcript.usage, Some(Usage { input: 7, output: 2, source: TokenSource::Usage }));
     assert_eq!(transcript.also_counted, Some(Usage { input: 7, output: 9, source: TokenSource::Native }));
+    // A number that cannot be is no count.
+    let absurd = "data: {\"usage\":{\"prompt_tokens\":18446744073709551615,\"completion_tokens\":2},\"timings\":{\"prompt_n\":1e30,\"cache_n\":1e30,\"predicted_n\":1e30}}\n\n";
+    assert_eq!(stream(&format!("{}{absurd}{DONE}", delta("4"))).0.usage, None);
     // A role alone is no token, nor is an empty text.
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
     let reads = [(1, role), (2, &delta("4")), (3, STOP)]

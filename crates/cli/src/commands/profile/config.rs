@@ -51,6 +51,13 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     client.parameters = what.client_param.iter().cloned().collect();
     client.network.timeouts.first_token_s = how.first_token_timeout.as_secs_f64();
     client.network.timeouts.between_tokens_s = how.token_timeout.as_secs_f64();
+    let judge = what.judge.as_ref().map(|base_url| JudgeSpec {
+        base_url: base_url.clone(),
+        model: what.judge_model.clone().unwrap_or_default(),
+        api_key_env: what.judge_api_key_env.clone(),
+        ca: client.network.ca.clone(),
+        insecure: client.network.insecure,
+    });
     Ok(RunConfig {
         dataset,
         client,
@@ -69,11 +76,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         max_failures: how.max_failures,
         retries: Retries { most: how.retries, backoff_s: how.retry_backoff.as_secs_f64() },
         tokenizer: what.tokenizer.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
-        judge: what.judge.as_ref().map(|base_url| JudgeSpec {
-            base_url: base_url.clone(),
-            model: what.judge_model.clone().unwrap_or_default(),
-            api_key_env: what.judge_api_key_env.clone(),
-        }),
+        judge,
         server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
         devices: energy.device.clone(),

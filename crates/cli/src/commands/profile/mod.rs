@@ -74,6 +74,9 @@ async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepare
         if !what.server.header.is_empty() {
             config.client.headers.clone_from(&what.server.header);
         }
+        if arguments.energy.server_metrics.is_some() {
+            config.server_metrics.clone_from(&arguments.energy.server_metrics);
+        }
         if what.server.base_url.is_some() {
             config.client.base_url.clone_from(&what.server.base_url);
         }

@@ -86,7 +86,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
         row("TTFT", format!("{} ms p50", digits(ttft.p50)), tail, e2e.unwrap_or_default());
     }
     if let Some(speed) = summary.tokens.output_per_second {
-        let each = summary.tokens.output as f64 / summary.tokens.requests.max(1) as f64;
+        let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
     if let Some(server) = &summary.server {

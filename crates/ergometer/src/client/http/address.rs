@@ -99,8 +99,8 @@ impl BaseUrl {
     pub fn is_loopback(&self) -> bool {
         match self.root.host() {
             Some(Host::Domain(name)) => {
-                let name = name.trim_end_matches('.').to_ascii_lowercase();
-                name == "localhost" || name.ends_with(".localhost")
+                // A name below localhost may be asked of DNS, which may say anything.
+                name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
             }
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => {
@@ -135,7 +135,10 @@ impl BaseUrl {
 fn version_start(path: &str) -> Option<usize> {
     let mut start = 0;
     for segment in path.split('/') {
-        let is_version = segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_version = segment.strip_prefix('v').is_some_and(|rest| {
+            rest.starts_with(|first: char| first.is_ascii_digit())
+                && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
         if is_version {
             return Some(start - 1);
         }
@@ -176,6 +179,7 @@ mod tests {
         let endpoint = |text: &str| BaseUrl::parse(text).unwrap().endpoint("chat/completions");
         assert_eq!(endpoint("https://h/openai/v1"), "https://h/openai/v1/chat/completions");
         assert_eq!(endpoint("https://h/v1beta/openai/"), "https://h/v1beta/openai/chat/completions");
+        assert_eq!(endpoint("https://h/v100-cluster"), "https://h/v100-cluster/v1/chat/completions");
         assert_eq!(endpoint("https://h/proxy/vllm"), "https://h/proxy/vllm/v1/chat/completions");
         assert_eq!(BaseUrl::parse("https://h/openai/v1").unwrap().path("metrics"), "https://h/openai/metrics");
     }

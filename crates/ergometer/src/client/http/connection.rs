@@ -1,9 +1,10 @@
 //! A server that requests are sent to: one pool of connections, one set of headers, one origin.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
@@ -11,10 +12,14 @@ use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
 
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::client::{FailureKind, RequestError};
+use crate::client::{ClientError, FailureKind, Place, RequestError};
+use crate::redact::REDACTED;
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
 const LONGEST_BODY: usize = 64 << 20;
+
+/// A connection that was just being closed tells so within a way there and back.
+const STALE_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long such an answer may take.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -91,9 +96,11 @@ pub enum HttpError {
 }
 
 /// A server that requests are sent to.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connection {
     base: BaseUrl,
+    /// What is sent and must not be told.
+    secrets: Arc<[String]>,
     /// Uses connections again.
     kept: Client,
     /// Makes a new one for each request.
@@ -105,11 +112,19 @@ pub struct Connection {
     timeouts: Timeouts,
 }
 
+impl fmt::Debug for Connection {
+    /// Its clients know the headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
 impl Connection {
     /// Sets up what is needed; nothing is sent.
     pub fn new(base_url: &str, headers: &[String], network: &Network) -> Result<Self, HttpError> {
         let base = BaseUrl::parse(base_url)?;
         let mut headers = secrets::headers(&base, headers, network.api_key_env.as_deref())?;
+        let secrets = secrets::values(&headers);
         // What is compressed is held back until a block is full: no arrival time would be true.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let client = |most_idle: usize| -> Result<Client, HttpError> {
@@ -121,8 +136,8 @@ impl Connection {
                 .pool_max_idle_per_host(most_idle)
                 .tcp_nodelay(true)
                 .http1_only();
-            if base.is_loopback() {
-                // A proxy cannot reach this machine's loopback, whatever the environment says.
+            if base.place() == Place::ThisMachine {
+                // What happens on this machine is measured here, whatever the environment says of proxies.
                 builder = builder.no_proxy();
             }
             Ok(tls::apply(builder, network, base.is_encrypted())?.build()?)
@@ -133,6 +148,7 @@ impl Connection {
             keeps: Arc::new(AtomicBool::new(true)),
             was_answered: Arc::default(),
             timeouts: network.timeouts,
+            secrets,
             base,
         })
     }
@@ -149,44 +165,61 @@ impl Connection {
         self.timeouts
     }
 
-    /// Sends a JSON body and returns once the head of the answer is there. `id` lets the server's log be joined with ours;
-    /// `sending` is told right before the request is on its way.
+    /// Sends a JSON body and returns once the head of the answer is there. `id` lets the server's log be joined with ours.
     ///
     /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
-    /// just then sent on it is lost, though nothing is wrong with either. The first time that happens the request is sent
-    /// again on a new connection, and from then on every request has one of its own.
-    pub(crate) async fn post(
-        &self,
-        url: &str,
-        body: Vec<u8>,
-        id: Option<u64>,
-        sending: &mut (dyn FnMut() + Send),
-    ) -> Result<Response, RequestError> {
-        let send = |client: &Client, body: Vec<u8>| {
-            let mut request = client.post(url).header(CONTENT_TYPE, "application/json").body(body);
-            request = request.header(ACCEPT, "text/event-stream, application/json, application/x-ndjson");
-            if let Some(id) = id {
-                request = request.header("x-request-id", format!("ergometer-{id}"));
+    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and from then
+    /// on every request has a connection of its own.
+    pub(crate) async fn post(&self, url: &str, body: Vec<u8>, id: Option<u64>) -> Result<Response, RequestError> {
+        let keeps = self.keeps.load(Ordering::Relaxed);
+        let may_be_stale = keeps && self.was_answered.load(Ordering::Relaxed);
+        let client = if keeps { &self.kept } else { &self.fresh };
+        let mut request = client.post(url).header(CONTENT_TYPE, "application/json").body(body);
+        request = request.header(ACCEPT, "text/event-stream, application/json, application/x-ndjson");
+        if let Some(id) = id {
+            request = request.header("x-request-id", format!("ergometer-{id}"));
+        }
+        let sent = Instant::now();
+        match request.send().await {
+            Ok(response) => {
+                self.was_answered.store(true, Ordering::Relaxed);
+                Ok(response)
             }
-            request.send()
-        };
-        if self.keeps.load(Ordering::Relaxed) {
-            let may_be_stale = self.was_answered.load(Ordering::Relaxed);
-            let sent = send(&self.kept, body.clone());
-            sending();
-            match sent.await.map_err(|error| request_error(&error, Stage::Head)) {
-                Err(error) if may_be_stale && error.kind == FailureKind::Disconnected => {
+            Err(error) => {
+                let error = request_error(&error, Stage::Head);
+                // A server that took longer has worked on it.
+                let is_stale = may_be_stale && error.kind == FailureKind::Disconnected && sent.elapsed() < STALE_WITHIN;
+                if is_stale {
                     self.keeps.store(false, Ordering::Relaxed);
                 }
-                answered => {
-                    self.was_answered.fetch_or(answered.is_ok(), Ordering::Relaxed);
-                    return answered;
-                }
+                Err(RequestError { is_stale, ..error })
             }
         }
-        let sent = send(&self.fresh, body);
-        sending();
-        sent.await.map_err(|error| request_error(&error, Stage::Head))
+    }
+
+    /// That nobody answers, as a person needs it.
+    pub(crate) fn unavailable(&self, error: RequestError) -> ClientError {
+        let error = self.without_secrets(error);
+        let root = self.base.root();
+        ClientError::Unavailable(match error.kind {
+            FailureKind::Connect | FailureKind::TimeoutConnect | FailureKind::Disconnected => format!(
+                "no server answers at {root} ({}). hint: is it running? `ergo mock-server` starts one to try with; `--client embedded` needs none",
+                error.cause.strip_prefix("no connection: ").unwrap_or(&error.cause)
+            ),
+            FailureKind::Tls => format!(
+                "{root}: {}. hint: --ca FILE trusts the certificates in it; --insecure trusts any; http:// uses none",
+                error.cause
+            ),
+            _ => format!("{root}: {}", error.cause),
+        })
+    }
+
+    /// A failure without the secrets that were sent: a server may repeat what it was told.
+    pub(crate) fn without_secrets(&self, mut error: RequestError) -> RequestError {
+        for secret in self.secrets.iter() {
+            error.cause = error.cause.replace(secret, REDACTED);
+        }
+        error
     }
 
     /// Asks for a small answer and returns it whole.
@@ -201,7 +234,7 @@ impl Connection {
     /// Sends a JSON body and returns a small answer whole.
     pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
-        let sent = async { whole(checked(self.post(url, body, None, &mut || {}).await?).await?).await };
+        let sent = async { whole(checked(self.post(url, body, None).await?).await?).await };
         within(ASK_TIMEOUT, sent).await
     }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
+use crate::client::error::LONGEST_CAUSE;
 use crate::client::{FailureKind, RequestError};
 use crate::redact::redact_url;
 
-/// What of an error's body is kept.
-const LONGEST_CAUSE: usize = 2000;
 /// How long the body of an error may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -44,7 +43,27 @@ pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestErro
         FailureKind::Truncated => "the answer broke off: ",
         _ => "the connection was closed without an answer: ",
     };
-    RequestError::new(kind, format!("{what}{}", innermost(error)))
+    let why = match find::<rustls::Error>(error) {
+        Some(error) => tls_cause(error),
+        None => innermost(error),
+    };
+    RequestError::new(kind, format!("{what}{why}"))
+}
+
+/// What is wrong with a certificate or a handshake, for people.
+fn tls_cause(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Certificate;
+    match error {
+        rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
+            String::from("nobody we trust has signed the server's certificate")
+        }
+        // What the verifier says about the kind of certificate it is has no words of its own.
+        rustls::Error::InvalidCertificate(Certificate::Other(_)) => format!(
+            "the server's certificate cannot be one of a server ({error}). hint: one that signs itself is made by `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`"
+        ),
+        rustls::Error::InvalidMessage(_) => String::from("the server does not speak TLS. hint: is it http://?"),
+        other => other.to_string(),
+    }
 }
 
 /// An error of this type among the causes, those inside of I/O errors included.
@@ -85,6 +104,10 @@ pub(crate) async fn status_error(response: Response) -> RequestError {
     if !said.is_empty() {
         cause = format!("{cause}: {said}");
     }
+    let retry_after = retry_after(&headers);
+    if let Some(asked) = retry_after {
+        cause = format!("{cause} (asks for {} s of peace)", asked.as_secs_f64());
+    }
     if status.is_redirection() {
         let target = headers.get(LOCATION).and_then(|target| target.to_str().ok()).map(redact_url);
         cause = format!("{cause}, and points to {}", target.as_deref().unwrap_or("nowhere"));
@@ -92,7 +115,8 @@ pub(crate) async fn status_error(response: Response) -> RequestError {
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         cause += ". hint: --api-key-env NAME sends the key in that environment variable";
     }
-    RequestError { kind: FailureKind::HttpStatus(status.as_u16()), cause, retry_after: retry_after(&headers) }
+    let error = RequestError::new(FailureKind::HttpStatus(status.as_u16()), cause);
+    RequestError { retry_after, ..error }
 }
 
 /// The first part of a body; what cannot be read is left out.

@@ -1,10 +1,16 @@
 //! What every request carries: the headers of the user, and the key from the environment. A secret goes over an encrypted
 //! line or to this machine, or not at all.
 
+use std::sync::Arc;
+
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{BaseUrl, HttpError};
 use crate::redact::is_secret_name;
+
+/// Headers that say how a request is framed, or what we say ourselves.
+const RESERVED: [&str; 7] =
+    ["accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding", "x-request-id"];
 
 /// The headers of every request to this address.
 pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str>) -> Result<HeaderMap, HttpError> {
@@ -12,6 +18,9 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     for line in lines {
         let (name, value) = line.split_once(':').ok_or_else(|| HttpError::Header(no_header()))?;
         let name: HeaderName = name.trim().parse().map_err(|_| HttpError::Header(no_header()))?;
+        if RESERVED.contains(&name.as_str()) {
+            return Err(HttpError::Header(format!("--header {name}: this one is set by the request itself")));
+        }
         let mut content: HeaderValue = value
             .trim()
             .parse()
@@ -24,9 +33,16 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     }
     if let Some(variable) = api_key_env {
         let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty()).ok_or_else(|| {
-            HttpError::Key(format!(
-                "the environment variable {variable} of --api-key-env is not set. hint: export {variable}=…"
-            ))
+            // Who takes the option for the key itself must not see it in a log.
+            let is_name = variable.len() <= 40
+                && variable.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+            HttpError::Key(if is_name {
+                format!("the environment variable {variable} of --api-key-env is not set, or empty. hint: export {variable}=…")
+            } else {
+                String::from(
+                    "no such environment variable, or it is empty: --api-key-env takes the name of one, not the key. hint: export OPENAI_API_KEY=… and --api-key-env OPENAI_API_KEY",
+                )
+            })
         })?;
         check_line(base, "the API key")?;
         let wrong = |_| HttpError::Key(format!("the key in {variable} has characters that no header may have"));
@@ -35,6 +51,13 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
         headers.insert(AUTHORIZATION, bearer);
     }
     Ok(headers)
+}
+
+/// What of the headers must not be told: their values as the user gave them, but for what is too short to be a secret.
+pub(super) fn values(headers: &HeaderMap) -> Arc<[String]> {
+    let whole = headers.values().filter_map(|value| value.to_str().ok());
+    let bare = whole.map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
+    bare.filter(|value| value.len() >= 6).map(str::to_owned).collect()
 }
 
 /// The value is not repeated: it may be the secret.
@@ -84,5 +107,8 @@ mod tests {
             assert!(error.contains("--header") && !error.contains("hunter2"), "{error}");
         }
         assert!(of("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set"));
+        let pasted = of("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
+        assert!(pasted.contains("not the key") && !pasted.contains("hunter2"), "{pasted}");
+        assert!(of("http://localhost", &["Content-Length: 3"], None).unwrap_err().contains("by the request itself"));
     }
 }

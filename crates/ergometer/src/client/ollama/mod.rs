@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::OllamaReader;
 use super::http::{BaseUrl, Connection, checked};
-use super::openai::unavailable;
 use super::reading::Patience;
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
@@ -62,6 +61,10 @@ impl Ollama {
                 )));
             }
         };
+        let mut spec = spec.clone();
+        // As its documentation writes it.
+        let bare = spec.base_url.as_deref().map(|url| url.trim_end_matches('/').trim_end_matches("/api").to_owned());
+        spec.base_url = bare;
         Ok(Self { connection: spec.connection(DEFAULT_ADDRESS)?, model: spec.model.clone(), endpoint })
     }
 
@@ -116,6 +119,24 @@ impl Ollama {
         let answer = self.connection.ask(&self.connection.base().path("api/show"), &body).await.ok()?;
         serde_json::from_slice(&answer).ok()
     }
+
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let url = self.connection.base().path(match self.endpoint {
+            Endpoint::Chat => "api/chat",
+            Endpoint::Generate => "api/generate",
+        });
+        let body = self.body(request);
+        let patience = Patience::start(self.connection.timeouts());
+        transcript.sent = Some(clock.now());
+        let response = patience.head(self.connection.post(&url, body, request.number)).await?;
+        transcript.first_byte.get_or_insert(clock.now());
+        patience.read(checked(response).await?, OllamaReader::new(), clock, transcript).await
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -160,16 +181,16 @@ impl Client for Ollama {
     }
 
     async fn health(&self) -> Result<(), ClientError> {
-        self.tags().await.map(|_| ()).map_err(|error| unavailable(&self.connection, &error))
+        self.tags().await.map(|_| ()).map_err(|error| self.connection.unavailable(error))
     }
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
-        let tags = self.tags().await.map_err(|error| unavailable(&self.connection, &error))?;
+        let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
         Ok(tags.into_iter().map(|tag| tag.name).collect())
     }
 
     async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
-        let tags = self.tags().await.map_err(|error| unavailable(&self.connection, &error))?;
+        let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
         let latest = format!("{}:latest", self.model);
         let Some(tag) = tags.iter().find(|tag| tag.name == self.model || tag.name == latest) else {
             let known: Vec<&str> = tags.iter().take(12).map(|tag| tag.name.as_str()).collect();
@@ -182,8 +203,8 @@ impl Client for Ollama {
         let show = self.show().await;
         let number = |ending: &str| show.as_ref().and_then(|show| show.number(ending));
         Ok(ModelFacts {
-            parameters: number("general.parameter_count"),
-            weight_bytes: tag.size,
+            parameters: number("general.parameter_count").filter(|&count| count > 0),
+            weight_bytes: tag.size.filter(|&size| size > 0),
             context: number(".context_length"),
             fingerprint: tag.digest.clone(),
             computes_on: None,
@@ -196,16 +217,8 @@ impl Client for Ollama {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let url = self.connection.base().path(match self.endpoint {
-            Endpoint::Chat => "api/chat",
-            Endpoint::Generate => "api/generate",
-        });
-        let body = self.body(request);
-        let patience = Patience::start(self.connection.timeouts());
-        let mut sending = || transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, Some(request.number), &mut sending)).await?;
-        transcript.first_byte.get_or_insert(clock.now());
-        patience.read(checked(response).await?, OllamaReader::new(), clock, transcript).await
+        let streamed = self.exchange(request, clock, transcript).await;
+        streamed.map_err(|error| self.connection.without_secrets(error))
     }
 
     async fn close(&self) -> Result<(), ClientError> {
@@ -228,7 +241,7 @@ mod tests {
             seed: 3,
             parameters: parameters.as_object().cloned().unwrap(),
         };
-        let request = Request { number: 0, index: 0, problem: "p", output_tokens: None, common: &common };
+        let request = Request { number: None, index: 0, problem: "p", output_tokens: None, common: &common };
         let body: Value = serde_json::from_slice(&client.body(&request)).unwrap();
         let expected = json!({
             "model": "m:1b", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],

@@ -85,7 +85,10 @@ impl Reader for OllamaReader {
 
     fn finish(mut self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         // The last line of an answer may have no end.
-        self.is_done |= take_line(self.lines.rest(), at, transcript)?;
+        self.is_done |= take_line(self.lines.rest(), at, transcript).map_err(|error| match error.kind {
+            FailureKind::Malformed => RequestError::new(FailureKind::Truncated, error.cause),
+            _ => error,
+        })?;
         if self.is_done {
             return Ok(());
         }
@@ -126,9 +129,8 @@ fn take_line(line: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<
             output: time(line.eval_duration),
             total: time(line.total_duration),
         };
-        // A prompt that is in the cache is left out by some versions: nothing was read.
-        if let Some(output) = line.eval_count {
-            let input = line.prompt_eval_count.unwrap_or(0);
+        // Some versions leave the prompt out where it is in their cache: then it was not counted.
+        if let (Some(input), Some(output)) = (line.prompt_eval_count, line.eval_count) {
             transcript.count(Usage { input, output, source: TokenSource::Native });
         }
     }
@@ -173,7 +175,7 @@ mod tests {
         let kind = |pieces: &[&str]| read(pieces).0.unwrap_err().kind;
         assert_eq!(kind(&["{\"error\":\"out of memory\"}\n"]), FailureKind::MidStream);
         assert_eq!(kind(&["{\"response\":\"a\",\"done\":false}\n"]), FailureKind::Truncated);
-        assert_eq!(kind(&["{\"response\":\"a\",\"do"]), FailureKind::Malformed);
+        assert_eq!(kind(&["{\"response\":\"a\",\"do"]), FailureKind::Truncated);
         assert_eq!(kind(&["<html>\n"]), FailureKind::Malformed);
         let (result, transcript) = read(&[
             "{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]},\"done\":true}\n",

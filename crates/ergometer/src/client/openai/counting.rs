@@ -7,7 +7,7 @@ use crate::client::{Request, TokenSource, Usage};
 
 impl OpenAi {
     /// By `/tokenize`, as vLLM and llama.cpp have it; `None` where there is none.
-    pub(super) async fn count_tokens(&self, request: &Request<'_>, answer: &str) -> Option<Usage> {
+    pub(super) async fn count_tokens(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
         let (name, conversation) = self.conversation(request.common.system_prompt.as_deref(), request.problem);
         let input = if name == "messages" {
             match self.tokenize(&json!({"model": self.model, "messages": conversation})).await {
@@ -17,7 +17,10 @@ impl OpenAi {
         } else {
             self.tokenize(&self.plain(conversation.as_str()?, true)).await?
         };
-        let output = if answer.is_empty() { 0 } else { self.tokenize(&self.plain(answer, false)).await? };
+        let mut output = 0;
+        for part in answer.iter().filter(|part| !part.is_empty()) {
+            output += self.tokenize(&self.plain(part, false)).await?;
+        }
         Some(Usage { input, output, source: TokenSource::Tokenize })
     }
 

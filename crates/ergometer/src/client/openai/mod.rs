@@ -143,6 +143,23 @@ impl OpenAi {
         })?;
         Ok(list.data.or(list.models).unwrap_or_default())
     }
+
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        clock: &Clock,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let (url, body) = (self.url(), self.body(request));
+        let patience = Patience::start(self.connection.timeouts());
+        transcript.sent = Some(clock.now());
+        let response = patience.head(self.connection.post(&url, body, request.number)).await?;
+        transcript.first_byte.get_or_insert(clock.now());
+        let response = checked(response).await?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let reader = ChatReader::new(content_type);
+        patience.read(response, reader, clock, transcript).await
+    }
 }
 
 /// What `/v1/models` answers, with what vLLM and llama.cpp add.
@@ -185,22 +202,6 @@ struct Meta {
     n_ctx_train: Option<u64>,
 }
 
-/// That nobody answers, as a person needs it.
-pub(super) fn unavailable(connection: &Connection, error: &RequestError) -> ClientError {
-    let root = connection.base().root();
-    ClientError::Unavailable(match error.kind {
-        FailureKind::Connect | FailureKind::TimeoutConnect | FailureKind::Disconnected => format!(
-            "no server answers at {root} ({}). hint: is it running? `ergo mock-server` starts one to try with; `--client embedded` needs none",
-            error.cause.strip_prefix("no connection: ").unwrap_or(&error.cause)
-        ),
-        FailureKind::Tls => format!(
-            "{root}: {}. hint: --ca FILE trusts the certificates in it; --insecure trusts any; http:// uses none",
-            error.cause
-        ),
-        _ => format!("{root}: {}", error.cause),
-    })
-}
-
 #[async_trait]
 impl Client for OpenAi {
     fn id(&self) -> &'static str {
@@ -220,16 +221,16 @@ impl Client for OpenAi {
             Ok(_) => Ok(()),
             Err(error) => match error.kind {
                 // Not without a key, not there, not yet.
-                FailureKind::HttpStatus(300..=399 | 401 | 403 | 503) => Err(unavailable(&self.connection, &error)),
+                FailureKind::HttpStatus(300..=399 | 401 | 403 | 503) => Err(self.connection.unavailable(error)),
                 // It answers; a list of models is not everybody's.
                 FailureKind::HttpStatus(_) | FailureKind::Malformed => Ok(()),
-                _ => Err(unavailable(&self.connection, &error)),
+                _ => Err(self.connection.unavailable(error)),
             },
         }
     }
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
-        let listed = self.listed().await.map_err(|error| unavailable(&self.connection, &error))?;
+        let listed = self.listed().await.map_err(|error| self.connection.unavailable(error))?;
         Ok(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
     }
 
@@ -257,18 +258,11 @@ impl Client for OpenAi {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let (url, body) = (self.url(), self.body(request));
-        let patience = Patience::start(self.connection.timeouts());
-        let mut sending = || transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, Some(request.number), &mut sending)).await?;
-        transcript.first_byte.get_or_insert(clock.now());
-        let response = checked(response).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let reader = ChatReader::new(content_type);
-        patience.read(response, reader, clock, transcript).await
+        let streamed = self.exchange(request, clock, transcript).await;
+        streamed.map_err(|error| self.connection.without_secrets(error))
     }
 
-    async fn count(&self, request: &Request<'_>, answer: &str) -> Option<Usage> {
+    async fn count(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
         self.count_tokens(request, answer).await
     }
 
@@ -292,7 +286,7 @@ mod tests {
     }
 
     fn body(client: &OpenAi, common: &RequestOptions, output_tokens: Option<u64>) -> Value {
-        let request = Request { number: 3, index: 0, problem: "2+2?", output_tokens, common };
+        let request = Request { number: None, index: 0, problem: "2+2?", output_tokens, common };
         serde_json::from_slice(&client.body(&request)).unwrap()
     }
 

@@ -26,7 +26,9 @@ enum Form {
 #[derive(Debug, Default)]
 struct State {
     has_done: bool,
-    has_finish: bool,
+    /// The choices that have said something, and those that have a reason to end, a bit each.
+    begun: u64,
+    finished: u64,
     /// The answer came in one piece, which is its end.
     is_whole: bool,
 }
@@ -55,13 +57,15 @@ impl ChatReader {
 impl Reader for ChatReader {
     fn take(&mut self, bytes: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         if matches!(self.form, Form::Unknown) {
-            let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-            match first {
+            // White space before it says nothing, wherever the reads end.
+            let bytes = bytes.trim_ascii_start();
+            match bytes.first() {
                 None => return Ok(()),
                 Some(b'{') => self.form = Form::Whole(Vec::new()),
                 Some(b'<') => return Err(malformed("the answer is a page, not a stream", bytes)),
                 Some(_) => self.form = Form::Events(EventStream::new(LONGEST)),
             }
+            return self.take(bytes, at, transcript);
         }
         match &mut self.form {
             Form::Events(events) => events.push(bytes, &mut |event| self.state.event(event, at, transcript)),
@@ -79,7 +83,7 @@ impl Reader for ChatReader {
     fn progress(&self) -> Progress {
         if self.state.has_done {
             Progress::Done
-        } else if self.state.has_finish {
+        } else if self.state.has_finish() {
             Progress::Ended
         } else {
             Progress::Going
@@ -89,13 +93,19 @@ impl Reader for ChatReader {
     fn finish(mut self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         match self.form {
             Form::Unknown => return Ok(()),
-            Form::Events(events) => events.finish(&mut |event| self.state.event(event, at, transcript))?,
+            Form::Events(events) => {
+                let last = events.finish(&mut |event| self.state.event(event, at, transcript));
+                last.map_err(cut_off)?;
+            }
             Form::Whole(body) => {
                 self.state.is_whole = true;
-                self.state.object(&body, at, transcript)?;
+                transcript.is_whole = true;
+                let object = self.state.object(&body, at, transcript);
+                let is_cut = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err_and(|error| error.is_eof());
+                object.map_err(|error| if is_cut { cut_off(error) } else { error })?;
             }
         }
-        if self.state.has_done || self.state.has_finish || self.state.is_whole {
+        if self.state.has_done || self.state.has_finish() || self.state.is_whole {
             return Ok(());
         }
         Err(RequestError::new(FailureKind::Truncated, "the stream ended without a reason and without [DONE]"))
@@ -103,6 +113,11 @@ impl Reader for ChatReader {
 }
 
 impl State {
+    /// Whether every choice has its end.
+    const fn has_finish(&self) -> bool {
+        self.finished != 0 && self.finished == self.begun
+    }
+
     fn event(&mut self, event: Event<'_>, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         let data = event.data.trim_ascii();
         if event.kind == b"error" {
@@ -166,10 +181,16 @@ impl State {
                 piece = if transcript.tool_calls.is_empty() { name.to_owned() } else { format!("\n{name}") };
             }
             piece.push_str(function.arguments.as_ref().map_or("", |Text(text)| text));
-            transcript.push(at, ChunkKind::ToolCall, &piece);
+            if is_answer {
+                transcript.push(at, ChunkKind::ToolCall, &piece);
+            } else if !piece.is_empty() {
+                transcript.push_beside(at, ChunkKind::ToolCall);
+            }
         }
+        let bit = 1_u64.checked_shl(choice.index).unwrap_or(0);
+        self.begun |= bit;
         if let Some(reason) = choice.finish_reason.as_deref().filter(|reason| !reason.is_empty()) {
-            self.has_finish |= is_answer;
+            self.finished |= bit;
             if is_answer {
                 transcript.finish = Some(reason.to_owned());
             }
@@ -182,12 +203,22 @@ fn native(timings: Timings, transcript: &mut Transcript) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; a cast of a float saturates")]
     let count = |number: f64| number.max(0.0) as u64;
     if let (Some(read), Some(made)) = (timings.prompt_n, timings.predicted_n) {
-        let input = count(read) + count(timings.cache_n.unwrap_or(0.0));
+        let input = count(read).saturating_add(count(timings.cache_n.unwrap_or(0.0)));
         transcript.count(Usage { input, output: count(made), source: TokenSource::Native });
     }
     let seconds = |milliseconds: f64| Seconds::new(milliseconds / 1e3);
     transcript.server_times.prompt = timings.prompt_ms.map(seconds).or(transcript.server_times.prompt);
     transcript.server_times.output = timings.predicted_ms.map(seconds).or(transcript.server_times.output);
+}
+
+/// What cannot be read at the very end was cut off.
+fn cut_off(error: RequestError) -> RequestError {
+    match error.kind {
+        FailureKind::Malformed => {
+            RequestError::new(FailureKind::Truncated, format!("the answer broke off: {}", error.cause))
+        }
+        _ => error,
+    }
 }
 
 fn malformed(what: &str, bytes: &[u8]) -> RequestError {

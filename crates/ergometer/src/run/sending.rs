@@ -1,0 +1,203 @@
+//! One query at a time: its request is sent, and sent again where that may help, until it is dealt with.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use ergometer_units::Timestamp;
+
+use super::RunError;
+use super::session::{Shared, wait_for};
+use crate::client::{FailureKind, Outcome, Request, RequestError, Transcript};
+use crate::dataset::Query;
+use crate::journal::{Entry, Exchange, Fate};
+
+/// Once the user wants to stop, requests in flight may end for this long.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
+/// server again.
+const NOBODY_THERE: Duration = Duration::from_millis(500);
+
+/// Where an attempt stands in the run.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    request: u64,
+    /// From 1.
+    number: u32,
+    scheduled: Timestamp,
+}
+
+/// When another attempt may follow one that failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Again {
+    /// At once: the request was lost on a connection that the server was just closing.
+    AtOnce,
+    /// As the run says, and after what the server asks for.
+    After(Option<Duration>),
+}
+
+impl Shared {
+    /// The query at this place. What has to be unpacked for it holds nobody up who reads an answer.
+    pub(super) async fn query(&self, index: u64) -> Result<Query, RunError> {
+        let dataset = Arc::clone(&self.session.dataset);
+        if !dataset.is_packed() {
+            return Ok(dataset.get(index)?);
+        }
+        let unpacked = tokio::task::spawn_blocking(move || dataset.get(index)).await;
+        Ok(unpacked.map_err(|error| RunError::Config(format!("query {index} could not be read: {error}")))??)
+    }
+
+    /// Sends a query until it is dealt with. Every attempt is recorded.
+    pub(super) async fn send(&self, index: u64, request: u64, scheduled: Timestamp) -> Result<Timestamp, RunError> {
+        let query = self.query(index).await?;
+        let mut place = Attempt { request, number: 1, scheduled };
+        loop {
+            let (exchange, again) = self.exchange(&query, place).await;
+            let end = exchange.end;
+            if !exchange.is_retried {
+                let is_nobody_there =
+                    matches!(&exchange.outcome, Outcome::Failed { kind, .. } if *kind == FailureKind::Connect);
+                self.settle(exchange).await?;
+                if is_nobody_there {
+                    self.sleep(NOBODY_THERE).await;
+                    return Ok(self.clock.now());
+                }
+                return Ok(end);
+            }
+            let number = place.number;
+            self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
+            self.counts.retried.fetch_add(1, Ordering::Relaxed);
+            let wait = match again {
+                Again::AtOnce => Duration::ZERO,
+                Again::After(asked) => {
+                    self.session.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default()
+                }
+            };
+            if self.sleep(wait).await {
+                // Not dealt with: a resumed run sends it again.
+                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
+                return Ok(self.clock.now());
+            }
+            place =
+                Attempt { request: self.dispenser.another_request(), number: number + 1, scheduled: self.clock.now() };
+        }
+    }
+
+    /// One attempt, and when another may follow.
+    async fn exchange(&self, query: &Query, place: Attempt) -> (Exchange, Again) {
+        let Attempt { request, number: attempt, scheduled } = place;
+        self.journal.append(&Entry::Sent { request, index: query.index, sent: self.clock.now() });
+        self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        let mut transcript = Transcript::default();
+        let sent = self.clock.now();
+        let (outcome, again) = self.attempt(query, Some(request), &mut transcript).await;
+        let now = self.clock.now();
+        self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // A client may take a while to put a long request together, and to see that nothing more comes.
+        let sent = transcript.sent.take().unwrap_or(sent).clamp(sent, now);
+        let end = transcript.ended.take().unwrap_or(now).clamp(sent, now);
+        let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, again));
+        let (session, query) = (self.number, query.clone());
+        let exchange =
+            Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
+        (exchange, again)
+    }
+
+    /// Whether another attempt is to follow this one, from 1.
+    fn is_retried(&self, kind: FailureKind, attempt: u32, again: Again) -> bool {
+        let wait = match again {
+            Again::AtOnce => return true,
+            Again::After(asked) => self.session.config.retries.wait(attempt, asked, 0.0),
+        };
+        // What fails while the user ends everything, the server perhaps with it, is for a resumed run to send again.
+        let is_due = wait.is_some_and(|wait| !self.dispenser.is_over_after(wait));
+        kind.is_transient() && (is_due || self.is_stopped())
+    }
+
+    /// Records the last attempt at a query.
+    async fn settle(&self, exchange: Exchange) -> Result<(), RunError> {
+        let (is_final, is_failed) =
+            (exchange.fate() == Fate::Settled, matches!(exchange.outcome, Outcome::Failed { .. }));
+        let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
+        self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
+        if is_final {
+            self.session.folder.commit()?;
+            self.counts.done.fetch_add(1, Ordering::Relaxed);
+            self.counts.output_tokens.fetch_add(output, Ordering::Relaxed);
+        } else {
+            self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_failed {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            self.dispenser.failed();
+        }
+        Ok(())
+    }
+
+    /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
+    pub(super) async fn attempt(
+        &self,
+        query: &Query,
+        number: Option<u64>,
+        transcript: &mut Transcript,
+    ) -> (Outcome, Again) {
+        let config = &self.session.config;
+        let request = Request {
+            number,
+            index: query.index,
+            problem: &query.problem,
+            output_tokens: query.output_tokens,
+            common: &config.request,
+        };
+        let limit = config.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let timed_out = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut stop = self.stop.clone();
+        let given_up = async {
+            wait_for(&mut stop).await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let started = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
+                // A timer is coarse; the limit is not.
+                Ok(()) if limit.is_some_and(|limit| transcript.ended.is_none() && started.elapsed() > limit) => self.timed_out(),
+                Ok(()) => Outcome::Completed,
+                Err(error) => {
+                    let again = if error.is_stale { Again::AtOnce } else { Again::After(error.retry_after) };
+                    return (Outcome::Failed { kind: error.kind, cause: error.cause }, again);
+                }
+            },
+            () = timed_out => self.timed_out(),
+            () = given_up => Outcome::Cancelled,
+        };
+        (outcome, Again::After(None))
+    }
+
+    fn timed_out(&self) -> Outcome {
+        let limit = self.session.config.timeout_s.unwrap_or_default();
+        Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
+    }
+}
+
+/// A client may have bugs: a panic fails its request and no other.
+async fn caught(mut streaming: impl Future<Output = Result<(), RequestError>> + Unpin) -> Result<(), RequestError> {
+    std::future::poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| Pin::new(&mut streaming).poll(context))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            let cause = format!("the client panicked: {text}");
+            Poll::Ready(Err(RequestError::new(FailureKind::Rejected, cause)))
+        })
+    })
+    .await
+}
