@@ -234,7 +234,11 @@ impl Connection {
     /// Sends a JSON body and returns a small answer whole.
     pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
-        let sent = async { whole(checked(self.post(url, body, None).await?).await?).await };
+        let sent = async {
+            let request = self.fresh.post(url).header(CONTENT_TYPE, "application/json").body(body);
+            let response = request.send().await.map_err(|error| request_error(&error, Stage::Head))?;
+            whole(checked(response).await?).await
+        };
         within(ASK_TIMEOUT, sent).await
     }
 }

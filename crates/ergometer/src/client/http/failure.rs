@@ -54,9 +54,12 @@ pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestErro
 fn tls_cause(error: &rustls::Error) -> String {
     use rustls::CertificateError as Certificate;
     match error {
-        rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
-            String::from("nobody we trust has signed the server's certificate")
-        }
+        // Of the anchors that were tried the last one tells: often that it has another kind of key.
+        rustls::Error::InvalidCertificate(
+            Certificate::UnknownIssuer
+            | Certificate::BadSignature
+            | Certificate::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        ) => String::from("nobody we trust has signed the server's certificate"),
         // What the verifier says about the kind of certificate it is has no words of its own.
         rustls::Error::InvalidCertificate(Certificate::Other(_)) => format!(
             "the server's certificate cannot be one of a server ({error}). hint: one that signs itself is made by `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`"
