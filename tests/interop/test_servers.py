@@ -89,7 +89,7 @@ def test_tokens_are_those_the_server_counted(served, embedded):
     # The end of the answer is a token, too, and has no text: who counted chunks is one short.
     assert all(mine == theirs for same, mine, theirs in counted if same)
     assert sum(tokens(records, "output")) == summary["tokens"]["output"]
-    assert "model" not in {column["token_source"] for column in records["ergometer"]}
+    assert {column["token_source"] for column in records["ergometer"]} == {"usage"}
 
 
 def test_times_are_in_order(served):

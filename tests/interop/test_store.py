@@ -96,13 +96,16 @@ ERGOMETER = {
     "end_ns": "int64",
     "token_source": "string",
     "finish": "string",
+    "reasoning": "string",
+    "tool_calls": "string",
+    "server_times": {"load_s": "double", "prompt_s": "double", "output_s": "double", "total_s": "double"},
     "processor_seconds": "double",
     "energy": {
         "measured": GROSS_AND_NET,
         "modelled": GROSS_AND_NET,
         "devices": [{"device": "string", "scope": "string", **GROSS_AND_NET}],
     },
-    "grade": {"grader": "string", "correct": "bool", "extracted": "string"},
+    "grade": {"grader": "string", "correct": "bool", "extracted": "string", "reply": "string"},
 }
 METADATA = {"level": "int64", "weight": "double", "choices": "string", "a.b/c d": "bool", "source": "string"}
 RECORD = {
@@ -169,7 +172,7 @@ def test_a_completed_query_has_its_values(run_folder):
     }
     ours = row["ergometer"]
     assert ours["sent_ns"] == START_NS and ours["first_token_ns"] == START_NS + 40_000_000
-    assert ours["grade"] == {"grader": "number", "correct": False, "extracted": "4"}
+    assert ours["grade"] == {"grader": "number", "correct": False, "extracted": "4", "reply": None}
     assert ours["energy"]["modelled"] is None
     assert ours["energy"]["measured"]["net"]["joules"] == 100.0
     devices = [(share["device"], share["scope"], share["net"] is None) for share in ours["energy"]["devices"]]
@@ -185,7 +188,7 @@ def test_a_failed_query_is_null_wherever_nothing_is_known(run_folder):
     assert [name for name, value in metrics.items() if value is None] == list(whole)
     assert metrics["power_metrics"]["gpu"]["per_query_watts"] == {"avg": None, "max": None, "median": None, "min": None}
     ours = row["ergometer"]
-    assert (ours["outcome"], ours["failure"], ours["cause"]) == ("failed", "timed_out", "no answer within 60 s")
+    assert (ours["outcome"], ours["failure"], ours["cause"]) == ("failed", "timeout_total", "no answer within 60 s")
     assert ours["energy"] == {"measured": None, "modelled": None, "devices": []}
     assert ours["grade"] is None and ours["first_token_ns"] is None
 
@@ -259,8 +262,13 @@ def test_pyarrow_reads_the_requests(run_folder):
         "token_source",
         "finish",
         "processor_ns",
+        "server_load_ns",
+        "server_prompt_ns",
+        "server_output_ns",
+        "server_total_ns",
         "outcome",
         "failure",
+        "is_retried",
         "cause",
     ]
     completed, failed = (table.slice(row, 1).to_pylist()[0] for row in (COMPLETED, FAILED))
@@ -268,7 +276,7 @@ def test_pyarrow_reads_the_requests(run_folder):
     assert completed["chunk_is_reasoning"] == [True] + [False] * 32
     assert completed["sent_ns"] + completed["chunk_offsets_ns"][-1] == completed["last_token_ns"]
     assert failed["chunk_offsets_ns"] == [] and failed["chunk_is_reasoning"] is None
-    assert failed["output_tokens"] is None and failed["failure"] == "timed_out"
+    assert failed["output_tokens"] is None and failed["failure"] == "timeout_total"
 
 
 def test_pyarrow_reads_the_telemetry(run_folder):
