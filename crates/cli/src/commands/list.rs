@@ -36,6 +36,9 @@ impl Parameter {
 
 pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let items = if arguments.what == Listed::Models { models(arguments)? } else { items(arguments.what) };
+    if items.is_empty() {
+        screen.note("the server lists no models, and may have some all the same: --model names one");
+    }
     print(&match arguments.format {
         Format::Json => to_json(&items)?,
         Format::Csv => {

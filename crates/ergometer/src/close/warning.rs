@@ -211,9 +211,9 @@ impl fmt::Display for Warning {
                 )
             }
             Self::Retried { count, joules } => {
-                let attempts = if *count == 1 { "attempt" } else { "attempts" };
-                write!(f, "{count} {attempts} failed and were repeated")?;
-                if *joules > 0.0 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
+                let attempts = if *count == 1 { "attempt failed and was" } else { "attempts failed and were" };
+                write!(f, "{count} {attempts} repeated")?;
+                if *joules >= 0.0005 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
