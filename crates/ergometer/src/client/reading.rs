@@ -5,10 +5,11 @@ use std::time::Duration;
 use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
 use reqwest::Response;
-use reqwest::header::CONTENT_ENCODING;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::http::{Stage, Timeouts, request_error};
+use super::http::{Connection, Stage, Timeouts, checked, request_error};
 use super::{FailureKind, RequestError, Transcript};
 
 /// Once everything has been said, the connection gets this long to end well, so that it can be used again.
@@ -43,24 +44,61 @@ pub(super) enum Progress {
     Done,
 }
 
+/// A request that is ready to be sent.
+pub(super) struct Ready<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) url: String,
+    pub(super) body: Vec<u8>,
+    /// Its number in the run.
+    pub(super) number: Option<u64>,
+    pub(super) clock: &'a Clock,
+}
+
+impl Ready<'_> {
+    /// Sends it and reads its answer to the end, with the reader for an answer of this content type. No secret that was sent
+    /// is in what it says of a failure.
+    pub(super) async fn exchange<R: Reader>(
+        self,
+        reader: impl FnOnce(Option<&str>) -> R,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let connection = self.connection;
+        self.send(reader, transcript).await.map_err(|error| connection.without_secrets(error))
+    }
+
+    async fn send<R: Reader>(
+        self,
+        reader: impl FnOnce(Option<&str>) -> R,
+        transcript: &mut Transcript,
+    ) -> Result<(), RequestError> {
+        let Self { connection, url, body, number, clock } = self;
+        let patience = Patience { sent: Instant::now(), timeouts: connection.timeouts() };
+        transcript.sent = Some(clock.now());
+        let response = patience.head(connection.post(&url, body, number)).await?;
+        transcript.first_byte.get_or_insert(clock.now());
+        let response = checked(response).await?;
+        let reader = reader(response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
+        patience.read(response, reader, clock, transcript).await
+    }
+}
+
+/// What is said to a model in a chat.
+pub(super) fn messages(system: Option<&str>, problem: &str) -> Value {
+    let system = system.map(|text| json!({"role": "system", "content": text}));
+    let user = json!({"role": "user", "content": problem});
+    Value::Array(system.into_iter().chain([user]).collect())
+}
+
 /// How long a request may take for what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+struct Patience {
     sent: Instant,
     timeouts: Timeouts,
 }
 
 impl Patience {
-    /// From now.
-    pub(super) fn start(timeouts: Timeouts) -> Self {
-        Self { sent: Instant::now(), timeouts }
-    }
-
     /// Waits for the head of the answer.
-    pub(super) async fn head(
-        &self,
-        work: impl Future<Output = Result<Response, RequestError>>,
-    ) -> Result<Response, RequestError> {
+    async fn head(&self, work: impl Future<Output = Result<Response, RequestError>>) -> Result<Response, RequestError> {
         timeout_at(self.first_token(), work).await.unwrap_or_else(|_| Err(self.gone(true)))
     }
 
@@ -78,7 +116,7 @@ impl Patience {
     }
 
     /// Reads an answer to its end.
-    pub(super) async fn read<R: Reader>(
+    async fn read<R: Reader>(
         &self,
         mut response: Response,
         mut reader: R,

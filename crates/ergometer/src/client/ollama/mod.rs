@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::OllamaReader;
-use super::http::{BaseUrl, Connection, checked};
-use super::reading::Patience;
+use super::http::{BaseUrl, Connection};
+use super::reading::{Ready, messages};
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
     Transcript,
@@ -74,9 +74,7 @@ impl Ollama {
         let system = request.common.system_prompt.as_deref();
         match self.endpoint {
             Endpoint::Chat => {
-                let system = system.map(|text| json!({"role": "system", "content": text}));
-                let user = json!({"role": "user", "content": request.problem});
-                body.insert(String::from("messages"), Value::Array(system.into_iter().chain([user]).collect()));
+                body.insert(String::from("messages"), messages(system, request.problem));
             }
             Endpoint::Generate => {
                 body.insert(String::from("prompt"), Value::String(request.problem.to_owned()));
@@ -118,24 +116,6 @@ impl Ollama {
         let body = json!({"model": self.model});
         let answer = self.connection.ask(&self.connection.base().path("api/show"), &body).await.ok()?;
         serde_json::from_slice(&answer).ok()
-    }
-
-    async fn exchange(
-        &self,
-        request: &Request<'_>,
-        clock: &Clock,
-        transcript: &mut Transcript,
-    ) -> Result<(), RequestError> {
-        let url = self.connection.base().path(match self.endpoint {
-            Endpoint::Chat => "api/chat",
-            Endpoint::Generate => "api/generate",
-        });
-        let body = self.body(request);
-        let patience = Patience::start(self.connection.timeouts());
-        transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, request.number)).await?;
-        transcript.first_byte.get_or_insert(clock.now());
-        patience.read(checked(response).await?, OllamaReader::new(), clock, transcript).await
     }
 }
 
@@ -217,8 +197,13 @@ impl Client for Ollama {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let streamed = self.exchange(request, clock, transcript).await;
-        streamed.map_err(|error| self.connection.without_secrets(error))
+        let url = self.connection.base().path(match self.endpoint {
+            Endpoint::Chat => "api/chat",
+            Endpoint::Generate => "api/generate",
+        });
+        let (body, number) = (self.body(request), request.number);
+        let ready = Ready { connection: &self.connection, url, body, number, clock };
+        ready.exchange(|_| OllamaReader::new(), transcript).await
     }
 
     async fn close(&self) -> Result<(), ClientError> {

@@ -6,13 +6,12 @@ mod reader;
 
 use async_trait::async_trait;
 use ergometer_telemetry::Clock;
-use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::ChatReader;
-use super::http::{BaseUrl, Connection, checked};
-use super::reading::Patience;
+use super::http::{BaseUrl, Connection};
+use super::reading::{Ready, messages};
 use super::{
     Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
     Transcript, Usage,
@@ -89,11 +88,7 @@ impl OpenAi {
     /// What is said to the model, as this endpoint takes it.
     fn conversation(&self, system: Option<&str>, problem: &str) -> (&'static str, Value) {
         match self.endpoint {
-            Endpoint::Chat => {
-                let system = system.map(|text| json!({"role": "system", "content": text}));
-                let user = json!({"role": "user", "content": problem});
-                ("messages", Value::Array(system.into_iter().chain([user]).collect()))
-            }
+            Endpoint::Chat => ("messages", messages(system, problem)),
             Endpoint::Completions => {
                 let before = system.map(|text| format!("{text}\n\n")).unwrap_or_default();
                 ("prompt", Value::String(before + problem))
@@ -142,23 +137,6 @@ impl OpenAi {
             RequestError::new(FailureKind::Malformed, format!("its list of models cannot be read: {error}"))
         })?;
         Ok(list.data.or(list.models).unwrap_or_default())
-    }
-
-    async fn exchange(
-        &self,
-        request: &Request<'_>,
-        clock: &Clock,
-        transcript: &mut Transcript,
-    ) -> Result<(), RequestError> {
-        let (url, body) = (self.url(), self.body(request));
-        let patience = Patience::start(self.connection.timeouts());
-        transcript.sent = Some(clock.now());
-        let response = patience.head(self.connection.post(&url, body, request.number)).await?;
-        transcript.first_byte.get_or_insert(clock.now());
-        let response = checked(response).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let reader = ChatReader::new(content_type);
-        patience.read(response, reader, clock, transcript).await
     }
 }
 
@@ -258,8 +236,14 @@ impl Client for OpenAi {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let streamed = self.exchange(request, clock, transcript).await;
-        streamed.map_err(|error| self.connection.without_secrets(error))
+        let ready = Ready {
+            connection: &self.connection,
+            url: self.url(),
+            body: self.body(request),
+            number: request.number,
+            clock,
+        };
+        ready.exchange(ChatReader::new, transcript).await
     }
 
     async fn count(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
