@@ -1,6 +1,6 @@
 //! A run that is ready to go: everything that can be wrong without sending a request has been looked at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -417,6 +417,7 @@ impl Prepared {
             end: self.queries(),
             done: BTreeSet::new(),
             first_request: 0,
+            attempts: BTreeMap::new(),
             seconds_before: 0.0,
         };
         for number in journal.sessions()? {
@@ -425,11 +426,16 @@ impl Prepared {
             plan.done.extend(
                 events.requests.iter().filter(|located| located.fate == Fate::Settled).map(|located| located.index),
             );
+            let tried = events.requests.iter().map(|located| located.index);
+            for index in tried.chain(events.lost.iter().map(|lost| lost.index)) {
+                *plan.attempts.entry(index).or_default() += 1;
+            }
             plan.first_request = plan.first_request.max(events.next_request);
             let first = events.requests.iter().map(|located| located.sent).min();
             let last = events.requests.iter().map(|located| located.end).max();
             plan.seconds_before += first.zip(last).map_or(0.0, |(first, last)| (last - first).get());
         }
+        plan.attempts.retain(|index, _| !plan.done.contains(index));
         Ok(plan)
     }
 

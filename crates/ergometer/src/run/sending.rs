@@ -101,6 +101,8 @@ impl Shared {
         let sent = transcript.sent.take().unwrap_or(sent).clamp(sent, now);
         let end = transcript.ended.take().unwrap_or(now).clamp(sent, now);
         let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, again));
+        // Those of earlier sessions count as attempts, and not against the retries of this one.
+        let attempt = attempt + self.attempts.get(&query.index).copied().unwrap_or(0);
         let (session, query) = (self.number, query.clone());
         let exchange =
             Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };

@@ -1,6 +1,6 @@
 //! One session of a run: from the first reading to the last.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub(super) struct SessionPlan {
     pub(super) end: Option<u64>,
     pub(super) done: BTreeSet<u64>,
     pub(super) first_request: u64,
+    /// How often those that are open were tried in earlier sessions.
+    pub(super) attempts: BTreeMap<u64, u32>,
     /// For how long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
 }
@@ -74,6 +76,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<Clock>,
     pub(super) journal: JournalWriter,
     pub(super) dispenser: Dispenser,
+    /// How often a query was tried in earlier sessions.
+    pub(super) attempts: BTreeMap<u64, u32>,
     pub(super) counts: Counts,
     /// Without a sensor of energy there is nothing to frame.
     pub(super) frame: Duration,
@@ -121,6 +125,7 @@ impl Session {
             clock,
             journal: writer,
             dispenser,
+            attempts: plan.attempts,
             counts: Counts::default(),
             frame,
             stop,

@@ -68,6 +68,8 @@ async fn what_was_measured_is_kept_and_resuming_completes_it() {
     let table = Table::read(&rig.folder());
     assert_eq!(table.queries(), (0..10).collect::<Vec<_>>());
     assert!(table.floats("ergometer/energy/measured/gross/joules").iter().all(Option::is_some), "of both sessions");
+    let attempts = table.integers("ergometer/attempts");
+    assert_eq!((attempts[4], attempts[5], attempts[9]), (Some(2), Some(1), Some(1)), "the one given up is the second");
     let mut requests: Vec<_> = table.integers("ergometer/request");
     requests.sort_unstable();
     requests.dedup();

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
 use crate::client::error::LONGEST_CAUSE;
@@ -158,14 +158,19 @@ pub(crate) fn message(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-/// How long the server wants to be left alone. A date is left out: two clocks would have to agree.
+/// How long the server wants to be left alone. A date counts from the server's own, so that no two clocks have to agree.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let milliseconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if let Some(milliseconds) = milliseconds("retry-after-ms") {
         return Some(Duration::from_millis(milliseconds));
     }
-    let seconds: f64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let now = headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let then = httpdate::parse_http_date(text).ok()?;
+    Some(then.duration_since(now?).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -196,7 +201,11 @@ mod tests {
         };
         assert_eq!(retry_after(&headers("retry-after", "3")), Some(Duration::from_secs(3)));
         assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
-        for nothing in ["", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "nan"] {
+        let mut dated = headers("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT");
+        assert_eq!(retry_after(&dated), None, "whose clock?");
+        dated.insert(DATE, "Fri, 31 Dec 1999 23:59:50 GMT".parse().unwrap());
+        assert_eq!(retry_after(&dated), Some(Duration::from_secs(9)));
+        for nothing in ["", "-1", "soon", "nan"] {
             assert_eq!(retry_after(&headers("retry-after", nothing)), None, "{nothing}");
         }
     }
