@@ -92,6 +92,16 @@ fn failures_are_counted_and_the_exit_code_says_so() {
 }
 
 #[test]
+fn a_parameter_does_not_stand_in_for_the_model() {
+    let server = Server::start(&["--model", "m"]);
+    assert_fails(
+        &["profile", "--base-url", &server.address(), "--param", "model=other"],
+        2,
+        &["--param model", "--model"],
+    );
+}
+
+#[test]
 fn nobody_there_is_told_with_what_to_do() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("http://{free}");

@@ -232,7 +232,7 @@ fn subjects(accuracy: &Accuracy) -> String {
     let best = rates.iter().max_by(|one, other| one.1.total_cmp(&other.1));
     let worst = rates.iter().min_by(|one, other| one.1.total_cmp(&other.1));
     match (best, worst) {
-        (Some(best), Some(worst)) if rates.len() > 1 => {
+        (Some(best), Some(worst)) if best.1 > worst.1 => {
             format!("best {} {:.0} %, worst {} {:.0} %", best.0, best.1 * 100.0, worst.0, worst.1 * 100.0)
         }
         _ => String::new(),

@@ -212,7 +212,12 @@ impl Client for OpenAi {
         Ok(listed.iter().filter_map(Listed::name).map(str::to_owned).collect())
     }
 
-    async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+    async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        // A run is filed under its model and its problems; another one must not stand in for them.
+        let taken = [("model", "--model"), ("messages", "--dataset"), ("prompt", "--dataset")];
+        if let Some((name, option)) = taken.iter().find(|(name, _)| common.parameters.contains_key(*name)) {
+            return Err(ClientError::Parameter(format!("--param {name} is not how to say it. hint: {option}")));
+        }
         let listed = self.listed().await.unwrap_or_default();
         let found = listed
             .iter()
