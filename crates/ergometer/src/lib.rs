@@ -22,4 +22,5 @@ pub mod review;
 pub mod run;
 pub mod server_metrics;
 pub mod slug;
+mod stop;
 pub mod store;

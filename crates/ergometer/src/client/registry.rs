@@ -103,19 +103,19 @@ pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     }
 }
 
-/// The model to ask for where the user names none: the only one there is.
-pub async fn only_model(client: &dyn Client) -> Result<String, ClientError> {
-    let mut models = client.models().await?;
+/// The model to ask for where the user names none: the only one there is. `option` is how to name one.
+pub async fn only_model(client: &dyn Client, option: &str) -> Result<String, ClientError> {
+    only(client.models().await?, option).map_err(ClientError::Parameter)
+}
+
+fn only(mut models: Vec<String>, option: &str) -> Result<String, String> {
     match models.len() {
         1 => Ok(models.remove(0)),
-        0 => Err(ClientError::Parameter(String::from("the server lists no models. hint: name one with --model"))),
+        0 => Err(format!("the server lists no models. hint: name one with {option}")),
         count => {
             models.truncate(12);
-            let more = if count > 12 { ", …" } else { "" };
-            Err(ClientError::Parameter(format!(
-                "the server has {count} models. hint: choose one with --model: {}{more}",
-                models.join(", ")
-            )))
+            let (listed, more) = (models.join(", "), if count > 12 { ", …" } else { "" });
+            Err(format!("the server has {count} models. hint: choose one with {option}: {listed}{more}"))
         }
     }
 }
@@ -123,4 +123,18 @@ pub async fn only_model(client: &dyn Client) -> Result<String, ClientError> {
 /// The names of a list of parameters, for an error.
 pub(super) fn names(parameters: &[(&str, &str)]) -> String {
     parameters.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_model_is_taken_and_of_several_one_must_be_named() {
+        let names = |count: usize| (0..count).map(|number| format!("m{number}")).collect::<Vec<_>>();
+        assert_eq!(only(names(1), "--model"), Ok(String::from("m0")));
+        assert!(only(names(0), "--judge-model").unwrap_err().contains("--judge-model"));
+        let error = only(names(20), "--model").unwrap_err();
+        assert!(error.contains("20 models") && error.contains("m11, …") && !error.contains("m12"), "{error}");
+    }
 }

@@ -5,6 +5,7 @@ use tokio::task::JoinSet;
 
 use super::Reviewed;
 use crate::journal::JournalError;
+use crate::stop::stopped;
 
 /// How much is asked at a time, and when to give up.
 #[derive(Debug, Clone, Copy)]
@@ -61,13 +62,6 @@ impl InTurn {
                 return Ok(Reviewed::Done);
             }
         }
-    }
-}
-
-/// Waits until the user wants to stop; for ever where nobody can say so any more.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|&stopped| stopped).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

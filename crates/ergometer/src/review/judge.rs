@@ -36,9 +36,9 @@ impl Judge {
     pub async fn open(spec: &mut JudgeSpec) -> Result<Self, JudgeError> {
         if spec.model.is_empty() {
             let nameless = client_of(spec)?;
-            let models = nameless.models().await;
+            let only = client::only_model(&*nameless, "--judge-model").await;
             let _ = nameless.close().await;
-            spec.model = only(models.map_err(told)?)?;
+            spec.model = only.map_err(told)?;
         }
         Self::admit(client_of(spec)?, &spec.model).await
     }
@@ -124,22 +124,6 @@ fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
     client::open(&client).map_err(told)
 }
 
-/// The only model there is.
-fn only(mut models: Vec<String>) -> Result<String, JudgeError> {
-    match models.len() {
-        1 => Ok(models.remove(0)),
-        0 => Err(JudgeError(String::from("its server lists no models. hint: name one with --judge-model"))),
-        count => {
-            models.truncate(12);
-            let more = if count > 12 { ", …" } else { "" };
-            let listed = models.join(", ");
-            Err(JudgeError(format!(
-                "its server has {count} models. hint: choose one with --judge-model: {listed}{more}"
-            )))
-        }
-    }
-}
-
 /// The same in the words of the judge's options: those of the run's client are others.
 fn told(error: impl std::fmt::Display) -> JudgeError {
     let text = error.to_string().replace("--api-key-env", "--judge-api-key-env").replace("--base-url", "--judge");
@@ -175,14 +159,5 @@ mod tests {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
         assert!(error.contains("no server answers") && error.contains("hint: is it running? --judge takes"), "{error}");
-    }
-
-    #[test]
-    fn one_model_is_taken_and_of_several_one_must_be_named() {
-        let names = |count: usize| (0..count).map(|number| format!("m{number}")).collect::<Vec<_>>();
-        assert_eq!(only(names(1)).unwrap(), "m0");
-        assert!(only(names(0)).unwrap_err().to_string().contains("--judge-model"));
-        let error = only(names(20)).unwrap_err().to_string();
-        assert!(error.contains("20 models") && error.contains("--judge-model: m0, m1") && error.ends_with("m11, …"));
     }
 }

@@ -115,7 +115,7 @@ impl Prepared {
         let dataset = dataset::open(&config.dataset)?;
         let mut client = client::open(&config.client)?;
         if config.client.model.is_empty() {
-            config.client.model = client::only_model(&*client).await?;
+            config.client.model = client::only_model(&*client, "--model").await?;
             client = client::open(&config.client)?;
         }
         Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use ergometer_units::Timestamp;
 
 use super::RunError;
-use super::session::{Shared, wait_for};
+use super::session::Shared;
 use crate::client::{FailureKind, Outcome, Request, RequestError, Transcript};
 use crate::dataset::Query;
 use crate::journal::{Entry, Exchange, Fate};
+use crate::stop::stopped;
 
 /// Once the user wants to stop, requests in flight may end for this long.
 const GRACE: Duration = Duration::from_secs(2);
@@ -164,7 +165,7 @@ impl Shared {
         };
         let mut stop = self.stop.clone();
         let given_up = async {
-            wait_for(&mut stop).await;
+            stopped(&mut stop).await;
             tokio::time::sleep(GRACE).await;
         };
         let started = Instant::now();

@@ -20,6 +20,7 @@ use crate::config::{Counted, RunConfig};
 use crate::dataset::Dataset;
 use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SessionStart};
 use crate::server_metrics::{Scraper, ServerMetrics};
+use crate::stop::stopped;
 
 /// After work a machine settles for this long before it counts as at rest.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -251,7 +252,7 @@ impl Shared {
                         self.dispenser.stop();
                     }
                 }
-                () = wait_for(&mut stop), if !is_stopping => {
+                () = stopped(&mut stop), if !is_stopping => {
                     self.dispenser.stop();
                     is_stopping = true;
                 }
@@ -306,7 +307,7 @@ impl Shared {
         let mut stop = self.stop.clone();
         tokio::select! {
             () = tokio::time::sleep(length) => self.is_stopped(),
-            () = wait_for(&mut stop) => true,
+            () = stopped(&mut stop) => true,
         }
     }
 
@@ -350,11 +351,4 @@ async fn ask(scraper: Option<&Scraper>) {
 fn has_energy(sensors: &[Box<dyn Sensor>]) -> bool {
     let mut channels = sensors.iter().flat_map(|sensor| sensor.channels());
     channels.any(|channel| channel.provenance != Provenance::Gauge)
-}
-
-/// Waits until the user wants to stop; for ever where nobody can say so any more.
-pub(super) async fn wait_for(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|&stopped| stopped).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
