@@ -39,8 +39,6 @@ pub(crate) struct WhatArguments {
     /// A parameter of the client. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) client_param: Vec<(String, String)>,
-    #[command(flatten)]
-    pub(crate) server: ServerArguments,
     /// The model: its name, by default the server's only one; for the embedded client tiny, small or the path of a folder.
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) model: Option<String>,
@@ -68,6 +66,9 @@ pub(crate) struct WhatArguments {
     /// The tokenizer that counts where the server does not: tokenizer.json or the folder of a model.
     #[arg(long, value_name = "PATH")]
     pub(crate) tokenizer: Option<PathBuf>,
+    // The last, as its heading holds for all that follows.
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
 }
 
 /// How a server is reached.
@@ -211,11 +212,12 @@ pub(crate) struct ListArguments {
     /// Whose models: the client, embedded, or with --base-url openai.
     #[arg(long, value_name = "ID")]
     pub(crate) client: Option<String>,
-    #[command(flatten)]
-    pub(crate) server: ServerArguments,
     /// How to print it.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
+    // The last, as its heading holds for all that follows.
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
 }
 
 /// What can be listed.
