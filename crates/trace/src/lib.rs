@@ -2,5 +2,18 @@
 //!
 //! Times are whole picoseconds from a zero of the trace's own; what is absent is absent. No network, no async.
 
+mod error;
 mod source;
 pub mod statistics;
+mod table;
+mod wire;
+mod xspace;
+
+pub use error::TraceError;
+pub use source::Source;
+pub use table::{
+    Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
+    Trace, Unplaced, Why,
+};
+pub use wire::{Damage, Fault};
+pub use xspace::{KeepIds, Leniency, ReadOptions, read};

@@ -1,0 +1,57 @@
+//! Names, each kept once.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// A name of a trace: as cheap as a number to copy and to compare. [`Strings`] says what it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(u32);
+
+/// The names of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Strings {
+    texts: Vec<Arc<str>>,
+    places: FxHashMap<Arc<str>, Text>,
+}
+
+impl Strings {
+    /// The one number of these characters.
+    pub fn intern(&mut self, characters: &str) -> Text {
+        if let Some(&text) = self.places.get(characters) {
+            return text;
+        }
+        let shared: Arc<str> = characters.into();
+        // A name takes at least its entry here: memory ends long before the numbers do.
+        let text = Text(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        self.texts.push(Arc::clone(&shared));
+        self.places.insert(shared, text);
+        text
+    }
+
+    /// The characters.
+    #[must_use]
+    pub fn get(&self, text: Text) -> &str {
+        self.texts.get(text.0 as usize).map_or("", |characters| characters)
+    }
+
+    /// The number of these characters, where the trace has them.
+    #[must_use]
+    pub fn find(&self, characters: &str) -> Option<Text> {
+        self.places.get(characters).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_names_are_one() {
+        let mut strings = Strings::default();
+        let (first, second) = (strings.intern("gemm"), strings.intern("copy"));
+        assert_eq!(strings.intern("gemm"), first);
+        assert_ne!(first, second);
+        assert_eq!((strings.get(first), strings.find("copy"), strings.find("none")), ("gemm", Some(second), None));
+    }
+}

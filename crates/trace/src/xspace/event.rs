@@ -1,0 +1,211 @@
+//! Events of a chunk of a line into their columns: one walk over the bytes, which stops only at the stats that are wanted.
+
+use super::identity::{Identity, Kinds, LocalKind, Tag, Wanted, WantedStats};
+use super::line::Events;
+use crate::table::{Ids, KindId, Unplaced, Why};
+use crate::wire::{Damage, Fault, Field, Fields, Span, Value, varint};
+
+/// Times are kept this far from zero, so that a difference of two never overflows.
+pub(super) const FARTHEST_PS: i64 = 1 << 62;
+
+/// What the events of a chunk are written to.
+pub(super) struct Columns<'a> {
+    pub(super) start_ps: &'a mut [i64],
+    pub(super) duration_ps: &'a mut [i64],
+    pub(super) kind: &'a mut [KindId],
+}
+
+/// What the reader has to know of a chunk.
+pub(super) struct Chunk<'a> {
+    pub(super) file: &'a [u8],
+    /// From the first event's field to the end of the line.
+    pub(super) bytes: Span,
+    /// Where offsets begin, from the trace's zero; `None` where that is out of range.
+    pub(super) base_ps: Option<i64>,
+    pub(super) wanted: &'a WantedStats,
+    /// The highest number of a description on the plane.
+    pub(super) largest_metadata: i64,
+}
+
+/// What a chunk gave beside its columns. Events are counted from its first.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) kinds: Vec<LocalKind>,
+    pub(super) strings: Vec<Span>,
+    pub(super) ids: Ids,
+    pub(super) unplaced: Vec<Unplaced>,
+    pub(super) negative_durations: u64,
+    pub(super) first_damage: Option<Damage>,
+}
+
+/// Where what an event says goes.
+struct Into<'a, 'i> {
+    kinds: Kinds<'a>,
+    ids: &'i mut Ids,
+}
+
+/// The fields of an event as the format writes them: number and type in one byte.
+const METADATA_ID: u8 = 0x08;
+const OFFSET_PS: u8 = 0x10;
+const DURATION_PS: u8 = 0x18;
+const STAT: u8 = 0x22;
+const OCCURRENCES: u8 = 0x28;
+
+#[derive(Default)]
+struct Raw {
+    metadata_id: i64,
+    offset_ps: i64,
+    duration_ps: i64,
+    occurrences: Option<i64>,
+    identity: Identity,
+}
+
+impl<'a> Chunk<'a> {
+    /// Fills the columns; as many events are read as they have room for.
+    pub(super) fn read(&self, columns: Columns<'_>) -> Gathered {
+        let (mut gathered, mut ids) = (Gathered::default(), Ids::default());
+        let mut into = Into { kinds: Kinds::new(self.largest_metadata), ids: &mut ids };
+        let mut places = Events::new(self.file, self.bytes);
+        let Columns { start_ps, duration_ps, kind } = columns;
+        for (index, ((start_ps, duration_ps), kind)) in start_ps.iter_mut().zip(duration_ps).zip(kind).enumerate() {
+            // The line was walked before: as many events are there as there is room for.
+            let Some(span) = places.next() else { break };
+            let event = index as u32;
+            let mut raw = Raw::default();
+            if self.event(span, event, &mut raw, &mut into).is_none() {
+                gathered.first_damage.get_or_insert_with(|| diagnose(self.file, span));
+                gathered.unplaced.push(Unplaced { event, why: Why::Damaged });
+                raw.identity = Identity::default();
+                raw.duration_ps = 0;
+            } else if let Some(occurrences) = raw.occurrences {
+                gathered.unplaced.push(Unplaced { event, why: Why::Aggregated(occurrences) });
+            } else {
+                if raw.duration_ps < 0 {
+                    gathered.negative_durations += 1;
+                    raw.duration_ps = 0;
+                }
+                match self.place(raw.offset_ps, raw.duration_ps) {
+                    Some(start) => *start_ps = start,
+                    None => gathered.unplaced.push(Unplaced { event, why: Why::OutOfRange }),
+                }
+            }
+            *duration_ps = raw.duration_ps.max(0);
+            *kind = KindId(into.kinds.intern(raw.metadata_id, &raw.identity));
+        }
+        gathered.kinds = into.kinds.kinds;
+        gathered.strings = into.kinds.strings;
+        gathered.ids = ids;
+        gathered
+    }
+
+    fn place(&self, offset_ps: i64, duration_ps: i64) -> Option<i64> {
+        let start = self.base_ps?.checked_add(offset_ps)?;
+        let end = start.checked_add(duration_ps)?;
+        (start >= -FARTHEST_PS && end <= FARTHEST_PS).then_some(start)
+    }
+
+    /// Reads an event; `None` where it is damaged.
+    #[inline]
+    fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<()> {
+        let (file, mut at) = (self.file, span.start);
+        while at < span.end {
+            let tag = *file.get(at)?;
+            at += 1;
+            match tag {
+                METADATA_ID => raw.metadata_id = varint(file, &mut at)?.cast_signed(),
+                OFFSET_PS => {
+                    raw.offset_ps = varint(file, &mut at)?.cast_signed();
+                    raw.occurrences = None;
+                }
+                DURATION_PS => raw.duration_ps = varint(file, &mut at)?.cast_signed(),
+                OCCURRENCES => raw.occurrences = Some(varint(file, &mut at)?.cast_signed()),
+                STAT => {
+                    let length = usize::try_from(varint(file, &mut at)?).ok()?;
+                    let end = at.checked_add(length).filter(|&end| end <= span.end)?;
+                    self.stat(Span { start: at, end }, number, raw, into)?;
+                    at = end;
+                }
+                // What later versions of the format may add.
+                _ => {
+                    let mut fields = Fields::new(file, Span { start: at - 1, end: span.end });
+                    fields.next()?.ok()?;
+                    at = fields.offset();
+                }
+            }
+        }
+        (at == span.end).then_some(())
+    }
+
+    /// Reads a stat if it is wanted; `None` where it is damaged.
+    #[inline]
+    fn stat(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<()> {
+        let mut at = span.start;
+        // An empty message is the stat zero without a value; a name that does not come first is unusual, not wrong.
+        let id = if self.file.get(at) == Some(&METADATA_ID) && at < span.end {
+            at += 1;
+            varint(self.file, &mut at).filter(|_| at <= span.end)?
+        } else {
+            let id = Fields::new(self.file, span).filter_map(Result::ok).filter(|field| field.number == 1).last();
+            id.and_then(Field::signed).unwrap_or(0).cast_unsigned()
+        };
+        match self.wanted.get(id) {
+            Some(wanted) => self.wanted_stat(wanted, Span { start: at, end: span.end }, number, raw, into),
+            None => Some(()),
+        }
+    }
+
+    fn wanted_stat(
+        &self,
+        wanted: Wanted,
+        rest: Span,
+        number: u32,
+        raw: &mut Raw,
+        into: &mut Into<'a, '_>,
+    ) -> Option<()> {
+        let mut found = (Tag::Absent, 0);
+        for field in Fields::new(self.file, rest) {
+            let field = field.ok()?;
+            found = match (field.number, field.value) {
+                (2, Value::Fixed64(bits)) => (Tag::Double, bits),
+                (3, Value::Varint(bits)) => (Tag::Unsigned, bits),
+                (4, Value::Varint(bits)) => (Tag::Signed, bits),
+                (5 | 6, Value::Span(span)) if wanted.is_identity() => (Tag::Text, into.kinds.string(self.file, span)),
+                (7, Value::Varint(bits)) => (Tag::Reference, bits),
+                _ => found,
+            };
+        }
+        let (tag, bits) = found;
+        let ids = &mut into.ids;
+        let column = match wanted {
+            Wanted::Run => &mut ids.run,
+            Wanted::Scope => &mut ids.scope,
+            Wanted::Correlation => &mut ids.correlation,
+            Wanted::Step => &mut ids.step,
+            identity => {
+                raw.identity.set(identity, tag, bits);
+                return Some(());
+            }
+        };
+        if matches!(tag, Tag::Unsigned | Tag::Signed) {
+            column.set(number, bits.cast_signed());
+        }
+        Some(())
+    }
+}
+
+/// Why an event cannot be read.
+fn diagnose(file: &[u8], event: Span) -> Damage {
+    let mut inner = None;
+    for field in Fields::new(file, event) {
+        match field {
+            Err(damage) => return damage,
+            Ok(field) if field.number == 4 && inner.is_none() => {
+                let stat = field.span().map(|stat| Fields::new(file, stat).find_map(Result::err));
+                inner = stat.flatten();
+            }
+            Ok(_) => {}
+        }
+    }
+    let left = (event.end - event.start) as u64;
+    inner.unwrap_or(Damage { offset: event.start as u64, fault: Fault::PastTheEnd { claimed: left + 1, left } })
+}

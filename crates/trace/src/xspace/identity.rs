@@ -1,0 +1,199 @@
+//! What tells one kind of event from another on a plane, as raw numbers; names are looked up once a kind, not once an event.
+
+use rustc_hash::FxHashMap;
+
+use crate::wire::Span;
+
+/// The stats that are looked at while events are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Wanted {
+    Module = 0,
+    Op = 1,
+    Program = 2,
+    Path = 3,
+    FrameworkOp = 4,
+    DeviceOrdinal = 5,
+    Run = 6,
+    Scope = 7,
+    Correlation = 8,
+    Step = 9,
+}
+
+/// How many of them are part of what an event is. The others tie events together.
+const IDENTITY_STATS: usize = 6;
+/// How many there are.
+const WANTED_STATS: usize = 10;
+
+impl Wanted {
+    const ALL: [(Self, &[u8]); WANTED_STATS] = [
+        (Self::Module, b"hlo_module"),
+        (Self::Op, b"hlo_op"),
+        (Self::Program, b"program_id"),
+        (Self::Path, b"name"),
+        (Self::FrameworkOp, b"tf_op"),
+        (Self::DeviceOrdinal, b"device_ordinal"),
+        (Self::Run, b"run_id"),
+        (Self::Scope, b"scope_range_id"),
+        (Self::Correlation, b"correlation_id"),
+        (Self::Step, b"step_num"),
+    ];
+
+    pub(super) fn of(name: &[u8]) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|&(wanted, _)| wanted)
+    }
+
+    pub(super) fn name(self) -> &'static [u8] {
+        Self::ALL[self as usize].1
+    }
+
+    pub(super) fn is_identity(self) -> bool {
+        (self as usize) < IDENTITY_STATS
+    }
+}
+
+/// The type of a raw value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    Absent,
+    Double,
+    Unsigned,
+    Signed,
+    /// The number of a string of the chunk.
+    Text,
+    Reference,
+}
+
+impl Tag {
+    const ALL: [Self; 6] = [Self::Absent, Self::Double, Self::Unsigned, Self::Signed, Self::Text, Self::Reference];
+}
+
+/// The stats of an event that say what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Identity {
+    /// A byte for the type of each.
+    tags: u64,
+    bits: [u64; IDENTITY_STATS],
+}
+
+impl Identity {
+    pub(super) fn set(&mut self, wanted: Wanted, tag: Tag, bits: u64) {
+        let place = wanted as usize;
+        self.tags = (self.tags & !(0xff << (8 * place))) | ((tag as u64) << (8 * place));
+        self.bits[place] = bits;
+    }
+
+    pub(super) fn get(&self, wanted: Wanted) -> (Tag, u64) {
+        let place = wanted as usize;
+        let tag = (self.tags >> (8 * place)) & 0xff;
+        (Tag::ALL.get(tag as usize).copied().unwrap_or(Tag::Absent), self.bits[place])
+    }
+}
+
+/// A kind as one chunk of events knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct LocalKind {
+    pub(super) metadata_id: i64,
+    pub(super) identity: Identity,
+}
+
+/// Which stats of a plane are wanted, by their number there. Most numbers are small.
+#[derive(Debug, Default)]
+pub(super) struct WantedStats {
+    dense: Vec<Option<Wanted>>,
+    sparse: FxHashMap<i64, Wanted>,
+}
+
+/// Numbers below this are looked up in a table.
+const DENSE: i64 = 1 << 12;
+
+impl WantedStats {
+    pub(super) fn new(wanted: impl Iterator<Item = (i64, Wanted)>) -> Self {
+        let mut stats = Self::default();
+        for (id, wanted) in wanted {
+            match usize::try_from(id) {
+                Ok(place) if id < DENSE => {
+                    if place >= stats.dense.len() {
+                        stats.dense.resize(place + 1, None);
+                    }
+                    stats.dense[place] = Some(wanted);
+                }
+                _ => {
+                    stats.sparse.insert(id, wanted);
+                }
+            }
+        }
+        stats
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: u64) -> Option<Wanted> {
+        match self.dense.get(id as usize) {
+            Some(&wanted) => wanted,
+            None if self.sparse.is_empty() => None,
+            None => self.sparse.get(&id.cast_signed()).copied(),
+        }
+    }
+}
+
+/// The kinds of a chunk, each once.
+#[derive(Debug)]
+pub(super) struct Kinds<'a> {
+    pub(super) kinds: Vec<LocalKind>,
+    places: FxHashMap<LocalKind, u32>,
+    /// The kind that events of this metadata had last: it is nearly always the next one's too.
+    last: Vec<u32>,
+    pub(super) strings: Vec<Span>,
+    string_places: FxHashMap<&'a [u8], u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a> Kinds<'a> {
+    /// `largest` is the highest number of a description on the plane.
+    pub(super) fn new(largest: i64) -> Self {
+        let length = usize::try_from(largest.clamp(-1, 1 << 16) + 1).unwrap_or(0);
+        Self {
+            kinds: Vec::new(),
+            places: FxHashMap::default(),
+            last: vec![NONE; length],
+            strings: Vec::new(),
+            string_places: FxHashMap::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn intern(&mut self, metadata_id: i64, identity: &Identity) -> u32 {
+        let place = usize::try_from(metadata_id).unwrap_or(usize::MAX);
+        if let Some(&last) = self.last.get(place) {
+            if let Some(kind) = self.kinds.get(last as usize) {
+                if kind.identity == *identity {
+                    return last;
+                }
+            }
+        }
+        self.intern_new(metadata_id, identity)
+    }
+
+    fn intern_new(&mut self, metadata_id: i64, identity: &Identity) -> u32 {
+        let kind = LocalKind { metadata_id, identity: *identity };
+        let next = self.kinds.len() as u32;
+        let id = *self.places.entry(kind).or_insert(next);
+        if id == next {
+            self.kinds.push(kind);
+        }
+        if let Some(last) = usize::try_from(metadata_id).ok().and_then(|place| self.last.get_mut(place)) {
+            *last = id;
+        }
+        id
+    }
+
+    pub(super) fn string(&mut self, file: &'a [u8], span: Span) -> u64 {
+        let next = self.strings.len() as u32;
+        let id = *self.string_places.entry(span.of(file)).or_insert(next);
+        if id == next {
+            self.strings.push(span);
+        }
+        u64::from(id)
+    }
+}

@@ -1,0 +1,109 @@
+//! The stats of an event, a kind or a plane, read from the file when somebody asks.
+
+use std::borrow::Cow;
+
+use super::layout::{PlaneLayout, lossy};
+use super::line::{Events, LANDMARK};
+use crate::source::Source;
+use crate::table::{Description, Details, EventId, Stat, StatValue, StatsOf, Trace};
+use crate::wire::{Damage, Fields, Span, Value};
+
+/// The files of a trace, and where everything is in them.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) sources: Vec<Source>,
+    pub(super) planes: Vec<FilePlane>,
+}
+
+/// A plane of a file.
+#[derive(Debug)]
+pub(super) struct FilePlane {
+    pub(super) source: usize,
+    pub(super) layout: PlaneLayout,
+}
+
+impl Files {
+    fn plane(&self, plane: u32) -> Option<(&[u8], &PlaneLayout)> {
+        let plane = self.planes.get(plane as usize)?;
+        Some((self.sources.get(plane.source)?.bytes(), &plane.layout))
+    }
+
+    fn event<'a>(&'a self, trace: &Trace, id: EventId) -> Option<Result<Vec<Stat<'a>>, Damage>> {
+        let line = trace.planes.get(id.plane)?.lines.get(id.line)?;
+        let segment = line.segment(id.event)?;
+        let (file, layout) = self.plane(segment.plane)?;
+        let number = id.event - segment.events.start;
+        let start = usize::try_from(*segment.landmarks.get(number / LANDMARK)?).ok()?;
+        let bytes = Span { start, end: usize::try_from(segment.end).ok()? };
+        let event = Events::new(file, bytes).nth(number % LANDMARK)?;
+        Some(stats_in(file, layout, event, 4))
+    }
+
+    fn kind(&self, description: Description) -> Option<Result<Vec<Stat<'_>>, Damage>> {
+        let (file, layout) = self.plane(description.plane)?;
+        let span = *layout.event_metadata.get(&description.metadata_id)?;
+        Some(stats_in(file, layout, span, 5))
+    }
+}
+
+impl Details for Files {
+    fn stats<'a>(&'a self, trace: &'a Trace, of: StatsOf) -> Result<Vec<Stat<'a>>, Damage> {
+        match of {
+            StatsOf::Event(id) => self.event(trace, id).unwrap_or_else(|| Ok(Vec::new())),
+            StatsOf::Kind(description) => self.kind(description).unwrap_or_else(|| Ok(Vec::new())),
+            StatsOf::Plane(plane) => match self.plane(plane) {
+                Some((file, layout)) => layout.stats.iter().map(|&span| stat(file, layout, span)).collect(),
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+}
+
+/// The stats of a message, which has them in this field.
+fn stats_in<'a>(file: &'a [u8], layout: &PlaneLayout, message: Span, number: u64) -> Result<Vec<Stat<'a>>, Damage> {
+    let mut stats = Vec::new();
+    for field in Fields::new(file, message) {
+        let field = field?;
+        if let (true, Some(span)) = (field.number == number, field.span()) {
+            stats.push(stat(file, layout, span)?);
+        }
+    }
+    Ok(stats)
+}
+
+fn stat<'a>(file: &'a [u8], layout: &PlaneLayout, span: Span) -> Result<Stat<'a>, Damage> {
+    let (id, value) = raw_stat(file, span)?;
+    let name = match layout.stat_names.get(&id).map(|name| name.of(file)) {
+        Some(name) if !name.is_empty() => lossy(name),
+        _ => Cow::Owned(id.to_string()),
+    };
+    let value = match value {
+        Some((2, Value::Fixed64(bits))) => StatValue::Double(f64::from_bits(bits)),
+        Some((3, Value::Varint(bits))) => StatValue::Unsigned(bits),
+        Some((4, Value::Varint(bits))) => StatValue::Signed(bits.cast_signed()),
+        Some((5, Value::Span(span))) => StatValue::Text(lossy(span.of(file))),
+        Some((6, Value::Span(span))) => StatValue::Bytes(span.of(file)),
+        Some((7, Value::Varint(bits))) => {
+            let id = bits.cast_signed();
+            StatValue::Reference(layout.stat_names.get(&id).map(|name| lossy(name.of(file))).ok_or(id))
+        }
+        _ => StatValue::Absent,
+    };
+    Ok(Stat { name, value })
+}
+
+/// The number and the value of a stat. Of several values the last counts.
+pub(super) fn raw_stat(file: &[u8], span: Span) -> Result<(i64, Option<(u64, Value)>), Damage> {
+    let (mut id, mut value) = (0, None);
+    for field in Fields::new(file, span) {
+        let field = field?;
+        match (field.number, field.value) {
+            (1, Value::Varint(bits)) => id = bits.cast_signed(),
+            (2, Value::Fixed64(_)) | (3 | 4 | 7, Value::Varint(_)) | (5 | 6, Value::Span(_)) => {
+                value = Some((field.number, field.value));
+            }
+            _ => {}
+        }
+    }
+    Ok((id, value))
+}
