@@ -4,3 +4,5 @@
 
 mod source;
 pub mod statistics;
+
+pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};

@@ -1,1 +1,0 @@
-//! A trace's bytes.
