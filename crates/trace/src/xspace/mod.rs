@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::error::TraceError;
-use crate::source::Source;
+use crate::source::{Leniency, Source};
 use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, Why};
 use crate::wire::{Damage, Span};
 
@@ -27,16 +27,6 @@ use line::{Head, LANDMARK};
 use resolve::Resolver;
 use session::{Facts, host_of};
 use stats::{FilePlane, Files};
-
-/// What to do with a file that is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Leniency {
-    /// Refuse it, and say where it is damaged.
-    #[default]
-    Strict,
-    /// Keep what is whole, and say what is lost.
-    KeepWhole,
-}
 
 /// How to read traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
