@@ -11,12 +11,10 @@ mod wire;
 mod xspace;
 
 pub use error::TraceError;
-pub use source::{
-    Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find,
-};
+pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
-    Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text, Trace,
-    Unplaced, Why,
+    Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
+    Trace, Unplaced, Why,
 };
 pub use wire::{Damage, Fault};
 pub use xspace::{KeepIds, ReadOptions, read};

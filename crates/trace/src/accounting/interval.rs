@@ -44,10 +44,6 @@ impl Union {
         &self.parts
     }
 
-    pub(crate) fn into_parts(self) -> Vec<Interval> {
-        self.parts
-    }
-
     pub(crate) fn length(&self) -> i64 {
         self.parts.iter().map(|part| part.length()).sum()
     }

@@ -1,13 +1,12 @@
 //! Accounts of events that share a name: ops, kernels, classes, or anything else that a kind of event decides.
 
-use ergometer_units::Picos;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::account::{Account, Gathering};
+use super::account::Account;
 use super::class::Class;
 use super::filter::Filter;
-use super::sweep::{Order, sweep};
+use super::grouping::{Accounts, Grouping, share};
 use super::work::{self, Role};
 use crate::table::{Kind, Line, Plane, ProgramId, Text, Trace};
 
@@ -96,13 +95,24 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
                 By::Name => vec![true; trace.kinds().len()],
                 _ => work::kinds_of_work(trace, plane),
             };
-            let selection = Selection { groups: &groups, count: labels.len(), is_work, taken: &taken, filter, by };
+            let takes_line = |line: &Line| by == By::Name || Role::of(trace, plane, line) == Role::Work;
+            let lines = plane.lines.iter().enumerate().filter(|(_, line)| takes_line(line)).collect();
+            let grouping = Grouping {
+                lines,
+                count: labels.len(),
+                is_work: &is_work,
+                group: |_, line: &Line, event: usize| {
+                    let kind = line.kind[event].index();
+                    let is_taken = taken[kind] && line.duration_ps[event] >= filter.min_duration.get();
+                    is_taken.then(|| groups[kind] as usize)
+                },
+            };
+            let Accounts { accounts, all_self } = grouping.accounts();
             let labels = &labels;
-            let (accounts, all_self_ps) = selection.accounts(trace, plane);
             accounts.into_iter().map(move |(group, account)| Row {
                 plane: number,
                 label: labels[group],
-                share: (all_self_ps > 0).then(|| account.self_time.get() as f64 / all_self_ps as f64),
+                share: share(account.self_time, all_self),
                 account,
             })
         })
@@ -115,107 +125,4 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
         })
     });
     rows
-}
-
-/// Which events of a plane go into which row.
-struct Selection<'a> {
-    /// Of every kind its row.
-    groups: &'a [u32],
-    count: usize,
-    is_work: Vec<bool>,
-    taken: &'a [bool],
-    filter: &'a Filter,
-    by: By,
-}
-
-impl Selection<'_> {
-    fn group(&self, line: &Line, event: usize) -> Option<usize> {
-        let kind = line.kind[event].index();
-        let taken = self.is_work[kind] && self.taken[kind] && line.duration_ps[event] >= self.filter.min_duration.get();
-        taken.then(|| self.groups[kind] as usize)
-    }
-
-    /// The accounts that have events, by the number of their row, and the self time of all work on the plane.
-    fn accounts(&self, trace: &Trace, plane: &Plane) -> (Vec<(usize, Account)>, i64) {
-        let lines: Vec<&Line> = plane
-            .lines
-            .iter()
-            .filter(|line| self.by == By::Name || Role::of(trace, plane, line) == Role::Work)
-            .filter(|line| !line.is_empty())
-            .collect();
-        // A row on one line needs no list of its intervals.
-        let on_lines: Vec<Vec<bool>> = lines.par_iter().map(|line| self.groups_on(line)).collect();
-        let line_counts: Vec<usize> =
-            (0..self.count).map(|group| on_lines.iter().filter(|groups| groups[group]).count()).collect();
-        let gathered: Vec<(Vec<Gathering>, i64)> = lines
-            .par_iter()
-            .map(|line| {
-                let new = |&lines: &usize| {
-                    if lines > 1 { Gathering::on_several_lines() } else { Gathering::on_one_line() }
-                };
-                let mut gatherings: Vec<Gathering> = line_counts.iter().map(new).collect();
-                let all_self_ps = self.gather(line, &mut gatherings);
-                (gatherings, all_self_ps)
-            })
-            .collect();
-        let all_self_ps = gathered.iter().fold(0_i64, |sum, (_, self_ps)| sum.saturating_add(*self_ps));
-        let mut by_group: Vec<Vec<Gathering>> = (0..self.count).map(|_| Vec::new()).collect();
-        for (gatherings, _) in gathered {
-            for (group, gathering) in gatherings.into_iter().enumerate() {
-                if !gathering.is_empty() {
-                    by_group[group].push(gathering);
-                }
-            }
-        }
-        let filled: Vec<(usize, Vec<Gathering>)> =
-            by_group.into_iter().enumerate().filter(|(_, gatherings)| !gatherings.is_empty()).collect();
-        let accounts =
-            filled.into_par_iter().map(|(group, gatherings)| (group, Gathering::finish(gatherings))).collect();
-        (accounts, all_self_ps)
-    }
-
-    fn groups_on(&self, line: &Line) -> Vec<bool> {
-        let mut groups = vec![false; self.count];
-        for kind in &line.kind {
-            if self.is_work[kind.index()] {
-                groups[self.groups[kind.index()] as usize] = true;
-            }
-        }
-        groups
-    }
-
-    /// Fills the rows from a line; returns the self time of all its work.
-    fn gather(&self, line: &Line, gatherings: &mut [Gathering]) -> i64 {
-        let order = Order::of(line);
-        for event in order.iter() {
-            if let Some(group) = self.group(line, event) {
-                let start = line.start_ps[event];
-                gatherings[group].place(super::interval::Interval { start, end: start + line.duration_ps[event] });
-            }
-        }
-        let mut all_self_ps = 0_i64;
-        sweep(line, &order, |event, _, self_ps| {
-            if self.is_work[line.kind[event].index()] {
-                all_self_ps = all_self_ps.saturating_add(self_ps);
-            }
-            if let Some(group) = self.group(line, event) {
-                gatherings[group].add_self(self_ps);
-            }
-        });
-        for unplaced in &line.unplaced {
-            let event = unplaced.event as usize;
-            if self.is_work[line.kind[event].index()] {
-                all_self_ps = all_self_ps.saturating_add(line.duration_ps[event]);
-            }
-            if let Some(group) = self.group(line, event) {
-                gatherings[group].count(line.duration_ps[event]);
-            }
-        }
-        all_self_ps
-    }
-}
-
-/// A sum of times.
-pub(crate) fn sum(times: impl Iterator<Item = Picos>) -> Picos {
-    times.fold(Picos::ZERO, |sum, time| Picos::new(sum.get().saturating_add(time.get())))
 }

@@ -28,8 +28,14 @@ impl Role {
             "Steps" => Self::Steps,
             // On TPU they are the ops themselves; on GPU the kernels are, and this line was added later.
             "XLA Ops" if plane.platform == Platform::Gpu => Self::Derived,
-            "XLA TraceMe" | "Framework Name Scope" | "Framework Ops" | "TensorFlow Name Scope" | "TensorFlow Ops"
-            | "Source code" | "Source" | "Launch Stats" => Self::Derived,
+            "XLA TraceMe"
+            | "Framework Name Scope"
+            | "Framework Ops"
+            | "TensorFlow Name Scope"
+            | "TensorFlow Ops"
+            | "Source code"
+            | "Source"
+            | "Launch Stats" => Self::Derived,
             _ => Self::Work,
         }
     }

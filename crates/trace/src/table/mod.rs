@@ -21,7 +21,7 @@ pub use stat::{Stat, StatValue};
 pub use strings::{Strings, Text};
 
 pub(crate) use kind::Description;
-pub(crate) use line::{Ids, Segment, Sparse};
+pub(crate) use line::{Ids, Segment};
 pub(crate) use stat::{Details, StatsOf};
 
 /// The events of one or several files, on one clock.
