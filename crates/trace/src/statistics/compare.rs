@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::{Interval, Sample, rank_sum, rank_sum::smallest_p, ratio_interval};
+use super::{Interval, Sample, holm, rank_sum, rank_sum::smallest_p, ratio_interval};
 
 /// One of those that are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,22 +125,6 @@ pub fn rank(variants: &[Variant], level: f64) -> Ranking {
     Ranking { level, rows }
 }
 
-/// P values corrected for their number, in their order: a corrected value at most alpha is a finding, and the
-/// probability of any false one among all is at most alpha (S. Holm, "A simple sequentially rejective multiple test
-/// procedure", 1979).
-#[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
-    let mut ascending: Vec<usize> = (0..p_values.len()).collect();
-    ascending.sort_by(|&one, &other| p_values[one].total_cmp(&p_values[other]));
-    let mut corrected = vec![1.0; p_values.len()];
-    let mut largest = 0.0_f64;
-    for (place, index) in ascending.into_iter().enumerate() {
-        largest = largest.max(p_values[index] * (p_values.len() - place) as f64).min(1.0);
-        corrected[index] = largest;
-    }
-    corrected
-}
-
 fn times(variant: &Variant) -> &[f64] {
     variant.sample.sorted_seconds()
 }
@@ -239,15 +223,6 @@ mod tests {
         assert_eq!(json["rows"][0]["verdict"], "fastest");
         assert_eq!(json["rows"][0]["p"], serde_json::Value::Null);
         assert_eq!(json["rows"][1]["ratio_interval"]["high"], 2.0);
-    }
-
-    #[test]
-    fn holm_by_hand() {
-        let found = holm(&[0.01, 0.04, 0.03, 0.005]);
-        for (found, expected) in found.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
-        }
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
     }
 
     fn some_times() -> impl Strategy<Value = Vec<Vec<i64>>> {

@@ -3,15 +3,15 @@
 //! A statistic is absent where there are too few values for it. Nothing here panics, whatever the numbers.
 
 mod compare;
-mod interval;
+mod confidence;
 mod normal;
 mod percentile;
 mod rank_sum;
 mod sample;
 mod student;
 
-pub use compare::{Ranking, Row, Variant, Verdict, holm, rank};
-pub use interval::{DEFAULT_LEVEL, Interval};
+pub use compare::{Ranking, Row, Variant, Verdict, rank};
+pub use confidence::{DEFAULT_LEVEL, Interval, holm};
 pub use percentile::{percentile, percentiles};
 pub use rank_sum::{RankSum, rank_sum, ratio_interval};
 pub use sample::{Sample, Summary, Trimmed};
