@@ -3,6 +3,7 @@
 use ergometer_units::Picos;
 
 use super::interval::{Interval, Union};
+use crate::statistics::percentiles;
 
 /// The times of a set of events, by the formulas of the guide: `total` is the sum of durations, `busy` the length of their
 /// union, `self_time` what is not spent in children on the same line, `span` from the first start to the last end.
@@ -140,7 +141,7 @@ impl Gathering {
         if unions.len() > 1 {
             all.busy_ps = Union::merged(unions).length();
         }
-        let [median_ps, p90_ps] = percentiles(&mut all.durations);
+        let [median_ps, p90_ps] = percentiles(&mut all.durations, [50.0, 90.0]).unwrap_or_default();
         Account {
             events: all.durations.len() as u64,
             total: Picos::new(all.total_ps),
@@ -153,19 +154,4 @@ impl Gathering {
             max: Picos::new(all.durations.iter().copied().max().unwrap_or(0)),
         }
     }
-}
-
-fn percentiles(durations: &mut [i64]) -> [f64; 2] {
-    [50.0, 90.0].map(|percent| percentile(durations, percent))
-}
-
-/// Type 7: linear between order statistics.
-fn percentile(durations: &mut [i64], percent: f64) -> f64 {
-    let Some(last) = durations.len().checked_sub(1) else { return 0.0 };
-    let place = percent / 100.0 * last as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the length")]
-    let below = place.floor() as usize;
-    let (_, &mut low, above) = durations.select_nth_unstable(below);
-    let high = above.iter().copied().min().unwrap_or(low);
-    low as f64 + (high - low) as f64 * (place - below as f64)
 }
