@@ -115,7 +115,7 @@ impl Gathering {
         self.durations.is_empty()
     }
 
-    /// The account of what several lines gathered.
+    /// The account of what several lines gathered, or several parts of lines that do not touch.
     pub(crate) fn finish(lines: Vec<Self>) -> Account {
         let mut all = Self::default();
         let mut unions = Vec::new();

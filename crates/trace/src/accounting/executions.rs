@@ -13,7 +13,7 @@ use super::account::{Account, Span};
 use super::filter::Filter;
 use super::grouping::{Grouping, share};
 use super::work::{self, Role};
-use crate::table::{Line, Plane, ProgramId, Text, Trace};
+use crate::table::{Line, ModuleRuns, Plane, ProgramId, Text, Trace, modules_line, number};
 
 /// How an execution was told from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -112,9 +112,8 @@ impl Assignment {
         let mut assignment =
             Self { of: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
         let is_work = work::kinds_of_work(trace, plane);
-        let modules = plane.lines.iter().find(|line| Role::of(trace, plane, line) == Role::Modules);
-        if let Some(modules) = modules {
-            assignment.by_module_line(trace, plane, modules);
+        if let Some(modules) = modules_line(trace.strings(), plane) {
+            assignment.by_module_line(trace, plane, &plane.lines[modules]);
             return assignment;
         }
         let mut loose = Vec::new();
@@ -138,7 +137,7 @@ impl Assignment {
     }
 
     fn intern(&mut self, key: Key) -> u32 {
-        let next = self.keys.len() as u32;
+        let next = number(self.keys.len());
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
             self.keys.push(key);
@@ -165,51 +164,29 @@ impl Assignment {
     }
 
     fn by_module_line(&mut self, trace: &Trace, plane: &Plane, modules: &Line) {
-        let mut runs: Vec<(i64, i64, u32)> = Vec::new();
-        for event in (0..modules.len()).filter(|&event| modules.why_unplaced(event).is_none()) {
+        // Each event of the line is one, also where a run's number comes again.
+        for event in 0..modules.len() {
             let kind = trace.kind(modules.kind[event]);
-            let (module, program) = module_of(trace, kind.name);
-            let session = modules.segment(event).map_or(0, |segment| segment.session);
-            // The event itself is what tells it from others: a run's number may come again.
-            let place = self.keys.len() as u32;
             self.keys.push(Key {
-                session,
-                module: kind.module.or(module),
-                program: kind.program.or(program),
+                session: modules.segment(event).map_or(0, |segment| segment.session),
+                module: kind.module,
+                program: kind.program,
                 device_ordinal: kind.device_ordinal,
                 found_by: FoundBy::ModuleLine,
-                id: modules.ids.run.get(event as u32),
+                id: modules.ids.run.get(number(event)),
             });
-            let start = modules.start_ps[event];
-            runs.push((start, start + modules.duration_ps[event], place));
         }
-        runs.sort_unstable();
-        for (number, line) in plane.lines.iter().enumerate() {
+        let runs = ModuleRuns::of(modules);
+        for (line, of) in plane.lines.iter().zip(&mut self.of) {
             if Role::of(trace, plane, line) != Role::Work {
                 continue;
             }
-            for event in 0..line.len() {
-                let start = line.start_ps[event];
-                let before = runs.partition_point(|&(run_start, ..)| run_start <= start);
-                if let Some(&(_, end, place)) = before.checked_sub(1).and_then(|place| runs.get(place)) {
-                    if start < end || (start == end && line.duration_ps[event] == 0) {
-                        self.of[number][event] = place;
-                    }
+            for (of, (&start, &duration)) in of.iter_mut().zip(line.start_ps.iter().zip(&line.duration_ps)) {
+                if let Some(run) = runs.at(start, duration) {
+                    *of = number(run.event);
                 }
             }
         }
-    }
-}
-
-/// `jit_step(123)` is the module `jit_step` of compilation 123.
-fn module_of(trace: &Trace, name: Text) -> (Option<Text>, Option<ProgramId>) {
-    let full = trace.text(name);
-    let parts = full.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
-    let Some((module, program)) = parts else { return (Some(name), None) };
-    let program = program.parse::<u64>().map(ProgramId::from).or_else(|_| program.parse::<i64>().map(ProgramId::from));
-    match program {
-        Ok(program) => (trace.strings().find(module).or(Some(name)), Some(program)),
-        Err(_) => (Some(name), None),
     }
 }
 
@@ -220,11 +197,11 @@ fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<Key, (Key, i64
     let session = line.segment(event).map_or(0, |segment| segment.session);
     let (program, device_ordinal) = (kind.program, kind.device_ordinal);
     let key = |found_by, id| Key { session, module, program, device_ordinal, found_by, id };
-    let number = event as u32;
-    if let Some(run) = line.ids.run.get(number) {
+    let event = number(event);
+    if let Some(run) = line.ids.run.get(event) {
         return Some(Ok(key(FoundBy::RunId, Some(run))));
     }
-    if let Some(scope) = line.ids.scope.get(number) {
+    if let Some(scope) = line.ids.scope.get(event) {
         let parents = trace.sessions().get(session as usize).map(|session| &session.scope_parents);
         // Scopes are numbered as they open: one whose entry is missing stands where the one before it does.
         let parent = parents.and_then(|parents| parents.get(&scope).or_else(|| parents.get(&scope.wrapping_sub(1))));
@@ -232,7 +209,7 @@ fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<Key, (Key, i64
             return Some(Ok(key(FoundBy::Scope, Some(parent))));
         }
     }
-    match line.ids.correlation.get(number) {
+    match line.ids.correlation.get(event) {
         Some(correlation) => Some(Err((key(FoundBy::Correlation, None), correlation))),
         None => Some(Ok(key(FoundBy::Nothing, None))),
     }
@@ -253,10 +230,10 @@ pub fn executions(trace: &Trace, filter: &Filter) -> Vec<Execution> {
         })
         .collect();
     executions.sort_by_key(|execution| (execution.plane, execution.span.start, execution.span.end));
-    let mut numbers: FxHashMap<(usize, Option<i64>, Option<Text>, Option<ProgramId>), u64> = FxHashMap::default();
+    let mut numbers = FxHashMap::default();
     for execution in &mut executions {
         let module = (execution.plane, execution.device_ordinal, execution.module, execution.program);
-        let next = numbers.entry(module).or_default();
+        let next = numbers.entry(module).or_insert(0);
         execution.number = *next;
         *next += 1;
     }

@@ -1,11 +1,13 @@
-//! Events of a plane into groups, and the account of each: one sort and two passes a line, lines in parallel.
+//! Events of a plane into groups, and the account of each: one sort and one pass a line, in parallel.
+
+use std::ops::Range;
 
 use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::account::{Account, Gathering};
 use super::interval::Interval;
-use super::sweep::{Order, sweep};
+use super::sweep::{Order, Visitor, sweep};
 use crate::table::Line;
 
 /// Which events go into which group.
@@ -29,21 +31,30 @@ pub(super) struct Accounts {
 }
 
 impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
-    pub(super) fn accounts(&self) -> Accounts {
+    pub(super) fn accounts(mut self) -> Accounts {
+        // Threads of a host have no work at all, mostly.
+        let is_work = self.is_work;
+        self.lines.retain(|(_, line)| line.kind.iter().any(|kind| is_work[kind.index()]));
+        self.on_lines_of_work()
+    }
+
+    fn on_lines_of_work(&self) -> Accounts {
         // A group on one line needs no list of its intervals.
         let on_lines: Vec<Vec<bool>> =
             self.lines.par_iter().map(|&(number, line)| self.groups_on(number, line)).collect();
         let line_counts: Vec<usize> =
             (0..self.count).map(|group| on_lines.iter().filter(|groups| groups[group]).count()).collect();
-        let gathered: Vec<(Vec<Gathering>, i64)> = self
-            .lines
-            .par_iter()
-            .map(|&(number, line)| {
+        let orders: Vec<(usize, &Line, Order)> =
+            self.lines.par_iter().map(|&(number, line)| (number, line, Order::of(line))).collect();
+        let parts: Vec<Part<'_>> = orders.par_iter().flat_map_iter(|order| self.parts(order)).collect();
+        let gathered: Vec<(Vec<Gathering>, i64)> = parts
+            .into_par_iter()
+            .map(|part| {
                 let new = |&lines: &usize| {
                     if lines > 1 { Gathering::on_several_lines() } else { Gathering::on_one_line() }
                 };
                 let mut gatherings: Vec<Gathering> = line_counts.iter().map(new).collect();
-                let all_self_ps = self.gather(number, line, &mut gatherings);
+                let all_self_ps = self.gather(&part, &mut gatherings);
                 (gatherings, all_self_ps)
             })
             .collect();
@@ -84,25 +95,21 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
         groups
     }
 
-    /// Fills the groups from a line; returns the self time of all its work.
-    fn gather(&self, number: usize, line: &Line, gatherings: &mut [Gathering]) -> i64 {
-        let order = Order::of(line);
-        for event in order.iter() {
-            if let Some(group) = self.group(number, line, event) {
-                let start = line.start_ps[event];
-                gatherings[group].place(Interval { start, end: start + line.duration_ps[event] });
-            }
-        }
-        let mut all_self_ps = 0_i64;
-        sweep(line, &order, |event, _, self_ps| {
-            if self.is_work(line, event) {
-                all_self_ps = all_self_ps.saturating_add(self_ps);
-            }
-            if let Some(group) = self.group(number, line, event) {
-                gatherings[group].add_self(self_ps);
-            }
-        });
-        for unplaced in &line.unplaced {
+    /// A line in parts that can be passed over one beside the other.
+    fn parts<'o>(&self, (number, line, order): &'o (usize, &'o Line, Order)) -> Vec<Part<'o>> {
+        let about = if self.count > MANY_GROUPS { usize::MAX } else { PART };
+        let ranges = order.cut(line, about);
+        let part = |(place, range)| Part { number: *number, line, order, range, is_first: place == 0 };
+        ranges.into_iter().enumerate().map(part).collect()
+    }
+
+    /// Fills the groups from a part of a line; returns the self time of all its work.
+    fn gather(&self, part: &Part<'_>, gatherings: &mut [Gathering]) -> i64 {
+        let &Part { number, line, .. } = part;
+        let mut gatherer = Gatherer { grouping: self, number, line, gatherings, all_self_ps: 0 };
+        sweep(line, part.order.range(part.range.clone()), &mut gatherer);
+        let mut all_self_ps = gatherer.all_self_ps;
+        for unplaced in line.unplaced.iter().filter(|_| part.is_first) {
             let event = unplaced.event as usize;
             if self.is_work(line, event) {
                 all_self_ps = all_self_ps.saturating_add(line.duration_ps[event]);
@@ -112,6 +119,63 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
             }
         }
         all_self_ps
+    }
+}
+
+/// So many events are one part, and with more groups than that a line is one: each part has an account of each group.
+const PART: usize = 1 << 15;
+const MANY_GROUPS: usize = 1 << 12;
+
+/// A part of a line, with nothing going on at its ends.
+struct Part<'a> {
+    number: usize,
+    line: &'a Line,
+    order: &'a Order,
+    range: Range<usize>,
+    /// The first also has what has no place in time.
+    is_first: bool,
+}
+
+/// Takes the events of a line into their groups.
+struct Gatherer<'a, G> {
+    grouping: &'a Grouping<'a, G>,
+    number: usize,
+    line: &'a Line,
+    gatherings: &'a mut [Gathering],
+    all_self_ps: i64,
+}
+
+/// Where the self time of an event goes.
+enum To {
+    Group(usize),
+    /// It is work of no group.
+    Work,
+    Nothing,
+}
+
+impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Visitor for Gatherer<'_, G> {
+    type Note = To;
+
+    fn open(&mut self, event: usize, interval: Interval) -> To {
+        if !self.grouping.is_work(self.line, event) {
+            return To::Nothing;
+        }
+        match (self.grouping.group)(self.number, self.line, event) {
+            Some(group) => {
+                self.gatherings[group].place(interval);
+                To::Group(group)
+            }
+            None => To::Work,
+        }
+    }
+
+    fn close(&mut self, to: To, self_ps: i64) {
+        match to {
+            To::Nothing => return,
+            To::Work => {}
+            To::Group(group) => self.gatherings[group].add_self(self_ps),
+        }
+        self.all_self_ps = self.all_self_ps.saturating_add(self_ps);
     }
 }
 

@@ -8,7 +8,7 @@ use super::class::Class;
 use super::filter::Filter;
 use super::grouping::{Accounts, Grouping, share};
 use super::work::{self, Role};
-use crate::table::{Kind, Line, Plane, ProgramId, Text, Trace};
+use crate::table::{Kind, Line, Plane, ProgramId, Text, Trace, number};
 
 /// What makes events one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
         let key = if by == By::Class { label } else { Label { class: Class::Compute, ..label } };
         groups.push(*places.entry(key).or_insert_with(|| {
             labels.push(label);
-            (labels.len() - 1) as u32
+            number(labels.len() - 1)
         }));
     }
     let taken = filter.kinds(trace);
@@ -90,7 +90,7 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
         trace.planes().iter().enumerate().filter(|(_, plane)| filter.takes_plane(trace, plane)).collect();
     let mut rows: Vec<Row> = planes
         .into_par_iter()
-        .flat_map_iter(|(number, plane)| {
+        .flat_map_iter(|(place, plane)| {
             let is_work = match by {
                 By::Name => vec![true; trace.kinds().len()],
                 _ => work::kinds_of_work(trace, plane),
@@ -110,7 +110,7 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
             let Accounts { accounts, all_self } = grouping.accounts();
             let labels = &labels;
             accounts.into_iter().map(move |(group, account)| Row {
-                plane: number,
+                plane: place,
                 label: labels[group],
                 share: share(account.self_time, all_self),
                 account,

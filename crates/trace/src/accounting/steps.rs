@@ -14,7 +14,7 @@ use super::filter::Filter;
 use super::grouping::Grouping;
 use super::interval::Interval;
 use super::work::{self, Role};
-use crate::table::{Line, Plane, Platform, Text, Trace};
+use crate::table::{Line, Plane, Platform, Text, Trace, number};
 
 /// Where steps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -142,7 +142,7 @@ fn windows(trace: &Trace, plane: &Plane, assignment: &Assignment) -> (StepsBy, V
         .iter()
         .filter(|host| host.platform == Platform::Host && host.host == plane.host)
         .flat_map(|host| &host.lines)
-        .flat_map(|line| windows_of(line, |event| line.ids.step.get(event as u32), trace))
+        .flat_map(|line| windows_of(line, |event| line.ids.step.get(number(event)), trace))
         .collect();
     if !annotated.is_empty() {
         return (StepsBy::Annotation, sorted(annotated));
@@ -201,7 +201,7 @@ fn by_module(plane: &Plane, assignment: &Assignment) -> Vec<Window> {
     starts.sort_unstable();
     let ends = starts.iter().skip(1).copied().chain([last]);
     let intervals = starts.iter().copied().zip(ends).map(|(start, end)| Interval { start, end });
-    intervals.enumerate().map(|(number, interval)| Window { number: number as i64, name, interval }).collect()
+    (0..).zip(intervals).map(|(number, interval)| Window { number, name, interval }).collect()
 }
 
 /// The window that is open at a time: of several the one that started last.
@@ -247,7 +247,7 @@ impl Launches {
             return None;
         }
         let session = line.segment(event).map_or(0, |segment| segment.session);
-        self.times.get(&(session, line.ids.correlation.get(event as u32)?)).copied()
+        self.times.get(&(session, line.ids.correlation.get(number(event))?)).copied()
     }
 
     /// The first launch of each execution.

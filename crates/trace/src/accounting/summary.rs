@@ -7,7 +7,7 @@ use super::account::Span;
 use super::exposure::{Exposure, exposure};
 use super::gaps::work_union;
 use super::interval::{Interval, Union};
-use super::sweep::{Order, sweep};
+use super::sweep::{Order, Visitor, crossings, sweep};
 use crate::table::{Line, Plane, Platform, Text, Trace};
 
 /// The times of all events of a plane.
@@ -102,15 +102,33 @@ fn plane_summary(trace: &Trace, number: usize, plane: &Plane, timeline_parts: us
     }
 }
 
-fn line_summary(line: &Line) -> (LineSummary, Union) {
-    let order = Order::of(line);
-    let (mut union, mut total, mut self_time) = (Union::default(), 0_i64, 0_i64);
-    for event in order.iter() {
-        let start = line.start_ps[event];
-        total = total.saturating_add(line.duration_ps[event]);
-        union.push(Interval { start, end: start + line.duration_ps[event] });
+/// The times of a line, as they come.
+#[derive(Default)]
+struct Glance {
+    union: Union,
+    total: i64,
+    self_time: i64,
+}
+
+impl Visitor for Glance {
+    type Note = ();
+
+    fn open(&mut self, _: usize, interval: Interval) {
+        self.total = self.total.saturating_add(interval.length());
+        self.union.push(interval);
     }
-    let partial_overlaps = sweep(line, &order, |_, _, self_ps| self_time = self_time.saturating_add(self_ps));
+
+    fn close(&mut self, (): (), self_ps: i64) {
+        self.self_time = self.self_time.saturating_add(self_ps);
+    }
+}
+
+fn line_summary(line: &Line) -> (LineSummary, Union) {
+    let mut glance = Glance::default();
+    let order = Order::of(line);
+    let is_crossed = sweep(line, order.range(0..order.len()), &mut glance);
+    let partial_overlaps = if is_crossed { crossings(line, &order) } else { 0 };
+    let Glance { union, mut total, mut self_time } = glance;
     for unplaced in &line.unplaced {
         let duration = line.duration_ps[unplaced.event as usize];
         total = total.saturating_add(duration);

@@ -3,7 +3,7 @@
 //! On GPU it is what runs on streams; on TPU the ops, whose line lies beneath those of modules and steps; on a host, where
 //! the ops run among everything else its threads do, the events that say which op they are.
 
-use crate::table::{Kind, Line, Plane, Platform, Text, Trace};
+use crate::table::{Kind, Line, MODULES_LINE, Plane, Platform, Text, Trace};
 
 /// The role of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Role {
             return Self::Work;
         }
         match trace.text(line.name) {
-            "XLA Modules" => Self::Modules,
+            MODULES_LINE => Self::Modules,
             "Steps" => Self::Steps,
             // On TPU they are the ops themselves; on GPU the kernels are, and this line was added later.
             "XLA Ops" if plane.platform == Platform::Gpu => Self::Derived,

@@ -205,7 +205,7 @@ impl Assembly<'_> {
                 self.notices.push(Notice::NoEvents { file: source.path().to_owned() });
             }
         }
-        Ok(Trace {
+        let mut trace = Trace {
             strings: resolver.strings,
             kinds: resolver.kinds,
             planes,
@@ -213,7 +213,9 @@ impl Assembly<'_> {
             zero: zero_ns.map(Timestamp::from_nanos_since_epoch),
             notices: self.notices,
             details: Box::new(self.files),
-        })
+        };
+        trace.name_modules();
+        Ok(trace)
     }
 
     /// The wall time all starts count from: the first session's.
