@@ -2,6 +2,7 @@
 //!
 //! Times are whole picoseconds from a zero of the trace's own; what is absent is absent. No network, no async.
 
+pub mod accounting;
 mod error;
 mod source;
 pub mod statistics;
@@ -10,10 +11,10 @@ mod wire;
 mod xspace;
 
 pub use error::TraceError;
-pub use source::Source;
+pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
     Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
     Trace, Unplaced, Why,
 };
 pub use wire::{Damage, Fault};
-pub use xspace::{KeepIds, Leniency, ReadOptions, read};
+pub use xspace::{KeepIds, ReadOptions, read};

@@ -6,6 +6,12 @@ use ergometer_units::Picos;
 
 use super::{KindId, Text};
 
+/// An index as a number of four bytes. The reader takes no more events than those count, and kinds, labels and executions
+/// are no more than events.
+pub(crate) fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
 /// One timeline of a plane: a stream of a GPU, a unit of a TPU, a thread of a host.
 #[derive(Debug)]
 pub struct Line {
@@ -157,7 +163,7 @@ impl Line {
         if self.unplaced.is_empty() {
             return None;
         }
-        let event = u32::try_from(event).ok()?;
+        let event = number(event);
         self.unplaced.binary_search_by_key(&event, |unplaced| unplaced.event).ok().map(|place| self.unplaced[place].why)
     }
 

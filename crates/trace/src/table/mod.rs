@@ -5,6 +5,7 @@
 
 mod kind;
 mod line;
+mod modules;
 mod notice;
 mod stat;
 mod strings;
@@ -21,7 +22,8 @@ pub use stat::{Stat, StatValue};
 pub use strings::{Strings, Text};
 
 pub(crate) use kind::Description;
-pub(crate) use line::{Ids, Segment, Sparse};
+pub(crate) use line::{Ids, Segment, number};
+pub(crate) use modules::{MODULES_LINE, ModuleRuns, modules_line};
 pub(crate) use stat::{Details, StatsOf};
 
 /// The events of one or several files, on one clock.

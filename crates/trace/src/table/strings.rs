@@ -22,8 +22,7 @@ impl Strings {
             return text;
         }
         let shared: Arc<str> = characters.into();
-        // A name takes at least its entry here: memory ends long before the numbers do.
-        let text = Text(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        let text = Text(super::number(self.texts.len()));
         self.texts.push(Arc::clone(&shared));
         self.places.insert(shared, text);
         text

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::error::TraceError;
-use crate::source::Source;
+use crate::source::{Leniency, Source};
 use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, Why};
 use crate::wire::{Damage, Span};
 
@@ -29,16 +29,6 @@ use line::{Head, LANDMARK};
 use resolve::Resolver;
 use session::Facts;
 use stats::{FilePlane, Files};
-
-/// What to do with a file that is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Leniency {
-    /// Refuse it, and say where it is damaged.
-    #[default]
-    Strict,
-    /// Keep what is whole, and say what is lost.
-    KeepWhole,
-}
 
 /// How to read traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +204,7 @@ impl Assembly<'_> {
                 self.notices.push(Notice::NoEvents { file: source.path().to_owned() });
             }
         }
-        Ok(Trace {
+        let mut trace = Trace {
             strings: resolver.strings,
             kinds: resolver.kinds,
             planes,
@@ -222,7 +212,9 @@ impl Assembly<'_> {
             zero: zero_ns.map(Timestamp::from_nanos_since_epoch),
             notices: self.notices,
             details: Box::new(self.files),
-        })
+        };
+        trace.name_modules();
+        Ok(trace)
     }
 
     /// The wall time all starts count from: the first session's.

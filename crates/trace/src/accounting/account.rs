@@ -1,0 +1,157 @@
+//! The times of a set of events.
+
+use ergometer_units::Picos;
+
+use super::interval::{Interval, Union};
+use crate::statistics::percentiles;
+
+/// The times of a set of events, by the formulas of the guide: `total` is the sum of durations, `busy` the length of their
+/// union, `self_time` what is not spent in children on the same line, `span` from the first start to the last end.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Account {
+    /// How many events.
+    pub events: u64,
+    /// The sum of their durations.
+    pub total: Picos,
+    /// The sum of their durations without those of their children.
+    pub self_time: Picos,
+    /// How long at least one of them went on.
+    pub busy: Picos,
+    /// From the first start to the last end; `None` where none has a place in time.
+    pub span: Option<Span>,
+    /// The shortest.
+    pub min: Picos,
+    /// In picoseconds; between two it is their mean.
+    pub median_ps: f64,
+    /// In picoseconds, linear between order statistics.
+    pub p90_ps: f64,
+    /// The longest.
+    pub max: Picos,
+}
+
+/// From a first start to a last end, from the trace's zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// The first start.
+    pub start: Picos,
+    /// The last end.
+    pub end: Picos,
+}
+
+impl Span {
+    /// How long.
+    #[must_use]
+    pub fn length(self) -> Picos {
+        self.end - self.start
+    }
+}
+
+impl From<Interval> for Span {
+    fn from(interval: Interval) -> Self {
+        Self { start: Picos::new(interval.start), end: Picos::new(interval.end) }
+    }
+}
+
+/// An account while events come in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathering {
+    total_ps: i64,
+    self_ps: i64,
+    first: Option<Interval>,
+    durations: Vec<i64>,
+    /// The union so far; its last part is `open`, the others are counted or kept.
+    busy_ps: i64,
+    open: Option<Interval>,
+    kept: Option<Vec<Interval>>,
+}
+
+impl Gathering {
+    /// For events of one line: the union is only measured.
+    pub(crate) fn on_one_line() -> Self {
+        Self::default()
+    }
+
+    /// For events of several lines: the union is kept, to be merged.
+    pub(crate) fn on_several_lines() -> Self {
+        Self { kept: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Takes in an event, in order of the starts of its line.
+    pub(crate) fn place(&mut self, interval: Interval) {
+        self.durations.push(interval.length());
+        self.total_ps = self.total_ps.saturating_add(interval.length());
+        match &mut self.open {
+            Some(open) if interval.start <= open.end => open.end = open.end.max(interval.end),
+            open => {
+                if let Some(closed) = open.replace(interval) {
+                    self.keep(closed);
+                }
+            }
+        }
+        let hull = self.first.get_or_insert(interval);
+        hull.start = hull.start.min(interval.start);
+        hull.end = hull.end.max(interval.end);
+    }
+
+    /// Takes in an event that has no place in time.
+    pub(crate) fn count(&mut self, duration_ps: i64) {
+        self.durations.push(duration_ps);
+        self.total_ps = self.total_ps.saturating_add(duration_ps);
+        self.self_ps = self.self_ps.saturating_add(duration_ps);
+    }
+
+    pub(crate) fn add_self(&mut self, self_ps: i64) {
+        self.self_ps = self.self_ps.saturating_add(self_ps);
+    }
+
+    fn keep(&mut self, closed: Interval) {
+        self.busy_ps += closed.length();
+        if let Some(kept) = &mut self.kept {
+            kept.push(closed);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.durations.is_empty()
+    }
+
+    /// The account of what several lines gathered, or several parts of lines that do not touch.
+    pub(crate) fn finish(lines: Vec<Self>) -> Account {
+        let mut all = Self::default();
+        let mut unions = Vec::new();
+        for mut line in lines {
+            if let Some(open) = line.open.take() {
+                line.keep(open);
+            }
+            all.total_ps = all.total_ps.saturating_add(line.total_ps);
+            all.self_ps = all.self_ps.saturating_add(line.self_ps);
+            all.busy_ps += line.busy_ps;
+            if let Some(hull) = line.first {
+                let first = all.first.get_or_insert(hull);
+                first.start = first.start.min(hull.start);
+                first.end = first.end.max(hull.end);
+            }
+            if all.durations.is_empty() {
+                all.durations = line.durations;
+            } else {
+                all.durations.extend_from_slice(&line.durations);
+            }
+            unions.extend(line.kept.map(Union::of));
+        }
+        if unions.len() > 1 {
+            all.busy_ps = Union::merged(unions).length();
+        }
+        let [median_ps, p90_ps] = percentiles(&mut all.durations, [50.0, 90.0]).unwrap_or_default();
+        Account {
+            events: all.durations.len() as u64,
+            total: Picos::new(all.total_ps),
+            self_time: Picos::new(all.self_ps),
+            busy: Picos::new(all.busy_ps),
+            span: all.first.map(Span::from),
+            min: Picos::new(all.durations.iter().copied().min().unwrap_or(0)),
+            median_ps,
+            p90_ps,
+            max: Picos::new(all.durations.iter().copied().max().unwrap_or(0)),
+        }
+    }
+}

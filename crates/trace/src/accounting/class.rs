@@ -1,0 +1,106 @@
+//! What an event does for its device: compute, communicate, or move memory.
+
+use serde::Serialize;
+
+use crate::table::{Kind, Trace};
+
+/// What an event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// It computes: everything that is neither of the others.
+    Compute,
+    /// It talks to other devices: collectives, sends and receives.
+    Communication,
+    /// It moves or sets memory of its device or the host.
+    Memcpy,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Self; 3] = [Self::Compute, Self::Communication, Self::Memcpy];
+
+    /// As people read it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Communication => "communication",
+            Self::Memcpy => "memcpy",
+        }
+    }
+
+    /// By the names of the event, its op and its category. A fusion is named after what it computes, so only whole words at
+    /// the beginning count.
+    pub(crate) fn of(trace: &Trace, kind: &Kind) -> Self {
+        let names = [kind.category, kind.op, Some(kind.name)];
+        let names = names.iter().flatten().map(|&text| words(trace.text(text)));
+        let mut class = Self::Compute;
+        for name in names {
+            if COMMUNICATION.iter().any(|known| begins_with(&name, known)) {
+                return Self::Communication;
+            }
+            if MEMCPY.iter().any(|known| begins_with(&name, known)) {
+                class = Self::Memcpy;
+            }
+        }
+        class
+    }
+}
+
+/// Lower case, with one sign between words: XLA writes `all-reduce-start.3`, CUPTI `MemcpyH2D`, kernels `all_reduce`.
+fn words(name: &str) -> String {
+    name.chars().map(|character| if character == '_' { '-' } else { character.to_ascii_lowercase() }).collect()
+}
+
+fn begins_with(name: &str, known: &str) -> bool {
+    name.strip_prefix(known).is_some_and(|rest| {
+        known.ends_with('*') || !rest.starts_with(|character: char| character.is_ascii_alphabetic())
+    }) || known.strip_suffix('*').is_some_and(|known| name.starts_with(known))
+}
+
+/// The collectives of XLA's HLO, and the kernels of NCCL, RCCL and NVSHMEM.
+const COMMUNICATION: [&str; 16] = [
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "reduce-scatter",
+    "collective-permute",
+    "collective-broadcast",
+    "ragged-all-to-all",
+    "partition-id",
+    "send",
+    "send-done",
+    "recv",
+    "recv-done",
+    "nccl*",
+    "rccl*",
+    "nvshmem*",
+    "async-collective*",
+];
+
+/// Copies and fills as CUPTI names them, the asynchronous copies of HLO, and transfers to and from the host.
+const MEMCPY: [&str; 8] =
+    ["memcpy*", "memset*", "copy-start", "copy-done", "infeed", "outfeed", "host-transfer*", "async-copy*"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_matched_by_whole_words() {
+        for (name, known) in [
+            ("all-reduce-start.3", "all-reduce"),
+            ("all-reduce", "all-reduce"),
+            ("ncclDevKernel_AllReduce_Sum_f32", "nccl*"),
+            ("MemcpyH2D", "memcpy*"),
+            ("Memset 3", "memset*"),
+            ("send.1", "send"),
+        ] {
+            assert!(begins_with(&words(name), known), "{name}");
+        }
+        for (name, known) in [("sender_fusion", "send"), ("loop_all_reduce_fusion", "all-reduce"), ("recvx", "recv")] {
+            assert!(!begins_with(&words(name), known), "{name}");
+        }
+    }
+}

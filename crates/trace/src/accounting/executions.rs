@@ -1,0 +1,340 @@
+//! Executions: which events are of one run of one module on one device.
+//!
+//! By `run_id` where the platform has it. On GPU by the scope that the host launched the kernels in; where a trace does not
+//! say what a scope stands in, by runs of consecutive correlation ids in one module. On TPU each event of the line of
+//! modules is one, and has the ops that start in it.
+
+use ergometer_units::Picos;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::account::{Account, Span};
+use super::filter::Filter;
+use super::grouping::{Grouping, share};
+use super::work::{self, Role};
+use crate::table::{Line, ModuleRuns, Plane, ProgramId, Text, Trace, modules_line, number};
+
+/// How an execution was told from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundBy {
+    /// The trace gives each run a number.
+    RunId,
+    /// The scope on the host that launched the kernels.
+    Scope,
+    /// Kernels launched one after the other.
+    Correlation,
+    /// The line of modules has it.
+    ModuleLine,
+    /// Nothing tells runs apart: all are one.
+    Nothing,
+}
+
+/// One run of one module on one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execution {
+    /// Which plane of the trace.
+    pub plane: usize,
+    /// Which device of a plane that has several.
+    pub device_ordinal: Option<i64>,
+    /// Which session of the trace.
+    pub session: usize,
+    /// The module.
+    pub module: Option<Text>,
+    /// Its compilation.
+    pub program: Option<ProgramId>,
+    /// The number it was found by: run, scope or correlation.
+    pub id: Option<i64>,
+    /// How it was found.
+    pub found_by: FoundBy,
+    /// Which run of its module on its device, from zero, by time.
+    pub number: u64,
+    /// From the first start to the last end of its events.
+    pub span: Span,
+    /// The times of its events.
+    pub account: Account,
+}
+
+/// A module on a plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Module {
+    /// Which plane of the trace.
+    pub plane: usize,
+    /// Its name; `None` for work that is of no module.
+    pub module: Option<Text>,
+    /// Its compilation.
+    pub program: Option<ProgramId>,
+    /// How often it ran; `None` of work that is of no module.
+    pub executions: Option<u64>,
+    /// The times of its events.
+    pub account: Account,
+    /// The busy time of each run, in order of time.
+    pub busy: Vec<Picos>,
+    /// The span of each run, in order of time.
+    pub spans: Vec<Picos>,
+    /// Its self time as a part of all work on the plane.
+    pub share: Option<f64>,
+}
+
+/// What makes events one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) session: u32,
+    pub(crate) module: Option<Text>,
+    pub(crate) program: Option<ProgramId>,
+    pub(crate) device_ordinal: Option<i64>,
+    pub(crate) found_by: FoundBy,
+    pub(crate) id: Option<i64>,
+}
+
+/// The executions of a plane and the events of each.
+#[derive(Debug, Default)]
+pub(crate) struct Assignment {
+    pub(crate) keys: Vec<Key>,
+    /// By line, the execution of each event; [`NONE`] where it is of none.
+    pub(crate) of: Vec<Vec<u32>>,
+    places: FxHashMap<Key, u32>,
+}
+
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A kernel whose scope the trace does not place.
+struct Loose {
+    key: Key,
+    correlation: i64,
+    line: usize,
+    event: usize,
+}
+
+impl Assignment {
+    pub(crate) fn of(trace: &Trace, plane: &Plane) -> Self {
+        let mut assignment =
+            Self { of: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
+        let is_work = work::kinds_of_work(trace, plane);
+        if let Some(modules) = modules_line(trace.strings(), plane) {
+            assignment.by_module_line(trace, plane, &plane.lines[modules]);
+            return assignment;
+        }
+        let mut loose = Vec::new();
+        for (number, line) in plane.lines.iter().enumerate() {
+            if Role::of(trace, plane, line) != Role::Work {
+                continue;
+            }
+            for event in 0..line.len() {
+                if !is_work[line.kind[event].index()] {
+                    continue;
+                }
+                match key(trace, line, event) {
+                    Some(Ok(key)) => assignment.of[number][event] = assignment.intern(key),
+                    Some(Err((key, correlation))) => loose.push(Loose { key, correlation, line: number, event }),
+                    None => {}
+                }
+            }
+        }
+        assignment.by_correlation(loose);
+        assignment
+    }
+
+    fn intern(&mut self, key: Key) -> u32 {
+        let next = number(self.keys.len());
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            self.keys.push(key);
+        }
+        place
+    }
+
+    fn by_correlation(&mut self, mut loose: Vec<Loose>) {
+        loose.sort_by_key(|kernel| (kernel.key.session, kernel.correlation));
+        let mut last: Option<(Key, i64)> = None;
+        for kernel in loose {
+            let mut key = kernel.key;
+            key.id = match last {
+                Some((run, correlation))
+                    if Key { id: None, ..run } == key && kernel.correlation.wrapping_sub(correlation) <= 1 =>
+                {
+                    run.id
+                }
+                _ => Some(kernel.correlation),
+            };
+            last = Some((key, kernel.correlation));
+            self.of[kernel.line][kernel.event] = self.intern(key);
+        }
+    }
+
+    fn by_module_line(&mut self, trace: &Trace, plane: &Plane, modules: &Line) {
+        // Each event of the line is one, also where a run's number comes again.
+        for event in 0..modules.len() {
+            let kind = trace.kind(modules.kind[event]);
+            self.keys.push(Key {
+                session: modules.segment(event).map_or(0, |segment| segment.session),
+                module: kind.module,
+                program: kind.program,
+                device_ordinal: kind.device_ordinal,
+                found_by: FoundBy::ModuleLine,
+                id: modules.ids.run.get(number(event)),
+            });
+        }
+        let runs = ModuleRuns::of(modules);
+        for (line, of) in plane.lines.iter().zip(&mut self.of) {
+            if Role::of(trace, plane, line) != Role::Work {
+                continue;
+            }
+            for (of, (&start, &duration)) in of.iter_mut().zip(line.start_ps.iter().zip(&line.duration_ps)) {
+                if let Some(run) = runs.at(start, duration) {
+                    *of = number(run.event);
+                }
+            }
+        }
+    }
+}
+
+/// The execution of an event; `Err` with its correlation id where that has to decide; `None` where it is of no module.
+fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<Key, (Key, i64)>> {
+    let kind = trace.kind(line.kind[event]);
+    let module = Some(kind.module?);
+    let session = line.segment(event).map_or(0, |segment| segment.session);
+    let (program, device_ordinal) = (kind.program, kind.device_ordinal);
+    let key = |found_by, id| Key { session, module, program, device_ordinal, found_by, id };
+    let event = number(event);
+    if let Some(run) = line.ids.run.get(event) {
+        return Some(Ok(key(FoundBy::RunId, Some(run))));
+    }
+    if let Some(scope) = line.ids.scope.get(event) {
+        let parents = trace.sessions().get(session as usize).map(|session| &session.scope_parents);
+        // Scopes are numbered as they open: one whose entry is missing stands where the one before it does.
+        let parent = parents.and_then(|parents| parents.get(&scope).or_else(|| parents.get(&scope.wrapping_sub(1))));
+        if let Some(&parent) = parent {
+            return Some(Ok(key(FoundBy::Scope, Some(parent))));
+        }
+    }
+    match line.ids.correlation.get(event) {
+        Some(correlation) => Some(Err((key(FoundBy::Correlation, None), correlation))),
+        None => Some(Ok(key(FoundBy::Nothing, None))),
+    }
+}
+
+/// Every execution, by plane and time. Needs a trace read with its ids.
+#[must_use]
+pub fn executions(trace: &Trace, filter: &Filter) -> Vec<Execution> {
+    let taken = filter.kinds(trace);
+    let mut executions: Vec<Execution> = trace
+        .planes()
+        .par_iter()
+        .enumerate()
+        .filter(|(_, plane)| filter.takes_plane(trace, plane))
+        .flat_map_iter(|(number, plane)| {
+            let assignment = Assignment::of(trace, plane);
+            of_plane(trace, number, plane, &assignment, (&taken, filter))
+        })
+        .collect();
+    executions.sort_by_key(|execution| (execution.plane, execution.span.start, execution.span.end));
+    let mut numbers = FxHashMap::default();
+    for execution in &mut executions {
+        let module = (execution.plane, execution.device_ordinal, execution.module, execution.program);
+        let next = numbers.entry(module).or_insert(0);
+        execution.number = *next;
+        *next += 1;
+    }
+    executions
+}
+
+fn of_plane(
+    trace: &Trace,
+    number: usize,
+    plane: &Plane,
+    assignment: &Assignment,
+    (taken, filter): (&[bool], &Filter),
+) -> Vec<Execution> {
+    let is_work = work::kinds_of_work(trace, plane);
+    let lines = plane.lines.iter().enumerate().filter(|(_, line)| Role::of(trace, plane, line) == Role::Work).collect();
+    let grouping = Grouping {
+        lines,
+        count: assignment.keys.len(),
+        is_work: &is_work,
+        group: |number: usize, line: &Line, event: usize| {
+            let is_taken = taken[line.kind[event].index()] && line.duration_ps[event] >= filter.min_duration.get();
+            let execution = assignment.of[number][event];
+            (is_taken && execution != NONE).then_some(execution as usize)
+        },
+    };
+    let execution = |(place, account): (usize, Account)| {
+        let key = assignment.keys[place];
+        Some(Execution {
+            plane: number,
+            device_ordinal: key.device_ordinal,
+            session: key.session as usize,
+            module: key.module,
+            program: key.program,
+            id: key.id,
+            found_by: key.found_by,
+            number: 0,
+            span: account.span?,
+            account,
+        })
+    };
+    grouping.accounts().accounts.into_iter().filter_map(execution).collect()
+}
+
+/// Every module, by plane, longest busy first. Needs a trace read with its ids.
+#[must_use]
+pub fn modules(trace: &Trace, filter: &Filter) -> Vec<Module> {
+    let taken = filter.kinds(trace);
+    let mut modules: Vec<Module> = trace
+        .planes()
+        .par_iter()
+        .enumerate()
+        .filter(|(_, plane)| filter.takes_plane(trace, plane))
+        .flat_map_iter(|(number, plane)| modules_of(trace, number, plane, (&taken, filter)))
+        .collect();
+    modules.sort_by(|left, right| (left.plane, right.account.busy).cmp(&(right.plane, left.account.busy)));
+    modules
+}
+
+fn modules_of(trace: &Trace, number: usize, plane: &Plane, (taken, filter): (&[bool], &Filter)) -> Vec<Module> {
+    let assignment = Assignment::of(trace, plane);
+    let mut runs = of_plane(trace, number, plane, &assignment, (taken, filter));
+    runs.sort_by_key(|run| run.span.start);
+    // The first is for work that is of no module.
+    let mut labels: Vec<(Option<Text>, Option<ProgramId>)> = vec![(None, None)];
+    let mut places: FxHashMap<(Option<Text>, Option<ProgramId>), usize> = FxHashMap::default();
+    let module_of: Vec<usize> = assignment
+        .keys
+        .iter()
+        .map(|key| {
+            *places.entry((key.module, key.program)).or_insert_with(|| {
+                labels.push((key.module, key.program));
+                labels.len() - 1
+            })
+        })
+        .collect();
+    let is_work = work::kinds_of_work(trace, plane);
+    let lines = plane.lines.iter().enumerate().filter(|(_, line)| Role::of(trace, plane, line) == Role::Work).collect();
+    let grouping = Grouping {
+        lines,
+        count: labels.len(),
+        is_work: &is_work,
+        group: |number: usize, line: &Line, event: usize| {
+            let is_taken = taken[line.kind[event].index()] && line.duration_ps[event] >= filter.min_duration.get();
+            is_taken.then(|| module_of.get(assignment.of[number][event] as usize).copied().unwrap_or(0))
+        },
+    };
+    let accounts = grouping.accounts();
+    let module = |(place, account): (usize, Account)| {
+        let (module, program) = labels[place];
+        let of_module: Vec<&Execution> =
+            runs.iter().filter(|run| place > 0 && run.module == module && run.program == program).collect();
+        Module {
+            plane: number,
+            module,
+            program,
+            executions: (place > 0).then_some(of_module.len() as u64),
+            busy: of_module.iter().map(|run| run.account.busy).collect(),
+            spans: of_module.iter().map(|run| run.span.length()).collect(),
+            share: share(account.self_time, accounts.all_self),
+            account,
+        }
+    };
+    accounts.accounts.into_iter().map(module).collect()
+}

@@ -1,0 +1,53 @@
+//! Which events a question is about.
+
+use ergometer_units::Picos;
+use regex::Regex;
+
+use crate::table::{Kind, Plane, Trace};
+
+/// Which events a question is about: those that pass all of these. Self times are those of the whole line: what is
+/// filtered out is still part of what surrounds it.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Planes whose name, or `host/name`, has one of these in it, whatever the case; all where there are none.
+    pub devices: Vec<String>,
+    /// A module, op or kernel that begins with this.
+    pub prefix: Option<String>,
+    /// A module, op or kernel in which this is found.
+    pub pattern: Option<Regex>,
+    /// Events at least this long.
+    pub min_duration: Picos,
+}
+
+impl Filter {
+    /// Whether a plane is asked for.
+    #[must_use]
+    pub fn takes_plane(&self, trace: &Trace, plane: &Plane) -> bool {
+        if self.devices.is_empty() {
+            return true;
+        }
+        let host = plane.host.map_or("", |host| trace.text(host));
+        let name = format!("{host}{}", trace.text(plane.name)).to_lowercase();
+        self.devices.iter().any(|device| name.contains(&device.to_lowercase()))
+    }
+
+    /// Whether a kind of event is asked for.
+    #[must_use]
+    pub fn takes_kind(&self, trace: &Trace, kind: &Kind) -> bool {
+        let names = [kind.module, kind.op, Some(kind.name)];
+        let mut names = names.iter().flatten().map(|&text| trace.text(text));
+        match (&self.prefix, &self.pattern) {
+            (None, None) => true,
+            (Some(prefix), None) => names.any(|name| name.starts_with(prefix.as_str())),
+            (None, Some(pattern)) => names.any(|name| pattern.is_match(name)),
+            (Some(prefix), Some(pattern)) => {
+                names.clone().any(|name| name.starts_with(prefix.as_str())) && names.any(|name| pattern.is_match(name))
+            }
+        }
+    }
+
+    /// For every kind of the trace whether it is asked for.
+    pub(crate) fn kinds(&self, trace: &Trace) -> Vec<bool> {
+        trace.kinds().iter().map(|kind| self.takes_kind(trace, kind)).collect()
+    }
+}

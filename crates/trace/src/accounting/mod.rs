@@ -1,0 +1,38 @@
+//! Events into times: of planes and lines, modules, executions, ops, kernels, steps, named scopes, and of what lies between.
+//!
+//! Every time is exact. `total` is a sum of durations, `busy` the length of a union (touching intervals join), `self` a
+//! duration less the union of its direct children on the same line, `idle` the span less busy.
+
+mod account;
+mod class;
+mod executions;
+mod exposure;
+mod filter;
+mod gaps;
+mod grouping;
+mod interval;
+mod rows;
+mod scopes;
+mod steps;
+mod summary;
+mod sweep;
+mod work;
+
+use ergometer_units::Picos;
+use serde::Serializer;
+
+pub use account::{Account, Span};
+pub use class::Class;
+pub use executions::{Execution, FoundBy, Module, executions, modules};
+pub use exposure::{Exposure, exposure};
+pub use filter::Filter;
+pub use gaps::{Gap, gaps};
+pub use rows::{By, Label, Row, rows};
+pub use scopes::{Scope, scopes};
+pub use steps::{Step, StepsBy, outside_steps, steps};
+pub use summary::{LineSummary, PlaneSummary, WorkSummary, summary};
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn as_ps<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_i64(time.get())
+}

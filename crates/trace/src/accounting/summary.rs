@@ -1,0 +1,185 @@
+//! A trace at a glance: its planes and lines, how busy each is, and what kept it so.
+
+use ergometer_units::Picos;
+use rayon::prelude::*;
+
+use super::account::Span;
+use super::exposure::{Exposure, exposure};
+use super::gaps::work_union;
+use super::interval::{Interval, Union};
+use super::sweep::{Order, Visitor, crossings, sweep};
+use crate::table::{Line, Plane, Platform, Text, Trace};
+
+/// The times of all events of a plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaneSummary {
+    /// Which plane of the trace.
+    pub plane: usize,
+    /// How many events.
+    pub events: u64,
+    /// From the first start to the last end; `None` where nothing has a place in time.
+    pub span: Option<Span>,
+    /// How long at least one event went on.
+    pub busy: Picos,
+    /// The sum of durations.
+    pub total: Picos,
+    /// The sum of self times.
+    pub self_time: Picos,
+    /// How many events begin inside another on their line and end outside it.
+    pub partial_overlaps: u64,
+    /// Its lines.
+    pub lines: Vec<LineSummary>,
+    /// Its work; `None` where it has none.
+    pub work: Option<WorkSummary>,
+}
+
+/// The times of all events of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineSummary {
+    /// Its name.
+    pub name: Text,
+    /// Its number.
+    pub id: i64,
+    /// How many events.
+    pub events: u64,
+    /// From the first start to the last end.
+    pub span: Option<Span>,
+    /// How long at least one event went on.
+    pub busy: Picos,
+    /// The sum of durations.
+    pub total: Picos,
+    /// The sum of self times.
+    pub self_time: Picos,
+    /// How many events begin inside another and end outside it.
+    pub partial_overlaps: u64,
+}
+
+/// The work of a device: on a host the ops, elsewhere everything that is no summary of something else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkSummary {
+    /// From the first start to the last end.
+    pub span: Span,
+    /// How long there was work.
+    pub busy: Picos,
+    /// How long there was none, between the first and the last.
+    pub idle: Picos,
+    /// In how many pieces that is.
+    pub gaps: u64,
+    /// The longest of them.
+    pub longest_gap: Picos,
+    /// By class.
+    pub classes: Vec<Exposure>,
+    /// How busy it was, from 0 to 1, in as many equal parts of its span.
+    pub timeline: Vec<f64>,
+}
+
+/// Every plane that has events.
+#[must_use]
+pub fn summary(trace: &Trace, timeline_parts: usize) -> Vec<PlaneSummary> {
+    let planes: Vec<(usize, &Plane)> = trace.planes().iter().enumerate().collect();
+    let summaries = planes.into_par_iter().map(|(number, plane)| plane_summary(trace, number, plane, timeline_parts));
+    summaries.filter(|summary| summary.events > 0).collect()
+}
+
+fn plane_summary(trace: &Trace, number: usize, plane: &Plane, timeline_parts: usize) -> PlaneSummary {
+    let (lines, unions): (Vec<LineSummary>, Vec<Union>) = plane.lines.par_iter().map(line_summary).unzip();
+    let union = Union::merged(unions);
+    let add = |of: fn(&LineSummary) -> Picos| {
+        Picos::new(lines.iter().fold(0, |sum: i64, line| sum.saturating_add(of(line).get())))
+    };
+    let work = matches!(plane.platform, Platform::Gpu | Platform::Tpu | Platform::OtherDevice | Platform::Host)
+        .then(|| work_summary(trace, plane, timeline_parts));
+    PlaneSummary {
+        plane: number,
+        events: lines.iter().map(|line| line.events).sum(),
+        span: union.hull().map(Span::from),
+        busy: Picos::new(union.length()),
+        total: add(|line| line.total),
+        self_time: add(|line| line.self_time),
+        partial_overlaps: lines.iter().map(|line| line.partial_overlaps).sum(),
+        lines,
+        work: work.flatten(),
+    }
+}
+
+/// The times of a line, as they come.
+#[derive(Default)]
+struct Glance {
+    union: Union,
+    total: i64,
+    self_time: i64,
+}
+
+impl Visitor for Glance {
+    type Note = ();
+
+    fn open(&mut self, _: usize, interval: Interval) {
+        self.total = self.total.saturating_add(interval.length());
+        self.union.push(interval);
+    }
+
+    fn close(&mut self, (): (), self_ps: i64) {
+        self.self_time = self.self_time.saturating_add(self_ps);
+    }
+}
+
+fn line_summary(line: &Line) -> (LineSummary, Union) {
+    let mut glance = Glance::default();
+    let order = Order::of(line);
+    let is_crossed = sweep(line, order.range(0..order.len()), &mut glance);
+    let partial_overlaps = if is_crossed { crossings(line, &order) } else { 0 };
+    let Glance { union, mut total, mut self_time } = glance;
+    for unplaced in &line.unplaced {
+        let duration = line.duration_ps[unplaced.event as usize];
+        total = total.saturating_add(duration);
+        self_time = self_time.saturating_add(duration);
+    }
+    let summary = LineSummary {
+        name: line.display_name.unwrap_or(line.name),
+        id: line.id,
+        events: line.len() as u64,
+        span: union.hull().map(Span::from),
+        busy: Picos::new(union.length()),
+        total: Picos::new(total),
+        self_time: Picos::new(self_time),
+        partial_overlaps,
+    };
+    (summary, union)
+}
+
+fn work_summary(trace: &Trace, plane: &Plane, timeline_parts: usize) -> Option<WorkSummary> {
+    let union = work_union(trace, plane);
+    let hull = union.hull()?;
+    Some(WorkSummary {
+        span: hull.into(),
+        busy: Picos::new(union.length()),
+        idle: Picos::new(hull.length() - union.length()),
+        gaps: union.gaps().count() as u64,
+        longest_gap: Picos::new(union.gaps().map(Interval::length).max().unwrap_or(0)),
+        classes: exposure(trace, plane),
+        timeline: timeline(&union, hull, timeline_parts),
+    })
+}
+
+/// The part of each of so many equal stretches that is covered.
+fn timeline(union: &Union, hull: Interval, parts: usize) -> Vec<f64> {
+    let length = i128::from(hull.length());
+    if length == 0 || parts == 0 {
+        return vec![1.0; parts.min(1)];
+    }
+    let edge = |part: usize| hull.start + i64::try_from(length * part as i128 / parts as i128).unwrap_or(i64::MAX);
+    let mut covered = vec![0_i64; parts];
+    for interval in union.parts() {
+        let first = i128::from(interval.start - hull.start) * parts as i128 / length;
+        let mut part = usize::try_from(first).unwrap_or(0).min(parts - 1);
+        // Edges are rounded down, so an interval may begin one part earlier.
+        while part > 0 && edge(part) > interval.start {
+            part -= 1;
+        }
+        while part < parts && edge(part) < interval.end {
+            covered[part] += (edge(part + 1).min(interval.end) - edge(part).max(interval.start)).max(0);
+            part += 1;
+        }
+    }
+    (0..parts).map(|part| covered[part] as f64 / (edge(part + 1) - edge(part)).max(1) as f64).collect()
+}

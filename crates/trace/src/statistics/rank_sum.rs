@@ -1,0 +1,282 @@
+//! The rank sum test: two samples go in; how likely ranks so far apart are by chance, and by what ratio the times of
+//! one exceed those of the other, come out.
+//!
+//! Times of executions are skewed and a few are far out, so a test of ranks is used, which asks for no distribution:
+//! F. Wilcoxon, "Individual comparisons by ranking methods" (1945), and H. B. Mann and D. R. Whitney, "On a test of
+//! whether one of two random variables is stochastically larger than the other" (1947). It assumes that executions are
+//! independent. The order of samples and of values, and a common factor, change nothing.
+
+use super::{Interval, normal, t_quantile};
+
+/// Up to this (N·m)², N values in all and m in the smaller sample, every division of the values into two samples is
+/// counted: 20 against 20, or 5 against 195. It takes below a millisecond.
+const EXACT_UP_TO: usize = 1_000_000;
+
+/// The result of a rank sum test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankSum {
+    /// Of the pairs of one value of each sample, the share in which the first is the larger; ties count half.
+    pub superiority: f64,
+    /// The two-sided p value: of all divisions of these values into samples of these sizes, twice the share of those in
+    /// which the rank sum is at least as low, or of those in which it is at least as high, whichever is smaller.
+    pub p: f64,
+    /// Whether the divisions were counted. Otherwise p is from the normal distribution, corrected for ties and for
+    /// continuity (E. L. Lehmann, "Nonparametrics", 1975, section 1.4).
+    pub exact: bool,
+}
+
+/// Compares two samples by their ranks. `None` where one is empty or has a NaN.
+#[must_use]
+pub fn rank_sum(first: &[f64], second: &[f64]) -> Option<RankSum> {
+    if first.is_empty() || second.is_empty() || first.iter().chain(second).any(|value| value.is_nan()) {
+        return None;
+    }
+    let (few, many) = if first.len() <= second.len() { (first, second) } else { (second, first) };
+    let (size, total) = (few.len(), few.len() + many.len());
+    let ranks = Ranks::of(few, many);
+    let (pairs, exact) = ((few.len() * many.len()) as f64, is_exact(size, total));
+    let p = if exact {
+        let counts = subset_sums(&ranks.doubled, size);
+        let lower: f64 = counts[..=ranks.doubled_sum].iter().sum();
+        let upper: f64 = counts[ranks.doubled_sum..].iter().sum();
+        2.0 * lower.min(upper) / counts.iter().sum::<f64>()
+    } else {
+        let variance = pairs / 12.0 * (total as f64 + 1.0 - ranks.ties / (total as f64 * (total as f64 - 1.0)));
+        // The mean of a rank sum is size (total + 1) / 2.
+        let distance = ranks.doubled_sum.abs_diff(size * (total + 1)) as f64 / 2.0;
+        let beyond = (distance - 0.5).max(0.0);
+        if variance > 0.0 { normal::tails(beyond / variance.sqrt()).outside } else { 1.0 }
+    };
+    let of_few = (ranks.doubled_sum as f64 / 2.0 - (size * (size + 1)) as f64 / 2.0) / pairs;
+    Some(RankSum { superiority: if first.len() <= second.len() { of_few } else { 1.0 - of_few }, p: p.min(1.0), exact })
+}
+
+/// The smallest p value that samples of these sizes can have: that of two which do not overlap.
+pub(super) fn smallest_p(first: usize, second: usize) -> f64 {
+    // One over the number of ways to choose, as a product that can't overflow.
+    let divisions: f64 = (1..=first).map(|taken| taken as f64 / (second + taken) as f64).product();
+    (2.0 * divisions).min(1.0)
+}
+
+/// The interval of the ratio of the times of two samples: of how much longer the first takes, if all that differs is a
+/// factor. `None` where the samples are too small for the level, or a time is not positive.
+///
+/// Its ends are two of the ratios of each value of one to each value of the other, those that the rank sum test can't
+/// tell from the middle one (L. E. Moses; J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests",
+/// 1963). So without ties it excludes 1 exactly where the p value is at most 1 - level. With ties it is on the safe side.
+#[must_use]
+pub fn ratio_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+    let usable = |value: &f64| value.is_finite() && *value > 0.0;
+    if !(first.iter().chain(second).all(usable) && level > 0.0 && level < 1.0) {
+        return None;
+    }
+    let sorted = |values: &[f64]| {
+        let mut values = values.to_vec();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let (above, below) = (sorted(first), sorted(second));
+    let outermost = pairs_outside(first.len(), second.len(), 1.0 - level)?;
+    Some(Interval {
+        low: ratio_at(&above, &below, outermost),
+        high: ratio_at(&above, &below, first.len() * second.len() + 1 - outermost),
+        level,
+    })
+}
+
+/// Which of the ordered ratios, counted from 1, bounds the interval: the largest `k` with P(U < k) ≤ alpha/2.
+fn pairs_outside(first: usize, second: usize, alpha: f64) -> Option<usize> {
+    let (size, total, pairs) = (first.min(second), first + second, first * second);
+    let outermost = if is_exact(size, total) {
+        let ranks: Vec<usize> = (1..=total).collect();
+        let counts = subset_sums(&ranks, size);
+        // A hair above alpha/2: 1 - 0.95 is a float somewhat off 0.05.
+        let mut left = alpha / 2.0 * (1.0 + 1e-12) * counts.iter().sum::<f64>();
+        let smallest = size * (size + 1) / 2;
+        let fits = |count: &&f64| {
+            left -= **count;
+            left >= 0.0
+        };
+        counts[smallest.min(counts.len())..].iter().take_while(fits).count()
+    } else {
+        let variance = (pairs as f64) * (total as f64 + 1.0) / 12.0;
+        let place = pairs as f64 / 2.0 - t_quantile(1.0 - alpha / 2.0, f64::INFINITY)? * variance.sqrt();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative becomes 0, and is none")]
+        let place = place.floor() as usize;
+        place
+    };
+    (outermost > 0).then_some(outermost.min(pairs.div_ceil(2)))
+}
+
+/// The `place`th smallest ratio, counted from 1, of the values of one to those of the other, both sorted and positive.
+/// Positive floats are ordered as their bits, so the ratio itself is found by halving the range of bits.
+fn ratio_at(above: &[f64], below: &[f64], place: usize) -> f64 {
+    let up_to = |ratio: f64| {
+        let mut start = 0;
+        above.iter().fold(0, |count, value| {
+            // The larger the value, the later begin the ones it exceeds by no more than the ratio.
+            start += below[start..].iter().take_while(|&&other| value / other > ratio).count();
+            count + below.len() - start
+        })
+    };
+    let (mut low, mut high) = (0_u64, f64::INFINITY.to_bits());
+    while low < high {
+        let middle = low.midpoint(high);
+        if up_to(f64::from_bits(middle)) >= place {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    f64::from_bits(high)
+}
+
+fn is_exact(size: usize, total: usize) -> bool {
+    size.checked_mul(total).and_then(|product| product.checked_mul(product)).is_some_and(|work| work <= EXACT_UP_TO)
+}
+
+/// The ranks of two samples taken together; tied values have the mean of their ranks, so all is doubled.
+struct Ranks {
+    doubled: Vec<usize>,
+    /// Of the first sample.
+    doubled_sum: usize,
+    /// The sum of t³ - t over groups of t tied values.
+    ties: f64,
+}
+
+impl Ranks {
+    fn of(first: &[f64], second: &[f64]) -> Self {
+        let tagged = first.iter().map(|&value| (value, true)).chain(second.iter().map(|&value| (value, false)));
+        let mut values: Vec<(f64, bool)> = tagged.collect();
+        values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let mut found = Self { doubled: Vec::with_capacity(values.len()), doubled_sum: 0, ties: 0.0 };
+        for group in values.chunk_by(|one, other| one.0 == other.0) {
+            let (before, tied) = (found.doubled.len(), group.len());
+            let doubled = 2 * before + tied + 1;
+            found.doubled.extend(std::iter::repeat_n(doubled, tied));
+            found.doubled_sum += doubled * group.iter().filter(|(_, is_first)| *is_first).count();
+            found.ties += (tied as f64).powi(3) - tied as f64;
+        }
+        found
+    }
+}
+
+/// How many subsets of `size` of the weights have each sum. Counts up to 2^53 are exact.
+fn subset_sums(weights: &[usize], size: usize) -> Vec<f64> {
+    let largest: usize = weights.iter().rev().take(size).sum();
+    let mut counts = vec![vec![0.0; largest + 1]; size + 1];
+    counts[0][0] = 1.0;
+    let mut reached = 0;
+    for &weight in weights {
+        reached = (reached + weight).min(largest);
+        for taken in (1..=size).rev() {
+            let (fewer, more) = counts.split_at_mut(taken);
+            for sum in weight..=reached {
+                more[0][sum] += fewer[taken - 1][sum - weight];
+            }
+        }
+    }
+    counts.pop().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// By the definition: every choice of which values are the first sample, and the pairs in which it is larger.
+    fn brute_force(first: &[f64], second: &[f64]) -> f64 {
+        let all: Vec<f64> = first.iter().chain(second).copied().collect();
+        let doubled_pairs = |chosen: u32| -> usize {
+            let side = |bit: u32| all.iter().enumerate().filter(move |(index, _)| chosen >> index & 1 == bit);
+            let score = |one: f64, other: f64| if one > other { 2 } else { usize::from(one == other) };
+            side(1).map(|(_, &one)| side(0).map(|(_, &other)| score(one, other)).sum::<usize>()).sum()
+        };
+        let observed = doubled_pairs((1 << first.len()) - 1);
+        let choices = (0_u32..1 << all.len()).filter(|chosen| chosen.count_ones() as usize == first.len());
+        let scores: Vec<usize> = choices.map(doubled_pairs).collect();
+        let lower = scores.iter().filter(|&&score| score <= observed).count();
+        let upper = scores.iter().filter(|&&score| score >= observed).count();
+        (2.0 * lower.min(upper) as f64 / scores.len() as f64).min(1.0)
+    }
+
+    #[test]
+    fn samples_that_do_not_overlap_have_the_smallest_p() {
+        let (low, high) = ([1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]);
+        let found = rank_sum(&high, &low).unwrap();
+        assert_eq!((found.superiority, found.p, found.exact), (1.0, 2.0 / 252.0, true));
+        assert!((smallest_p(5, 5) - 2.0 / 252.0).abs() < 1e-15);
+        assert!((smallest_p(2, 2) - 1.0 / 3.0).abs() < 1e-15);
+        assert_eq!((smallest_p(0, 5), smallest_p(1, 1), smallest_p(5000, 5000)), (1.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn nothing_to_compare_is_absent() {
+        assert_eq!(rank_sum(&[], &[1.0]), None);
+        assert_eq!(rank_sum(&[1.0], &[f64::NAN]), None);
+        let same = [2.0; 300];
+        assert_eq!(rank_sum(&same, &same), Some(RankSum { superiority: 0.5, p: 1.0, exact: false }));
+        assert_eq!(rank_sum(&same[..5], &same[..5]), Some(RankSum { superiority: 0.5, p: 1.0, exact: true }));
+    }
+
+    /// scipy.stats.mannwhitneyu(x, y, method="asymptotic") of the same values.
+    #[test]
+    fn large_samples_are_normal() {
+        let first: Vec<f64> = (0..60).map(|index| f64::from(index * 7 % 50)).collect();
+        let second: Vec<f64> = (0..50).map(|index| f64::from(index * 3 % 40 + 8)).collect();
+        let found = rank_sum(&first, &second).unwrap();
+        assert!(!found.exact);
+        assert!((found.p - 0.382_319_871_389_468).abs() < 1e-12, "{found:?}");
+    }
+
+    /// Moses' interval of two samples of five: of 25 ratios the third and the twenty-third (P(U ≤ 2) = 4/252 = 0.0159).
+    #[test]
+    fn the_ends_of_the_interval_are_ratios() {
+        let (first, second) = ([20.0, 22.0, 24.0, 26.0, 28.0], [10.0, 10.1, 10.2, 10.3, 10.4]);
+        let mut ratios: Vec<f64> = first.iter().flat_map(|one| second.map(|other| one / other)).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let found = ratio_interval(&first, &second, 0.95).unwrap();
+        assert_eq!((found.low, found.high), (ratios[2], ratios[22]));
+        assert_eq!(ratio_interval(&first[..3], &second[..3], 0.95), None);
+        assert_eq!(ratio_interval(&first, &[0.0, 1.0, 1.0, 1.0, 1.0], 0.95), None);
+        assert_eq!(ratio_interval(&[], &second, 0.95), None);
+        assert_eq!(ratio_interval(&first, &second, f64::NAN), None);
+        let constant = ratio_interval(&[3.0; 5], &[2.0; 5], 0.95).unwrap();
+        assert_eq!((constant.low, constant.high), (1.5, 1.5));
+        assert!(ratio_interval(&vec![2.0; 3000], &[1.0; 2000], 0.95).unwrap().contains(2.0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_exact_p_is_the_share_of_all_divisions(
+            first in prop::collection::vec((0_u8..6).prop_map(f64::from), 1..7),
+            second in prop::collection::vec((0_u8..6).prop_map(f64::from), 1..7),
+        ) {
+            let found = rank_sum(&first, &second).unwrap();
+            prop_assert!(found.exact);
+            prop_assert!((found.p - brute_force(&first, &second)).abs() < 1e-12, "{found:?}");
+            prop_assert!(found.p >= smallest_p(first.len(), second.len()) - 1e-12);
+            let mirrored = rank_sum(&second, &first).unwrap();
+            prop_assert!((mirrored.superiority - (1.0 - found.superiority)).abs() < 1e-12);
+            prop_assert_eq!(mirrored.p, found.p);
+        }
+
+        #[test]
+        fn interval_and_p_agree_without_ties(
+            values in prop::collection::hash_set(1_u32..1_000_000, 2..70),
+            place in any::<prop::sample::Index>(),
+            level in 0.5..0.999,
+        ) {
+            let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+            let (first, second) = values.split_at(1 + place.index(values.len() - 1));
+            let found = rank_sum(first, second).unwrap();
+            if found.exact {
+                let excludes_one = ratio_interval(first, second, level).is_some_and(|interval| !interval.contains(1.0));
+                prop_assert_eq!(excludes_one, found.p <= 1.0 - level, "{:?}", found);
+            }
+            if let (Some(one), Some(other)) = (ratio_interval(first, second, level), ratio_interval(second, first, level)) {
+                prop_assert!((one.low * other.high - 1.0).abs() < 1e-12 && (one.high * other.low - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+}
