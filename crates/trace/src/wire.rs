@@ -47,11 +47,12 @@ impl fmt::Display for Damage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fault {
             Fault::PastTheEnd { claimed, left } => {
-                write!(formatter, "a field claims {claimed} bytes where {left} are left")?
+                let (bytes, are) = (if claimed == 1 { "byte" } else { "bytes" }, if left == 1 { "is" } else { "are" });
+                write!(formatter, "a field claims {claimed} {bytes} where {left} {are} left")?;
             }
-            Fault::EndlessNumber => write!(formatter, "a number does not end")?,
+            Fault::EndlessNumber => formatter.write_str("a number does not end")?,
             Fault::WireType(kind) => write!(formatter, "a field has the unknown type {kind}")?,
-            Fault::FieldZero => write!(formatter, "a field has the number zero")?,
+            Fault::FieldZero => formatter.write_str("a field has the number zero")?,
         }
         write!(formatter, " (byte {})", self.offset)
     }

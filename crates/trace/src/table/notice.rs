@@ -20,7 +20,7 @@ pub enum Notice {
         part: String,
         /// Where and why.
         damage: Damage,
-        /// How many bytes of it could not be read.
+        /// How many bytes of it are there and could not be read; zero where it was cut between two of its parts.
         bytes: u64,
     },
     /// The packed file ended early or is damaged.
@@ -62,6 +62,9 @@ impl fmt::Display for Notice {
         match self {
             Self::ProfilerError(text) => write!(formatter, "the profiler reports an error: {text}"),
             Self::ProfilerWarning(text) => write!(formatter, "the profiler warns: {text}"),
+            Self::Lost { file, part, damage, bytes: 0 } => {
+                write!(formatter, "{}: {part} ends early: {damage}", file.display())
+            }
             Self::Lost { file, part, damage, bytes } => {
                 write!(formatter, "{}: {bytes} bytes of {part} are lost: {damage}", file.display())
             }

@@ -6,7 +6,7 @@ use crate::table::{Ids, KindId, Unplaced, Why};
 use crate::wire::{Damage, Fault, Field, Fields, Span, Value, varint};
 
 /// Times are kept this far from zero, so that a difference of two never overflows.
-pub(super) const FARTHEST_PS: i64 = 1 << 62;
+pub(super) const FARTHEST_PS: i64 = (1 << 62) - 1;
 
 /// What the events of a chunk are written to.
 pub(super) struct Columns<'a> {
@@ -20,7 +20,7 @@ pub(super) struct Chunk<'a> {
     pub(super) file: &'a [u8],
     /// From the first event's field to the end of the line.
     pub(super) bytes: Span,
-    /// Where offsets begin, from the trace's zero; `None` where that is out of range.
+    /// Where offsets begin, from the trace's zero; `None` where that is no number of picoseconds.
     pub(super) base_ps: Option<i64>,
     pub(super) wanted: &'a WantedStats,
     /// The highest number of a description on the plane.
@@ -44,6 +44,19 @@ struct Into<'a, 'i> {
     ids: &'i mut Ids,
 }
 
+impl Into<'_, '_> {
+    /// Takes back what the last event tied itself to.
+    fn forget(&mut self, event: u32) {
+        let Ids { run, scope, correlation, step } = &mut *self.ids;
+        for column in [run, scope, correlation, step] {
+            if column.event.last() == Some(&event) {
+                column.event.pop();
+                column.value.pop();
+            }
+        }
+    }
+}
+
 /// The fields of an event as the format writes them: number and type in one byte.
 const METADATA_ID: u8 = 0x08;
 const OFFSET_PS: u8 = 0x10;
@@ -64,9 +77,9 @@ impl<'a> Chunk<'a> {
     /// Fills the columns; as many events are read as they have room for.
     pub(super) fn read(&self, columns: Columns<'_>) -> Gathered {
         let (mut gathered, mut ids) = (Gathered::default(), Ids::default());
-        let mut into = Into { kinds: Kinds::new(self.largest_metadata), ids: &mut ids };
         let mut places = Events::new(self.file, self.bytes);
         let Columns { start_ps, duration_ps, kind } = columns;
+        let mut into = Into { kinds: Kinds::new(self.largest_metadata, kind.len()), ids: &mut ids };
         for (index, ((start_ps, duration_ps), kind)) in start_ps.iter_mut().zip(duration_ps).zip(kind).enumerate() {
             // The line was walked before: as many events are there as there is room for.
             let Some(span) = places.next() else { break };
@@ -75,21 +88,24 @@ impl<'a> Chunk<'a> {
             if self.event(span, event, &mut raw, &mut into).is_none() {
                 gathered.first_damage.get_or_insert_with(|| diagnose(self.file, span));
                 gathered.unplaced.push(Unplaced { event, why: Why::Damaged });
+                into.forget(event);
                 raw.identity = Identity::default();
                 raw.duration_ps = 0;
-            } else if let Some(occurrences) = raw.occurrences {
-                gathered.unplaced.push(Unplaced { event, why: Why::Aggregated(occurrences) });
             } else {
                 if raw.duration_ps < 0 {
                     gathered.negative_durations += 1;
                     raw.duration_ps = 0;
                 }
-                match self.place(raw.offset_ps, raw.duration_ps) {
-                    Some(start) => *start_ps = start,
-                    None => gathered.unplaced.push(Unplaced { event, why: Why::OutOfRange }),
+                if let Some(occurrences) = raw.occurrences {
+                    gathered.unplaced.push(Unplaced { event, why: Why::Aggregated(occurrences) });
+                } else {
+                    match self.place(raw.offset_ps, raw.duration_ps) {
+                        Some(start) => *start_ps = start,
+                        None => gathered.unplaced.push(Unplaced { event, why: Why::OutOfRange }),
+                    }
                 }
             }
-            *duration_ps = raw.duration_ps.max(0);
+            *duration_ps = raw.duration_ps;
             *kind = KindId(into.kinds.intern(raw.metadata_id, &raw.identity));
         }
         gathered.kinds = into.kinds.kinds;
@@ -145,8 +161,8 @@ impl<'a> Chunk<'a> {
             at += 1;
             varint(self.file, &mut at).filter(|_| at <= span.end)?
         } else {
-            let id = Fields::new(self.file, span).filter_map(Result::ok).filter(|field| field.number == 1).last();
-            id.and_then(Field::signed).unwrap_or(0).cast_unsigned()
+            let fields = Fields::new(self.file, span).filter_map(Result::ok).filter(|field| field.number == 1);
+            fields.filter_map(Field::signed).last().unwrap_or(0).cast_unsigned()
         };
         match self.wanted.get(id) {
             Some(wanted) => self.wanted_stat(wanted, Span { start: at, end: span.end }, number, raw, into),
@@ -170,6 +186,7 @@ impl<'a> Chunk<'a> {
                 (3, Value::Varint(bits)) => (Tag::Unsigned, bits),
                 (4, Value::Varint(bits)) => (Tag::Signed, bits),
                 (5 | 6, Value::Span(span)) if wanted.is_identity() => (Tag::Text, into.kinds.string(self.file, span)),
+                (5 | 6, Value::Span(_)) => (Tag::Absent, 0),
                 (7, Value::Varint(bits)) => (Tag::Reference, bits),
                 _ => found,
             };

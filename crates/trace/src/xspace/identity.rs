@@ -43,10 +43,6 @@ impl Wanted {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|&(wanted, _)| wanted)
     }
 
-    pub(super) fn name(self) -> &'static [u8] {
-        Self::ALL[self as usize].1
-    }
-
     pub(super) fn is_identity(self) -> bool {
         (self as usize) < IDENTITY_STATS
     }
@@ -150,9 +146,9 @@ pub(super) struct Kinds<'a> {
 const NONE: u32 = u32::MAX;
 
 impl<'a> Kinds<'a> {
-    /// `largest` is the highest number of a description on the plane.
-    pub(super) fn new(largest: i64) -> Self {
-        let length = usize::try_from(largest.clamp(-1, 1 << 16) + 1).unwrap_or(0);
+    /// `largest` is the highest number of a description on the plane. Few events do not pay for a long table.
+    pub(super) fn new(largest: i64, events: usize) -> Self {
+        let length = usize::try_from(largest.clamp(-1, 1 << 16) + 1).unwrap_or(0).min(events.saturating_mul(4));
         Self {
             kinds: Vec::new(),
             places: FxHashMap::default(),

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::wire::{Damage, Field, Fields, Span};
+use super::stats::raw_stat;
+use crate::wire::{Damage, Field, Fields, Span, Value};
 
 /// A file, taken apart down to its lines.
 #[derive(Debug, Default)]
@@ -34,6 +35,10 @@ pub(super) struct PlaneLayout {
     /// The name of each kind of stat, by its number.
     pub(super) stat_names: FxHashMap<i64, Span>,
     pub(super) stats: Vec<Span>,
+    /// The highest number of a description of events; -1 where there is none.
+    pub(super) largest_metadata: i64,
+    /// The file was cut in the last of the lines.
+    pub(super) cut: Option<Damage>,
 }
 
 /// A part that is damaged: from the damage to its end it is lost.
@@ -48,36 +53,46 @@ impl Layout {
     pub(super) fn of(file: &[u8]) -> Self {
         let mut layout = Self::default();
         let mut fields = Fields::new(file, Span { start: 0, end: file.len() });
-        while let Some(field) = fields.next() {
-            match field {
-                Ok(field) => layout.take(file, field),
-                Err(damage) => {
-                    let bytes = file.len() as u64 - damage.offset;
-                    layout.losses.push(Loss { part: String::from("the file"), damage, bytes });
-                    // A file that was cut ends in the middle of a plane: what of it is there is read.
-                    if let Some(cut) = fields.cut() {
-                        layout.losses.pop();
-                        let planes = layout.planes.len();
-                        layout.take(file, cut);
-                        if layout.planes.len() == planes || layout.losses.is_empty() {
-                            layout.losses.push(Loss { part: String::from("the file"), damage, bytes });
-                        }
-                    }
-                }
+        loop {
+            let start = fields.offset();
+            match fields.next() {
+                Some(Ok(field)) => layout.take(file, field),
+                Some(Err(damage)) => layout.take_cut(file, start, fields.cut(), damage),
+                None => return layout,
             }
         }
-        layout
     }
 
     fn take(&mut self, file: &[u8], field: Field) {
         let Some(span) = field.span() else { return };
         match field.number {
-            1 => self.take_plane(file, span),
+            1 => {
+                let (plane, losses) = PlaneLayout::of(file, span);
+                self.losses.extend(losses);
+                self.add(file, plane);
+            }
             2 => self.errors.push(span),
             3 => self.warnings.push(span),
             4 => self.session().hosts.push(span),
             _ => {}
         }
+    }
+
+    /// A file that was cut ends in the middle of a plane: what of it is there is read. The innermost part that was cut says
+    /// what is lost, and no other.
+    fn take_cut(&mut self, file: &[u8], start: usize, cut: Option<Field>, damage: Damage) {
+        if let Some(span) = cut.filter(|field| field.number == 1).and_then(Field::span) {
+            let (plane, losses) = PlaneLayout::of(file, span);
+            if !plane.lines.is_empty() || plane.name.start < plane.name.end {
+                if losses.is_empty() && plane.cut.is_none() {
+                    self.losses.push(Loss { part: plane.part(file), damage, bytes: 0 });
+                }
+                self.losses.extend(losses);
+                return self.add(file, plane);
+            }
+        }
+        let bytes = (file.len() - start) as u64;
+        self.losses.push(Loss { part: String::from("the list of planes"), damage, bytes });
     }
 
     fn session(&mut self) -> &mut SessionLayout {
@@ -88,11 +103,7 @@ impl Layout {
         &mut self.sessions[last]
     }
 
-    fn take_plane(&mut self, file: &[u8], span: Span) {
-        let mut plane = PlaneLayout::default();
-        if let Some(loss) = plane.fill(file, span) {
-            self.losses.push(loss);
-        }
+    fn add(&mut self, file: &[u8], mut plane: PlaneLayout) {
         let name = plane.name.of(file).to_vec();
         // One session writes each plane once: a name that comes again is from the next.
         if !self.session().names.insert(name.clone()) {
@@ -105,60 +116,95 @@ impl Layout {
 }
 
 impl PlaneLayout {
-    fn fill(&mut self, file: &[u8], span: Span) -> Option<Loss> {
+    fn of(file: &[u8], span: Span) -> (Self, Vec<Loss>) {
+        let mut plane = Self { largest_metadata: -1, ..Self::default() };
         let mut fields = Fields::new(file, span);
-        let mut loss = None;
-        while let Some(field) = fields.next() {
-            match field {
-                Ok(field) => self.take(file, field),
-                Err(damage) => {
-                    if let Some(cut) = fields.cut().filter(|cut| cut.number == 3 && span.end == file.len()) {
-                        self.take(file, cut);
+        let (mut rest, mut descriptions) = (None, None);
+        loop {
+            let start = fields.offset();
+            match fields.next() {
+                Some(Ok(field)) => {
+                    if let Err(damage) = plane.take(file, field) {
+                        let lost = field.span().map_or(0, |span| span.end as u64 - damage.offset);
+                        descriptions.get_or_insert((damage, 0)).1 += lost;
                     }
-                    loss = Some((damage, span.end as u64 - damage.offset));
                 }
+                Some(Err(damage)) => {
+                    let cut = fields.cut().filter(|cut| cut.number == 3 && span.end == file.len());
+                    if let Some(line) = cut.and_then(Field::span) {
+                        plane.lines.push(line);
+                        plane.cut = Some(damage);
+                    } else {
+                        rest = Some((damage, (span.end - start) as u64));
+                    }
+                }
+                None => break,
             }
         }
-        let part = || format!("plane {}", lossy(self.name.of(file)));
-        loss.map(|(damage, bytes)| Loss { part: part(), damage, bytes })
+        let mut losses = Vec::new();
+        if let Some((damage, bytes)) = descriptions {
+            losses.push(Loss { part: format!("the descriptions of {}", plane.part(file)), damage, bytes });
+        }
+        if let Some((damage, bytes)) = rest {
+            losses.push(Loss { part: plane.part(file), damage, bytes });
+        }
+        (plane, losses)
     }
 
-    fn take(&mut self, file: &[u8], field: Field) {
-        let Some(span) = field.span() else { return };
+    /// What it is called where it is damaged.
+    pub(super) fn part(&self, file: &[u8]) -> String {
+        match self.name.of(file) {
+            [] => String::from("a plane without a name"),
+            name => format!("plane {}", lossy(name)),
+        }
+    }
+
+    /// Of a description that is damaged, what stands before is kept.
+    fn take(&mut self, file: &[u8], field: Field) -> Result<(), Damage> {
+        let Some(span) = field.span() else { return Ok(()) };
         match field.number {
             2 => self.name = span,
             3 => self.lines.push(span),
             4 => {
-                let (id, description) = entry(file, span);
+                let (id, description, whole) = entry(file, span);
                 self.event_metadata.insert(id, description);
+                self.largest_metadata = self.largest_metadata.max(id);
+                whole?;
+                for field in Fields::new(file, description) {
+                    if let (5, Some(stat)) = (field?.number, field?.span()) {
+                        raw_stat(file, stat)?;
+                    }
+                }
             }
             5 => {
-                let (id, description) = entry(file, span);
-                let mut fields = Fields::new(file, description).filter_map(Result::ok);
-                let name = fields.find(|field| field.number == 2).and_then(Field::span).unwrap_or_default();
-                self.stat_names.insert(id, name);
+                let (id, description, whole) = entry(file, span);
+                let names = Fields::new(file, description).filter_map(Result::ok).filter(|field| field.number == 2);
+                self.stat_names.insert(id, names.filter_map(Field::span).last().unwrap_or_default());
+                whole?;
+                Fields::new(file, description).find_map(Result::err).map_or(Ok(()), Err)?;
             }
-            6 => self.stats.push(span),
+            6 => {
+                self.stats.push(span);
+                raw_stat(file, span)?;
+            }
             _ => {}
         }
-    }
-
-    pub(super) fn largest_metadata(&self) -> i64 {
-        self.event_metadata.keys().copied().max().unwrap_or(-1)
+        Ok(())
     }
 }
 
-/// The key and the value of an entry of a map.
-fn entry(file: &[u8], span: Span) -> (i64, Span) {
+/// The key and the value of an entry of a map, and whether it is whole.
+fn entry(file: &[u8], span: Span) -> (i64, Span, Result<(), Damage>) {
     let (mut id, mut value) = (0, Span::default());
-    for field in Fields::new(file, span).filter_map(Result::ok) {
-        match (field.number, field.signed(), field.span()) {
-            (1, Some(number), _) => id = number,
-            (2, _, Some(span)) => value = span,
-            _ => {}
+    for field in Fields::new(file, span) {
+        match field.map(|field| (field.number, field.value)) {
+            Ok((1, Value::Varint(bits))) => id = bits.cast_signed(),
+            Ok((2, Value::Span(span))) => value = span,
+            Ok(_) => {}
+            Err(damage) => return (id, value, Err(damage)),
         }
     }
-    (id, value)
+    (id, value, Ok(()))
 }
 
 /// Characters; what is not UTF-8 is replaced.

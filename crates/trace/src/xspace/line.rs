@@ -47,7 +47,7 @@ impl Head {
                         (1, Value::Varint(bits)) => head.id = bits.cast_signed(),
                         (2, Value::Span(span)) => head.name = span,
                         (3, Value::Varint(bits)) => head.timestamp_ns = bits.cast_signed(),
-                        (11, Value::Span(span)) => head.display_name = Some(span),
+                        (11, Value::Span(span)) => head.display_name = (span.start < span.end).then_some(span),
                         _ => {}
                     }
                     at = fields.offset();

@@ -4,6 +4,7 @@
 //! may stand behind the lines that use them, so names are looked up at the end, once a kind of event.
 
 mod event;
+mod hosts;
 mod identity;
 mod layout;
 mod line;
@@ -21,11 +22,12 @@ use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session,
 use crate::wire::{Damage, Span};
 
 use event::{Chunk, Columns, Gathered};
+use hosts::name_hosts;
 use identity::{Wanted, WantedStats};
 use layout::{Layout, Loss, lossy};
 use line::{Head, LANDMARK};
 use resolve::Resolver;
-use session::{Facts, host_of};
+use session::Facts;
 use stats::{FilePlane, Files};
 
 /// How to read traces.
@@ -55,6 +57,12 @@ impl Default for ReadOptions {
     }
 }
 
+/// The fields of a file: number and type in one byte.
+const PLANES: u8 = 0x0a;
+const ERRORS: u8 = 0x12;
+const WARNINGS: u8 = 0x1a;
+const HOSTS: u8 = 0x22;
+
 /// So many events are read by one task. A multiple of the landmarks' distance.
 const CHUNK: usize = 1024 * LANDMARK;
 
@@ -77,11 +85,15 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
         }
     }
     let heads = walk_lines(&files, options, &mut notices)?;
-    for (number, facts) in sessions.iter_mut().enumerate() {
-        let of_session = |plane: &usize| files.planes[*plane].layout.session == number;
-        facts.settle(heads.iter().enumerate().filter(|(plane, _)| of_session(plane)).flat_map(|(_, heads)| heads));
+    let mut lines: Vec<Vec<(i64, usize)>> = vec![Vec::new(); sessions.len()];
+    for (plane, heads) in files.planes.iter().zip(&heads) {
+        let heads = heads.iter().filter(|head| head.events > 0);
+        lines[plane.layout.session].extend(heads.map(|head| (head.timestamp_ns, head.events)));
     }
-    name_hosts(&files, &mut sessions);
+    for (facts, lines) in sessions.iter_mut().zip(lines) {
+        facts.settle(lines);
+    }
+    name_hosts(&files.sources, &mut sessions);
     Assembly { files, sessions, heads, options, notices }.finish()
 }
 
@@ -92,9 +104,11 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     }
     let layout = Layout::of(file);
     if layout.planes.is_empty() {
+        // What does not even begin like a trace is something else; the damage would be a riddle.
+        let begins = file.first().is_some_and(|tag| [PLANES, ERRORS, WARNINGS, HOSTS].contains(tag));
         return Err(match layout.losses.into_iter().next() {
-            Some(Loss { part, damage, .. }) => TraceError::Damaged { file: path.to_owned(), part, damage },
-            None => TraceError::NotATrace { file: path.to_owned() },
+            Some(Loss { part, damage, .. }) if begins => TraceError::Damaged { file: path.to_owned(), part, damage },
+            _ => TraceError::NotATrace { file: path.to_owned() },
         });
     }
     report_losses(source, options, &layout.losses, notices)?;
@@ -134,36 +148,21 @@ fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -
         let losses: Vec<Loss> = heads
             .iter()
             .zip(&plane.layout.lines)
-            .filter_map(|(head, line)| {
-                let (plane, line_name) =
-                    (lossy(plane.layout.name.of(source.bytes())), lossy(head.name.of(source.bytes())));
-                let part = format!("plane {plane}, line {line_name}");
-                head.damage.map(|damage| Loss { part, damage, bytes: (line.end - head.end) as u64 })
+            .enumerate()
+            .filter_map(|(number, (head, line))| {
+                let is_cut = number + 1 == heads.len();
+                let damage = head.damage.or(plane.layout.cut.filter(|_| is_cut))?;
+                let plane = plane.layout.part(source.bytes());
+                let part = match head.name.of(source.bytes()) {
+                    [] => format!("{plane}, line {}", head.id),
+                    name => format!("{plane}, line {}", lossy(name)),
+                };
+                Some(Loss { part, damage, bytes: (line.end - head.end) as u64 })
             })
             .collect();
         report_losses(source, options, &losses, notices)?;
     }
     Ok(heads)
-}
-
-/// Hosts that cannot be told apart by their name are told apart by their file's.
-fn name_hosts(files: &Files, sessions: &mut [Facts]) {
-    let path_host = |facts: &Facts| files.sources.get(facts.source).and_then(|source| host_of(source.path()));
-    let clashes: Vec<bool> = sessions
-        .iter()
-        .map(|facts| {
-            sessions.iter().any(|other| {
-                other.source != facts.source
-                    && other.host == facts.host
-                    && (facts.host.is_none() || facts.overlaps(other))
-            })
-        })
-        .collect();
-    for (facts, clashes) in sessions.iter_mut().zip(clashes) {
-        if clashes {
-            facts.host = path_host(facts).or_else(|| facts.host.take());
-        }
-    }
 }
 
 /// A trace while its events are read.
@@ -200,8 +199,8 @@ impl Assembly<'_> {
         self.check(&planes, &resolver);
         let strings = &mut resolver.strings;
         let sessions = self.sessions.iter_mut().map(|facts| session(facts, strings)).collect();
-        for source in &self.files.sources {
-            if events == 0 {
+        for (number, source) in self.files.sources.iter().enumerate() {
+            if !self.sessions.iter().any(|facts| facts.source == number && facts.events > 0) {
                 self.notices.push(Notice::NoEvents { file: source.path().to_owned() });
             }
         }
@@ -221,8 +220,11 @@ impl Assembly<'_> {
     /// The wall time all starts count from: the first session's.
     fn zero_ns(&mut self) -> Option<i64> {
         let zero = self.sessions.iter().filter_map(|facts| facts.epoch_ns).min()?;
-        for facts in self.sessions.iter().filter(|facts| facts.epoch_ns.is_none()) {
-            let file = self.files.sources[facts.source].path().to_owned();
+        let timeless = self.sessions.iter().filter(|facts| facts.epoch_ns.is_none() && facts.events > 0);
+        let mut timeless: Vec<usize> = timeless.map(|facts| facts.source).collect();
+        timeless.dedup();
+        for source in timeless {
+            let file = self.files.sources[source].path().to_owned();
             self.notices.push(Notice::NoEpoch { file });
         }
         Some(zero)
@@ -311,7 +313,7 @@ impl Assembly<'_> {
                             bytes: Span { start: landmark as usize, end: segment.end as usize },
                             base_ps,
                             wanted: &wanted[file_plane],
-                            largest_metadata: layout.largest_metadata(),
+                            largest_metadata: layout.largest_metadata,
                         };
                         tasks.push(Task { chunk, columns, plane: plane_number, line: line_number, first, file_plane });
                         first += length;
@@ -382,7 +384,7 @@ impl Assembly<'_> {
         }
         let FilePlane { source, layout } = &self.files.planes[file_plane];
         let source = &self.files.sources[*source];
-        let part = format!("an event of plane {}", lossy(layout.name.of(source.bytes())));
+        let part = format!("an event of {}", layout.part(source.bytes()));
         Err(TraceError::Damaged { file: source.path().to_owned(), part, damage })
     }
 
@@ -408,20 +410,20 @@ impl Assembly<'_> {
             self.notices.push(Notice::Aggregated(aggregated));
         }
         if !resolver.undescribed.is_empty() {
-            let events = lines().flat_map(|line| &line.kind).filter(|kind| resolver.undescribed.contains_key(kind));
+            let events = lines().flat_map(|line| &line.kind).filter(|kind| resolver.undescribed.contains(kind));
             self.notices.push(Notice::Undescribed(events.count() as u64));
         }
     }
 }
 
-/// Where a line's offsets begin, from the trace's zero; `None` where that is out of range.
+/// Where a line's offsets begin, from the trace's zero; `None` where that is no number of picoseconds.
 fn base_ps(facts: &Facts, timestamp_ns: i64, zero_ns: Option<i64>) -> Option<i64> {
     let shift = match (facts.epoch_ns, zero_ns) {
         (Some(epoch), Some(zero)) => i128::from(epoch) - i128::from(zero),
         _ => 0,
     };
     let base = (i128::from(timestamp_ns) - i128::from(facts.base_ns) + shift) * 1000;
-    i64::try_from(base).ok().filter(|base| base.unsigned_abs() <= event::FARTHEST_PS.unsigned_abs())
+    i64::try_from(base).ok()
 }
 
 /// Takes the front off a slice.

@@ -1,12 +1,13 @@
 //! The kinds of a chunk into those of the trace: numbers become names, once a kind.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::event::Gathered;
 use super::identity::{LocalKind, Tag, Wanted};
 use super::layout::{PlaneLayout, lossy};
+use super::stats::raw_stat;
 use crate::table::{Description, Kind, KindId, ProgramId, Strings, Text};
-use crate::wire::{Field, Fields, Span};
+use crate::wire::{Fields, Span, Value};
 
 /// The kinds of a trace while it is put together.
 #[derive(Debug, Default)]
@@ -16,7 +17,9 @@ pub(super) struct Resolver {
     places: FxHashMap<Kind, KindId>,
     /// Kinds of a plane that were seen before, without strings of their own.
     known: FxHashMap<(u32, LocalKind), KindId>,
-    pub(super) undescribed: FxHashMap<KindId, ()>,
+    /// Each description is read once, however many kinds of event have it.
+    described: FxHashMap<Description, Metadata>,
+    pub(super) undescribed: FxHashSet<KindId>,
 }
 
 impl Resolver {
@@ -44,45 +47,46 @@ impl Resolver {
                 return id;
             }
         }
-        let metadata = Metadata::of(file, layout, local.metadata_id);
-        let text = |resolver: &mut Self, wanted: Wanted| -> Option<Text> {
+        let description = Description { plane, metadata_id: local.metadata_id };
+        let metadata = self.metadata(file, layout, description);
+        // What the event says itself counts before what is said of all of them.
+        let mut text = |wanted: Wanted, shared: Option<Text>| -> Option<Text> {
             let (tag, bits) = local.identity.get(wanted);
             let bytes = match tag {
                 Tag::Text => strings.get(usize::try_from(bits).ok()?)?.of(file),
                 Tag::Reference => layout.stat_names.get(&bits.cast_signed())?.of(file),
-                _ => return metadata.text(file, layout, wanted).map(|bytes| resolver.text(bytes)),
+                _ => return shared,
             };
-            Some(resolver.text(bytes))
+            Some(self.text(bytes))
         };
-        let module = text(self, Wanted::Module);
-        let op = text(self, Wanted::Op);
-        let path = text(self, Wanted::Path);
-        let framework_op = text(self, Wanted::FrameworkOp);
-        let name = match metadata.name {
-            Some(name) => self.text(name.of(file)),
-            None => self.strings.intern(&format!("metadata {}", local.metadata_id)),
-        };
+        let (module, op) = (text(Wanted::Module, metadata.module), text(Wanted::Op, metadata.op));
+        let path = text(Wanted::Path, metadata.path);
+        let framework_op = text(Wanted::FrameworkOp, metadata.framework_op);
         let kind = Kind {
-            name,
-            display_name: metadata.display_name.map(|name| self.text(name.of(file))),
+            name: metadata.name,
+            display_name: metadata.display_name,
             module,
-            program: metadata.number(file, layout, Wanted::Program, local),
+            program: match local.identity.get(Wanted::Program) {
+                (Tag::Unsigned, bits) => Some(bits.into()),
+                (Tag::Signed, bits) => Some(bits.cast_signed().into()),
+                _ => metadata.program,
+            },
             op,
             // On GPU `tf_op` only says that there is a module.
             path: path.or(framework_op.filter(|&text| !self.strings.get(text).starts_with("XlaModule"))),
-            category: metadata.named(file, layout, b"hlo_category").map(|bytes| self.text(bytes)),
+            category: metadata.category,
             device_ordinal: match local.identity.get(Wanted::DeviceOrdinal) {
                 (Tag::Signed | Tag::Unsigned, bits) => Some(bits.cast_signed()),
                 _ => None,
             },
-            description: Description { plane, metadata_id: local.metadata_id },
+            description,
         };
         let next = KindId(u32::try_from(self.kinds.len()).unwrap_or(u32::MAX));
         let id = *self.places.entry(kind.clone()).or_insert(next);
         if id == next {
             self.kinds.push(kind);
-            if metadata.name.is_none() {
-                self.undescribed.insert(id, ());
+            if !layout.event_metadata.contains_key(&local.metadata_id) {
+                self.undescribed.insert(id);
             }
         }
         if is_shared {
@@ -90,62 +94,85 @@ impl Resolver {
         }
         id
     }
-}
 
-/// The description of a kind of event.
-#[derive(Debug, Default)]
-struct Metadata {
-    name: Option<Span>,
-    display_name: Option<Span>,
-    stats: Vec<Span>,
-}
+    fn metadata(&mut self, file: &[u8], layout: &PlaneLayout, description: Description) -> Metadata {
+        if let Some(&metadata) = self.described.get(&description) {
+            return metadata;
+        }
+        let metadata = match layout.event_metadata.get(&description.metadata_id) {
+            Some(&span) => self.described(file, layout, span),
+            None => Metadata::named(self.strings.intern(&format!("metadata {}", description.metadata_id))),
+        };
+        self.described.insert(description, metadata);
+        metadata
+    }
 
-impl Metadata {
-    fn of(file: &[u8], layout: &PlaneLayout, id: i64) -> Self {
-        let Some(&span) = layout.event_metadata.get(&id) else { return Self::default() };
-        let mut metadata = Self { name: Some(Span::default()), ..Self::default() };
+    fn described(&mut self, file: &[u8], layout: &PlaneLayout, span: Span) -> Metadata {
+        let mut metadata = Metadata::named(self.text(b""));
         for field in Fields::new(file, span).filter_map(Result::ok) {
             match (field.number, field.span()) {
-                (2, Some(span)) => metadata.name = Some(span),
-                (4, Some(span)) if span.start < span.end => metadata.display_name = Some(span),
-                (5, Some(span)) => metadata.stats.push(span),
+                (2, Some(name)) => metadata.name = self.text(name.of(file)),
+                (4, Some(name)) => metadata.display_name = (name.start < name.end).then(|| self.text(name.of(file))),
+                (5, Some(stat)) => self.describe(file, layout, stat, &mut metadata),
                 _ => {}
             }
         }
         metadata
     }
 
-    /// The value of a stat of the description, by its name.
-    fn stat<'a>(&self, file: &'a [u8], layout: &PlaneLayout, name: &[u8]) -> Option<Vec<Field>> {
-        self.stats.iter().find_map(|&stat| {
-            let fields: Vec<Field> = Fields::new(file, stat).filter_map(Result::ok).collect();
-            let id = fields.iter().find(|field| field.number == 1).and_then(|field| field.signed()).unwrap_or(0);
-            (layout.stat_names.get(&id)?.of(file) == name).then_some(fields)
-        })
-    }
-
-    fn named<'a>(&self, file: &'a [u8], layout: &PlaneLayout, name: &[u8]) -> Option<&'a [u8]> {
-        self.stat(file, layout, name)?.iter().find_map(|field| match field.number {
-            5 | 6 => field.span().map(|span| span.of(file)),
-            7 => layout.stat_names.get(&field.signed()?).map(|span| span.of(file)),
+    /// Takes in a stat of a description. Of several with one name the last counts.
+    fn describe(&mut self, file: &[u8], layout: &PlaneLayout, stat: Span, metadata: &mut Metadata) {
+        let Ok((id, value)) = raw_stat(file, stat) else { return };
+        let name = layout.stat_names.get(&id).map_or(&[][..], |name| name.of(file));
+        let target = match name {
+            b"hlo_module" => &mut metadata.module,
+            b"hlo_op" => &mut metadata.op,
+            b"name" => &mut metadata.path,
+            b"tf_op" => &mut metadata.framework_op,
+            b"hlo_category" => &mut metadata.category,
+            b"program_id" => {
+                metadata.program = match value {
+                    Some((3, Value::Varint(bits))) => Some(bits.into()),
+                    Some((4, Value::Varint(bits))) => Some(bits.cast_signed().into()),
+                    _ => None,
+                };
+                return;
+            }
+            _ => return,
+        };
+        let characters = match value {
+            Some((5 | 6, Value::Span(span))) => Some(span),
+            Some((7, Value::Varint(bits))) => layout.stat_names.get(&bits.cast_signed()).copied(),
             _ => None,
-        })
+        };
+        *target = characters.map(|span| self.text(span.of(file)));
     }
+}
 
-    fn text<'a>(&self, file: &'a [u8], layout: &PlaneLayout, wanted: Wanted) -> Option<&'a [u8]> {
-        self.named(file, layout, wanted.name())
-    }
+/// What the description of a kind of event says of it.
+#[derive(Debug, Clone, Copy)]
+struct Metadata {
+    name: Text,
+    display_name: Option<Text>,
+    module: Option<Text>,
+    program: Option<ProgramId>,
+    op: Option<Text>,
+    path: Option<Text>,
+    framework_op: Option<Text>,
+    category: Option<Text>,
+}
 
-    fn number(&self, file: &[u8], layout: &PlaneLayout, wanted: Wanted, local: &LocalKind) -> Option<ProgramId> {
-        match local.identity.get(wanted) {
-            (Tag::Unsigned, bits) => return Some(bits.into()),
-            (Tag::Signed, bits) => return Some(bits.cast_signed().into()),
-            _ => {}
+impl Metadata {
+    fn named(name: Text) -> Self {
+        Self {
+            name,
+            display_name: None,
+            module: None,
+            program: None,
+            op: None,
+            path: None,
+            framework_op: None,
+            category: None,
         }
-        self.stat(file, layout, wanted.name())?.iter().find_map(|field| match field.number {
-            3 => field.signed().map(|number| number.cast_unsigned().into()),
-            4 => field.signed().map(ProgramId::from),
-            _ => None,
-        })
     }
 }

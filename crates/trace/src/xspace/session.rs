@@ -1,13 +1,10 @@
 //! When and where a session ran, and how its times come onto one clock with those of the others.
 
-use std::path::Path;
-
 use ergometer_units::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::event::FARTHEST_PS;
-use super::layout::{PlaneLayout, lossy};
-use super::line::Head;
+use super::layout::PlaneLayout;
 use super::stats::raw_stat;
 use crate::wire::Value;
 
@@ -23,6 +20,8 @@ pub(super) struct Facts {
     pub(super) base_ns: i64,
     /// The wall time of that base.
     pub(super) epoch_ns: Option<i64>,
+    /// How many events it has.
+    pub(super) events: usize,
 }
 
 /// The stats of a plane that has numbers only.
@@ -59,32 +58,27 @@ impl Facts {
         }
     }
 
-    /// Chooses the base once all lines are known.
-    pub(super) fn settle<'a>(&mut self, heads: impl Iterator<Item = &'a Head> + Clone) {
-        let mut times = heads.filter(|head| head.events > 0).map(|head| head.timestamp_ns);
-        let first = times.clone().min().unwrap_or(0);
-        let farthest_ns = (FARTHEST_PS / 1000).unsigned_abs();
-        if times.any(|time| time.unsigned_abs() > farthest_ns) {
-            self.base_ns = first;
-            self.epoch_ns = Some(first);
-        } else {
+    /// Chooses the base once all lines are known, by their times and how many events each has.
+    ///
+    /// The line of the middle event decides: one whose time is damaged moves none of the others.
+    pub(super) fn settle(&mut self, mut lines: Vec<(i64, usize)>) {
+        lines.sort_unstable();
+        self.events = lines.iter().map(|&(_, events)| events).sum();
+        let mut before = 0;
+        let middle = lines.iter().find(|&&(_, events)| {
+            before += events;
+            before >= self.events.div_ceil(2)
+        });
+        let middle_ns = middle.map_or(0, |&(time, _)| time);
+        let farthest_ns = FARTHEST_PS / 1000;
+        if middle_ns.unsigned_abs() <= farthest_ns.unsigned_abs() {
             self.base_ns = 0;
             self.epoch_ns = self.started.map(Timestamp::nanos_since_epoch);
+        } else {
+            let nearest = middle_ns.saturating_sub(farthest_ns);
+            let first = lines.iter().map(|&(time, _)| time).find(|&time| time >= nearest).unwrap_or(middle_ns);
+            self.base_ns = first;
+            self.epoch_ns = Some(first);
         }
     }
-
-    /// Whether two sessions ran at the same time, as far as they say.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        match (self.started.zip(self.stopped), other.started.zip(other.stopped)) {
-            (Some((start, stop)), Some((other_start, other_stop))) => start < other_stop && other_start < stop,
-            _ => false,
-        }
-    }
-}
-
-/// The host a file is named after: `plugins/profile/TIME/HOST.xplane.pb`.
-pub(super) fn host_of(path: &Path) -> Option<String> {
-    let name = lossy(path.file_name()?.as_encoded_bytes()).into_owned();
-    let stem = name.split(".xplane.pb").next().filter(|stem| !stem.is_empty())?;
-    Some(stem.to_owned())
 }

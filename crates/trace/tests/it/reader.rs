@@ -1,0 +1,290 @@
+//! Whole files: the reader sees what the second reader sees, whatever the style of the writer.
+
+use ergometer_trace::{ReadOptions, Source, Trace, read};
+use proptest::prelude::*;
+
+use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
+use crate::reference::{expect, sessions_of};
+use crate::{fixture, seen, strict};
+
+fn assert_reads_as_expected(bytes: &[u8]) {
+    let trace = strict(bytes).unwrap();
+    assert_eq!(seen::of(&trace), expect(&[("host.xplane.pb", bytes)]));
+}
+
+fn read_all(files: &[(&str, &[u8])]) -> Trace {
+    let sources = files.iter().map(|(name, bytes)| Source::from_bytes(*name, bytes.to_vec())).collect();
+    read(sources, &ReadOptions::default()).unwrap()
+}
+
+/// Few numbers, so that they meet, and those at the edges.
+fn id() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => 0_i64..6, 1 => 4_090_i64..4_100, 1 => Just(-1), 1 => Just(i64::MIN), 1 => Just(70_000)]
+}
+
+fn time() -> impl Strategy<Value = i64> {
+    let edges = [i64::MIN, -(1 << 62), -(1 << 62) + 1, -1, 0, 1, (1 << 62) - 1, 1 << 62, i64::MAX];
+    prop_oneof![8 => 0_i64..10_000_000, 1 => prop::sample::select(edges.to_vec()), 1 => any::<i64>()]
+}
+
+fn line_time() -> impl Strategy<Value = i64> {
+    let edges = [i64::MIN, -1, 0, 4_611_686_018_427_387, 4_611_686_018_427_388, i64::MAX];
+    let since_epoch = 1_794_725_055_813_077_000_i64;
+    prop_oneof![
+        6 => 0_i64..1_000_000,
+        3 => since_epoch..since_epoch + 1_000_000,
+        1 => prop::sample::select(edges.to_vec())
+    ]
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => prop::sample::select(vec!["a", "jit_f", "gemm", "XlaModule:x", "é"]).prop_map(|text| text.as_bytes().to_vec()),
+        1 => Just(Vec::new()),
+        1 => Just(vec![0xff, 0xfe, b'x'])
+    ]
+}
+
+fn stat_name() -> impl Strategy<Value = Vec<u8>> {
+    let known = [
+        "hlo_module",
+        "hlo_op",
+        "program_id",
+        "name",
+        "tf_op",
+        "device_ordinal",
+        "run_id",
+        "scope_range_id",
+        "correlation_id",
+        "step_num",
+        "hlo_category",
+        "profile_start_time",
+        "profile_stop_time",
+    ];
+    prop_oneof![4 => prop::sample::select(known.to_vec()).prop_map(|text| text.as_bytes().to_vec()), 1 => bytes()]
+}
+
+fn stat() -> impl Strategy<Value = Stat> {
+    let value = prop_oneof![
+        any::<u64>().prop_map(Value::Double),
+        prop_oneof![Just(0), any::<u64>()].prop_map(Value::Unsigned),
+        prop_oneof![Just(0), any::<i64>()].prop_map(Value::Signed),
+        bytes().prop_map(Value::Text),
+        bytes().prop_map(Value::Bytes),
+        id().prop_map(Value::Reference),
+    ];
+    (id(), prop::option::weighted(0.9, value)).prop_map(|(id, value)| Stat { id, value })
+}
+
+fn stats() -> impl Strategy<Value = Vec<Stat>> {
+    prop::collection::vec(stat(), 0..4)
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let place = prop_oneof![8 => time().prop_map(Place::Offset), 1 => any::<i64>().prop_map(Place::Occurrences)];
+    (id(), place, time(), stats()).prop_map(|(metadata_id, place, duration_ps, stats)| Event {
+        metadata_id,
+        place,
+        duration_ps,
+        stats,
+    })
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    (id(), bytes(), bytes(), line_time(), prop::collection::vec(event(), 0..40)).prop_map(
+        |(id, name, display_name, timestamp_ns, events)| Line { id, name, display_name, timestamp_ns, events },
+    )
+}
+
+fn plane() -> impl Strategy<Value = Plane> {
+    let names = ["/host:metadata", "/host:CPU", "/device:GPU:0", "Task Environment", ""];
+    let name = prop::sample::select(names.to_vec()).prop_map(|name| name.as_bytes().to_vec());
+    let metadata =
+        (bytes(), bytes(), stats()).prop_map(|(name, display_name, stats)| EventMetadata { name, display_name, stats });
+    let parts = (
+        name,
+        prop::collection::vec(line(), 0..4),
+        prop::collection::vec((id(), metadata), 0..6),
+        prop::collection::vec((id(), stat_name()), 0..10),
+        stats(),
+    );
+    parts.prop_map(|(name, lines, event_metadata, stat_metadata, stats)| Plane {
+        name,
+        lines,
+        event_metadata,
+        stat_metadata,
+        stats,
+    })
+}
+
+fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(bytes(), 0..3)
+}
+
+fn space() -> impl Strategy<Value = Space> {
+    (prop::collection::vec(plane(), 1..6), texts(), texts(), texts())
+        .prop_map(|(planes, errors, warnings, hosts)| Space { planes, errors, warnings, hosts })
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    prop_oneof![1 => Just(Style::Plain), 3 => any::<u64>().prop_map(Style::Odd)]
+}
+
+/// What a space says, with its planes in any order, so that the second reader can be held against the encoder.
+fn joined(sessions: Vec<Space>) -> Space {
+    let mut whole = Space::default();
+    for session in sessions {
+        whole.planes.extend(session.planes);
+        whole.errors.extend(session.errors);
+        whole.warnings.extend(session.warnings);
+        whole.hosts.extend(session.hosts);
+    }
+    whole
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_second_reader_reads_what_was_written(space in space(), style in style()) {
+        prop_assert_eq!(joined(sessions_of(&space.encode(style))), space);
+    }
+
+    #[test]
+    fn any_space_in_any_style_is_read_by_the_letter(space in space(), style in style()) {
+        let bytes = space.encode(style);
+        prop_assert_eq!(seen::of(&strict(&bytes).unwrap()), expect(&[("host.xplane.pb", &bytes)]));
+    }
+
+    #[test]
+    fn several_files_are_one_trace(spaces in prop::collection::vec((space(), style()), 2..4), same_names: bool) {
+        let files: Vec<Vec<u8>> = spaces.iter().map(|(space, style)| space.encode(*style)).collect();
+        let names = if same_names { ["a/x.xplane.pb", "b/x.xplane.pb", "c/x.xplane.pb"] } else { ["x.xplane.pb", "y.xplane.pb", "z.pb"] };
+        let files: Vec<(&str, &[u8])> = names.into_iter().zip(files.iter().map(Vec::as_slice)).collect();
+        prop_assert_eq!(seen::of(&read_all(&files)), expect(&files));
+    }
+
+    #[test]
+    fn files_put_one_behind_the_other_are_their_sessions(one in space(), other in space()) {
+        let (mut one, mut other) = (one, other);
+        // The first plane is one that every session has.
+        for space in [&mut one, &mut other] {
+            space.planes[0].name = b"/host:metadata".to_vec();
+        }
+        let mut names = std::collections::HashSet::new();
+        one.planes.retain(|plane| names.insert(plane.name.clone()));
+        let (one, other) = (one.encode(Style::Plain), other.encode(Style::Plain));
+        let together = [&one[..], &other].concat();
+        let seen = seen::of(&strict(&together).unwrap());
+        prop_assert_eq!(&seen, &expect(&[("host.xplane.pb", &together)]));
+        let events = |bytes: &[u8]| strict(bytes).unwrap().event_count();
+        let together: usize = seen.planes.iter().flat_map(|plane| &plane.lines).map(|line| line.events.len()).sum();
+        prop_assert_eq!(together, events(&one) + events(&other));
+        let of_one = seen::of(&strict(&one).unwrap()).sessions;
+        prop_assert_eq!(&seen.sessions[..of_one.len()], &of_one[..]);
+    }
+}
+
+#[test]
+fn a_recorded_file_is_read_by_the_letter() {
+    for name in ["gpu_autotune", "small_cpu_666", "med_cpu_26820", "gpu_train_3"] {
+        assert_reads_as_expected(&fixture(&format!("{name}.xplane.pb")));
+    }
+}
+
+#[test]
+fn a_line_of_many_chunks_is_one() {
+    let event = |number: i64| Event {
+        metadata_id: number % 7,
+        place: if number % 9_999 == 0 { Place::Occurrences(number) } else { Place::Offset(number * 1_000) },
+        duration_ps: 900 - number % 1_000,
+        stats: vec![
+            Stat { id: 1, value: Some(Value::Signed(number / 100)) },
+            Stat { id: 2, value: Some(Value::Text(format!("jit_{}", number % 5).into_bytes())) },
+        ],
+    };
+    let plane = Plane {
+        name: b"/device:GPU:0".to_vec(),
+        lines: vec![
+            Line { id: 14, events: (0..40_000).map(event).collect(), ..Line::default() },
+            Line { id: 14, timestamp_ns: 40_000, events: (40_000..60_000).map(event).collect(), ..Line::default() },
+        ],
+        event_metadata: (1..7)
+            .map(|id| (id, EventMetadata { name: vec![b'a' + id as u8], ..EventMetadata::default() }))
+            .collect(),
+        stat_metadata: vec![(1, b"run_id".to_vec()), (2, b"hlo_module".to_vec())],
+        stats: Vec::new(),
+    };
+    assert_reads_as_expected(&Space { planes: vec![plane], ..Space::default() }.encode(Style::Plain));
+}
+
+/// A session that began at this time on this host, with one event a microsecond later.
+fn session(host: &str, started_ns: i64) -> Vec<u8> {
+    let environment = Plane {
+        name: b"Task Environment".to_vec(),
+        stat_metadata: vec![(1, b"profile_start_time".to_vec()), (2, b"profile_stop_time".to_vec())],
+        stats: vec![
+            Stat { id: 1, value: Some(Value::Unsigned(started_ns.cast_unsigned())) },
+            Stat { id: 2, value: Some(Value::Unsigned(started_ns.cast_unsigned() + 1_000_000)) },
+        ],
+        ..Plane::default()
+    };
+    let event = Event { place: Place::Offset(1_000_000), duration_ps: 5, ..Event::default() };
+    let line = Line { id: 3, events: vec![event], ..Line::default() };
+    let host_plane = Plane { name: b"/host:CPU".to_vec(), lines: vec![line], ..Plane::default() };
+    Space { planes: vec![host_plane, environment], hosts: vec![host.into()], ..Space::default() }.encode(Style::Plain)
+}
+
+/// The host of each plane, and the starts of its events.
+fn placed(trace: &Trace) -> Vec<(String, Vec<i64>)> {
+    let starts = |plane: &seen::Plane| {
+        plane.lines.iter().flat_map(|line| &line.events).filter_map(|event| event.start_ps).collect::<Vec<_>>()
+    };
+    let planes = seen::of(trace).planes;
+    let planes = planes.iter().filter(|plane| plane.name == "/host:CPU");
+    planes.map(|plane| (plane.host.clone().unwrap_or_default(), starts(plane))).collect()
+}
+
+#[test]
+fn sessions_land_on_one_clock() {
+    let (early, late) = (session("one", 1_794_725_055_000_000_000), session("two", 1_794_725_056_000_000_000));
+    let second = 1_000_000_000_000;
+    let expected = [(String::from("two"), vec![second + 1_000_000]), (String::from("one"), vec![1_000_000])];
+    let trace = read_all(&[("two.xplane.pb", &late), ("one.xplane.pb", &early)]);
+    assert_eq!(placed(&trace), expected);
+    assert_eq!(trace.zero().map(|zero| zero.nanos_since_epoch()), Some(1_794_725_055_000_000_000));
+    // One host twice is one plane and one timeline.
+    let late = session("one", 1_794_725_056_000_000_000);
+    let both = [(String::from("one"), vec![1_000_000, second + 1_000_000])];
+    assert_eq!(placed(&read_all(&[("one.xplane.pb", &early), ("again.xplane.pb", &late)])), both);
+    assert_eq!(placed(&strict(&[early, late].concat()).unwrap()), both);
+}
+
+#[test]
+fn two_machines_of_one_name_are_two() {
+    let start_ns = 1_794_725_055_000_000_000;
+    let (one, other) = (session("localhost", start_ns), session("localhost", start_ns + 1));
+    let hosts = |names: [&'static str; 2]| -> Vec<String> {
+        placed(&read_all(&[(names[0], &one), (names[1], &other)])).into_iter().map(|(host, _)| host).collect()
+    };
+    assert_eq!(hosts(["t/a.xplane.pb", "t/b.xplane.pb"]), ["a", "b"]);
+    assert_eq!(
+        hosts(["a/localhost.xplane.pb", "b/localhost.xplane.pb"]),
+        ["a/localhost.xplane.pb", "b/localhost.xplane.pb"]
+    );
+}
+
+#[test]
+fn a_line_with_a_wild_time_moves_no_other() {
+    let mut space = joined(sessions_of(&session("one", 1_794_725_055_000_000_000)));
+    let line = space.planes[0].lines[0].clone();
+    for time in [i64::MIN, i64::MAX] {
+        space.planes[0].lines = vec![line.clone(), Line { id: 4, timestamp_ns: time, ..line.clone() }, line.clone()];
+        let trace = strict(&space.encode(Style::Plain)).unwrap();
+        assert_eq!(placed(&trace), [(String::from("one"), vec![1_000_000, 1_000_000])]);
+        assert_eq!(
+            trace.notices()[0].to_string(),
+            "1 event is more than 53 days from the others: left out of busy and self times"
+        );
+    }
+}
