@@ -64,6 +64,11 @@ const DURATION_PS: u8 = 0x18;
 const STAT: u8 = 0x22;
 const OCCURRENCES: u8 = 0x28;
 
+/// The numbers among the values of a stat.
+const UNSIGNED: u8 = 0x18;
+const SIGNED: u8 = 0x20;
+const REFERENCE: u8 = 0x38;
+
 #[derive(Default)]
 struct Raw {
     metadata_id: i64,
@@ -136,6 +141,14 @@ impl<'a> Chunk<'a> {
                 DURATION_PS => raw.duration_ps = varint(file, &mut at)?.cast_signed(),
                 OCCURRENCES => raw.occurrences = Some(varint(file, &mut at)?.cast_signed()),
                 STAT => {
+                    // Nearly all: a short stat with a small number that nobody wants.
+                    if let Some(&[length, METADATA_ID, id]) = file.get(at..).and_then(<[u8]>::first_chunk) {
+                        let end = at + 1 + usize::from(length);
+                        if length < 0x80 && id < 0x80 && length >= 2 && end <= span.end && self.wanted.is_unwanted(id) {
+                            at = end;
+                            continue;
+                        }
+                    }
                     let length = usize::try_from(varint(file, &mut at)?).ok()?;
                     let end = at.checked_add(length).filter(|&end| end <= span.end)?;
                     self.stat(Span { start: at, end }, number, raw, into)?;
@@ -179,7 +192,18 @@ impl<'a> Chunk<'a> {
         into: &mut Into<'a, '_>,
     ) -> Option<()> {
         let mut found = (Tag::Absent, 0);
-        for field in Fields::new(self.file, rest) {
+        let mut at = rest.start + 1;
+        // Nearly all: one number, and nothing behind it.
+        let number_tag = match self.file.get(rest.start) {
+            Some(&UNSIGNED) => Some(Tag::Unsigned),
+            Some(&SIGNED) => Some(Tag::Signed),
+            Some(&REFERENCE) => Some(Tag::Reference),
+            _ => None,
+        };
+        let one = number_tag.and_then(|tag| Some((tag, varint(self.file, &mut at)?))).filter(|_| at == rest.end);
+        let fields = if one.is_some() { Span { start: rest.end, end: rest.end } } else { rest };
+        found = one.unwrap_or(found);
+        for field in Fields::new(self.file, fields) {
             let field = field.ok()?;
             found = match (field.number, field.value) {
                 (2, Value::Fixed64(bits)) => (Tag::Double, bits),

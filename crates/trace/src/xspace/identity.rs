@@ -65,11 +65,20 @@ impl Tag {
 }
 
 /// The stats of an event that say what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, Eq, Hash, Default)]
 pub(super) struct Identity {
     /// A byte for the type of each.
     tags: u64,
     bits: [u64; IDENTITY_STATS],
+}
+
+/// Without a branch a word: it is asked of every event.
+impl PartialEq for Identity {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let words = self.bits.iter().zip(&other.bits);
+        words.fold(self.tags ^ other.tags, |differences, (left, right)| differences | (left ^ right)) == 0
+    }
 }
 
 impl Identity {
@@ -120,6 +129,15 @@ impl WantedStats {
             }
         }
         stats
+    }
+
+    /// Whether a small number is surely none of them.
+    #[inline]
+    pub(super) fn is_unwanted(&self, id: u8) -> bool {
+        match self.dense.get(usize::from(id)) {
+            Some(wanted) => wanted.is_none(),
+            None => self.sparse.is_empty() || !self.sparse.contains_key(&i64::from(id)),
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The reader of traces against a second reader that shares nothing with it, on messages of every shape and on damage.
 
+mod accounting;
 mod damage;
 mod encode;
 mod formulas;
