@@ -341,7 +341,9 @@ pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
 fn session_of(space: &Space) -> seen::Session {
     let time = |name: &str| {
         let environment = space.planes.iter().find(|plane| plane.name == b"Task Environment")?;
-        environment.integer(&environment.stats, name).map(low_bits)
+        let is_number = |stat: &&Stat| matches!(stat.value, Some(Value::Unsigned(_) | Value::Signed(_)));
+        let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
+        environment.integer(&numbers, name).map(low_bits)
     };
     seen::Session {
         host: space.hosts.first().map(|host| lossy(host)),
