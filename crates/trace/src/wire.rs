@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         if number == 0 {
             return Err(damage(start, Fault::FieldZero));
         }
-        let value = match tag & 7 {
+        let value = match (tag & 7) as u8 {
             0 => Value::Varint(self.varint()?),
             1 => Value::Fixed64(u64::from_le_bytes(self.array(start)?)),
             2 => {
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
                 Value::Span(span)
             }
             5 => Value::Fixed32(u32::from_le_bytes(self.array(start)?)),
-            other => return Err(damage(start, Fault::WireType(other as u8))),
+            other => return Err(damage(start, Fault::WireType(other))),
         };
         Ok(Field { number, value })
     }
@@ -218,10 +218,10 @@ fn long_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
         }
     }
     let mut value = 0;
-    for (index, &byte) in bytes.get(*at..)?.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f).checked_shl(7 * index as u32).unwrap_or(0);
+    for (index, &byte) in (0_u32..10).zip(bytes.get(*at..)?) {
+        value |= u64::from(byte & 0x7f).checked_shl(7 * index).unwrap_or(0);
         if byte < 0x80 {
-            *at += index + 1;
+            *at += index as usize + 1;
             return Some(value);
         }
     }
@@ -236,10 +236,10 @@ mod tests {
     fn encode(mut value: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         while value >= 0x80 {
-            bytes.push(value as u8 | 0x80);
+            bytes.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }
-        bytes.push(value as u8);
+        bytes.push((value & 0x7f) as u8);
         bytes
     }
 

@@ -59,9 +59,9 @@ pub(crate) struct Segment {
     pub(crate) plane: u32,
     pub(crate) events: Range<usize>,
     /// Where every sixteenth event begins, for the reader.
-    pub(crate) landmarks: Vec<u64>,
+    pub(crate) landmarks: Vec<usize>,
     /// Where the bytes of the line end.
-    pub(crate) end: u64,
+    pub(crate) end: usize,
     /// What the line says its offsets count from.
     pub(crate) timestamp_ns: i64,
 }

@@ -95,7 +95,9 @@ impl Trace {
                 continue;
             }
             for event in 0..line.len() {
-                let run = runs.at(line.start_ps[event], line.duration_ps[event]);
+                // What has no place in time is in no run.
+                let Some(start) = line.event(event).and_then(|event| event.start) else { continue };
+                let run = runs.at(start.get(), line.duration_ps[event]);
                 if let Some(module) = run.and_then(|run| run_modules[run.event]) {
                     line.kind[event] = renamed.kind(&mut self.kinds, line.kind[event], module);
                 }

@@ -1,6 +1,6 @@
 //! Events of a chunk of a line into their columns: one walk over the bytes, which stops only at the stats that are wanted.
 
-use super::identity::{Identity, Kinds, LocalKind, Tag, Wanted, WantedStats};
+use super::identity::{Identity, Interner, LocalKind, Tag, Wanted, WantedStats};
 use super::line::Events;
 use crate::table::{Ids, KindId, Unplaced, Why};
 use crate::wire::{Damage, Fault, Field, Fields, Span, Value, varint};
@@ -40,7 +40,7 @@ pub(super) struct Gathered {
 
 /// Where what an event says goes.
 struct Into<'a, 'i> {
-    kinds: Kinds<'a>,
+    kinds: Interner<'a>,
     ids: &'i mut Ids,
 }
 
@@ -84,11 +84,10 @@ impl<'a> Chunk<'a> {
         let (mut gathered, mut ids) = (Gathered::default(), Ids::default());
         let mut places = Events::new(self.file, self.bytes);
         let Columns { start_ps, duration_ps, kind } = columns;
-        let mut into = Into { kinds: Kinds::new(self.largest_metadata, kind.len()), ids: &mut ids };
-        for (index, ((start_ps, duration_ps), kind)) in start_ps.iter_mut().zip(duration_ps).zip(kind).enumerate() {
+        let mut into = Into { kinds: Interner::new(self.largest_metadata, kind.len()), ids: &mut ids };
+        for (event, ((start_ps, duration_ps), kind)) in (0_u32..).zip(start_ps.iter_mut().zip(duration_ps).zip(kind)) {
             // The line was walked before: as many events are there as there is room for.
             let Some(span) = places.next() else { break };
-            let event = index as u32;
             let mut raw = Raw::default();
             if self.event(span, event, &mut raw, &mut into).is_none() {
                 gathered.first_damage.get_or_insert_with(|| diagnose(self.file, span));
@@ -216,7 +215,7 @@ impl<'a> Chunk<'a> {
             };
         }
         let (tag, bits) = found;
-        let ids = &mut into.ids;
+        let ids = &mut *into.ids;
         let column = match wanted {
             Wanted::Run => &mut ids.run,
             Wanted::Scope => &mut ids.scope,

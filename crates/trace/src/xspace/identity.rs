@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::table::number;
 use crate::wire::Span;
 
 /// The stats that are looked at while events are read.
@@ -142,7 +143,7 @@ impl WantedStats {
 
     #[inline]
     pub(super) fn get(&self, id: u64) -> Option<Wanted> {
-        match self.dense.get(id as usize) {
+        match usize::try_from(id).ok().and_then(|place| self.dense.get(place)) {
             Some(&wanted) => wanted,
             None if self.sparse.is_empty() => None,
             None => self.sparse.get(&id.cast_signed()).copied(),
@@ -152,7 +153,7 @@ impl WantedStats {
 
 /// The kinds of a chunk, each once.
 #[derive(Debug)]
-pub(super) struct Kinds<'a> {
+pub(super) struct Interner<'a> {
     pub(super) kinds: Vec<LocalKind>,
     places: FxHashMap<LocalKind, u32>,
     /// The kind that events of this metadata had last: it is nearly always the next one's too.
@@ -163,7 +164,7 @@ pub(super) struct Kinds<'a> {
 
 const NONE: u32 = u32::MAX;
 
-impl<'a> Kinds<'a> {
+impl<'a> Interner<'a> {
     /// `largest` is the highest number of a description on the plane. Few events do not pay for a long table.
     pub(super) fn new(largest: i64, events: usize) -> Self {
         let length = usize::try_from(largest.clamp(-1, 1 << 16) + 1).unwrap_or(0).min(events.saturating_mul(4));
@@ -179,19 +180,18 @@ impl<'a> Kinds<'a> {
     #[inline]
     pub(super) fn intern(&mut self, metadata_id: i64, identity: &Identity) -> u32 {
         let place = usize::try_from(metadata_id).unwrap_or(usize::MAX);
-        if let Some(&last) = self.last.get(place) {
-            if let Some(kind) = self.kinds.get(last as usize) {
-                if kind.identity == *identity {
-                    return last;
-                }
-            }
+        if let Some(&last) = self.last.get(place)
+            && let Some(kind) = self.kinds.get(last as usize)
+            && kind.identity == *identity
+        {
+            return last;
         }
         self.intern_new(metadata_id, identity)
     }
 
     fn intern_new(&mut self, metadata_id: i64, identity: &Identity) -> u32 {
         let kind = LocalKind { metadata_id, identity: *identity };
-        let next = self.kinds.len() as u32;
+        let next = number(self.kinds.len());
         let id = *self.places.entry(kind).or_insert(next);
         if id == next {
             self.kinds.push(kind);
@@ -203,7 +203,7 @@ impl<'a> Kinds<'a> {
     }
 
     pub(super) fn string(&mut self, file: &'a [u8], span: Span) -> u64 {
-        let next = self.strings.len() as u32;
+        let next = number(self.strings.len());
         let id = *self.string_places.entry(span.of(file)).or_insert(next);
         if id == next {
             self.strings.push(span);

@@ -16,7 +16,7 @@ pub(super) struct Head {
     pub(super) display_name: Option<Span>,
     pub(super) timestamp_ns: i64,
     pub(super) events: usize,
-    pub(super) landmarks: Vec<u64>,
+    pub(super) landmarks: Vec<usize>,
     /// The line is damaged from here on; what stands before is whole.
     pub(super) damage: Option<Damage>,
     /// Where the whole part ends.
@@ -32,8 +32,8 @@ impl Head {
                 let mut next = at + 1;
                 let length = varint(file, &mut next).and_then(|length| usize::try_from(length).ok());
                 if let Some(end) = length.and_then(|length| next.checked_add(length)).filter(|&end| end <= line.end) {
-                    if head.events % LANDMARK == 0 {
-                        head.landmarks.push(at as u64);
+                    if head.events.is_multiple_of(LANDMARK) {
+                        head.landmarks.push(at);
                     }
                     head.events += 1;
                     at = end;

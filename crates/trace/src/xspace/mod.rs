@@ -1,4 +1,4 @@
-//! XSpace files (`.xplane.pb`), as JAX, XLA and TensorFlow write them, into the table of events.
+//! `XSpace` files (`.xplane.pb`), as JAX, XLA and TensorFlow write them, into the table of events.
 //!
 //! The file is taken apart to its lines first; then lines are walked, and chunks of them read, in parallel. Descriptions
 //! may stand behind the lines that use them, so names are looked up at the end, once a kind of event.
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::TraceError;
 use crate::source::{Leniency, Source};
-use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, Why};
+use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, Why, number};
 use crate::wire::{Damage, Span};
 
 use event::{Chunk, Columns, Gathered};
@@ -66,7 +66,7 @@ const HOSTS: u8 = 0x22;
 /// So many events are read by one task. A multiple of the landmarks' distance.
 const CHUNK: usize = 1024 * LANDMARK;
 
-/// Reads XSpace files into one trace.
+/// Reads `XSpace` files into one trace.
 pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceError> {
     let mut notices = Vec::new();
     let mut files = Files { sources, planes: Vec::new() };
@@ -245,7 +245,7 @@ impl Assembly<'_> {
                 planes.len() - 1
             });
             let target = &mut planes[place];
-            target.parts.push(file_plane as u32);
+            target.parts.push(number(file_plane));
             for head in heads {
                 let line_place = *line_places.entry((place, head.id)).or_insert_with(|| {
                     target.lines.push(Line {
@@ -264,11 +264,11 @@ impl Assembly<'_> {
                 let line = &mut target.lines[line_place];
                 let first = line.segments.last().map_or(0, |segment| segment.events.end);
                 line.segments.push(Segment {
-                    session: plane.layout.session as u32,
-                    plane: file_plane as u32,
+                    session: number(plane.layout.session),
+                    plane: number(file_plane),
                     events: first..first + head.events,
                     landmarks: head.landmarks.clone(),
-                    end: head.end as u64,
+                    end: head.end,
                     timestamp_ns: head.timestamp_ns,
                 });
             }
@@ -304,13 +304,13 @@ impl Assembly<'_> {
                         let length = CHUNK.min(segment.events.end - first);
                         let landmark = segment.landmarks[(first - segment.events.start) / LANDMARK];
                         let columns = Columns {
-                            start_ps: split(&mut starts, length),
-                            duration_ps: split(&mut durations, length),
-                            kind: split(&mut kinds, length),
+                            start_ps: starts.split_off_mut(..length).unwrap_or_default(),
+                            duration_ps: durations.split_off_mut(..length).unwrap_or_default(),
+                            kind: kinds.split_off_mut(..length).unwrap_or_default(),
                         };
                         let chunk = Chunk {
                             file: self.files.sources[*source].bytes(),
-                            bytes: Span { start: landmark as usize, end: segment.end as usize },
+                            bytes: Span { start: landmark, end: segment.end },
                             base_ps,
                             wanted: &wanted[file_plane],
                             largest_metadata: layout.largest_metadata,
@@ -335,7 +335,7 @@ impl Assembly<'_> {
         for (gathered, kind, place) in done {
             let FilePlane { source, layout } = &self.files.planes[place[3]];
             let file = self.files.sources[*source].bytes();
-            renamed.push((kind, resolver.resolve(file, layout, place[3] as u32, &gathered)));
+            renamed.push((kind, resolver.resolve(file, layout, number(place[3]), &gathered)));
             rests.push((gathered, place));
         }
         renamed.into_par_iter().for_each(|(kinds, names)| {
@@ -354,7 +354,7 @@ impl Assembly<'_> {
                 self.tolerate(*file_plane, damage)?;
                 damaged.get_or_insert(damage);
             }
-            let (line, offset) = (&mut planes[*plane].lines[*line], *first as u32);
+            let (line, offset) = (&mut planes[*plane].lines[*line], number(*first));
             line.ids.run.extend_from(&gathered.ids.run, offset);
             line.ids.scope.extend_from(&gathered.ids.scope, offset);
             line.ids.correlation.extend_from(&gathered.ids.correlation, offset);
@@ -424,13 +424,6 @@ fn base_ps(facts: &Facts, timestamp_ns: i64, zero_ns: Option<i64>) -> Option<i64
     };
     let base = (i128::from(timestamp_ns) - i128::from(facts.base_ns) + shift) * 1000;
     i64::try_from(base).ok()
-}
-
-/// Takes the front off a slice.
-fn split<'a, T>(slice: &mut &'a mut [T], length: usize) -> &'a mut [T] {
-    let (front, rest) = std::mem::take(slice).split_at_mut(length);
-    *slice = rest;
-    front
 }
 
 fn session(facts: &mut Facts, strings: &mut Strings) -> Session {

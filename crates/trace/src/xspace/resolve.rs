@@ -6,7 +6,7 @@ use super::event::Gathered;
 use super::identity::{LocalKind, Tag, Wanted};
 use super::layout::{PlaneLayout, lossy};
 use super::stats::raw_stat;
-use crate::table::{Description, Kind, KindId, ProgramId, Strings, Text};
+use crate::table::{Description, Kind, KindId, ProgramId, Strings, Text, number};
 use crate::wire::{Fields, Span, Value};
 
 /// The kinds of a trace while it is put together.
@@ -42,10 +42,8 @@ impl Resolver {
         let is_shared = [Wanted::Module, Wanted::Op, Wanted::Program, Wanted::Path, Wanted::FrameworkOp]
             .iter()
             .all(|&wanted| local.identity.get(wanted).0 != Tag::Text);
-        if is_shared {
-            if let Some(&id) = self.known.get(&(plane, *local)) {
-                return id;
-            }
+        if is_shared && let Some(&id) = self.known.get(&(plane, *local)) {
+            return id;
         }
         let description = Description { plane, metadata_id: local.metadata_id };
         let metadata = self.metadata(file, layout, description);
@@ -81,7 +79,7 @@ impl Resolver {
             },
             description,
         };
-        let next = KindId(u32::try_from(self.kinds.len()).unwrap_or(u32::MAX));
+        let next = KindId(number(self.kinds.len()));
         let id = *self.places.entry(kind.clone()).or_insert(next);
         if id == next {
             self.kinds.push(kind);

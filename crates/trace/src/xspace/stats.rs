@@ -33,8 +33,7 @@ impl Files {
         let segment = line.segment(id.event)?;
         let (file, layout) = self.plane(segment.plane)?;
         let number = id.event - segment.events.start;
-        let start = usize::try_from(*segment.landmarks.get(number / LANDMARK)?).ok()?;
-        let bytes = Span { start, end: usize::try_from(segment.end).ok()? };
+        let bytes = Span { start: *segment.landmarks.get(number / LANDMARK)?, end: segment.end };
         let event = Events::new(file, bytes).nth(number % LANDMARK)?;
         Some(stats_in(file, layout, event, 4))
     }

@@ -1,6 +1,7 @@
 //! Files that are cut, changed or made up: an error that says where, or what is whole. Never a panic.
 
 use ergometer_trace::{EventId, Notice, Trace, TraceError};
+use ergometer_units::Picos;
 use proptest::prelude::*;
 
 use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value, delimited, varint};
@@ -43,9 +44,7 @@ fn walk(trace: &Trace) -> Vec<Vec<(Option<i64>, i64)>> {
                 let end = event.start.map(|start| start.get().checked_add(event.duration.get()));
                 assert!(event.duration.get() >= 0 && end != Some(None));
             }
-            lines.push(
-                line.events().map(|event| (event.start.map(|start| start.get()), event.duration.get())).collect(),
-            );
+            lines.push(line.events().map(|event| (event.start.map(Picos::get), event.duration.get())).collect());
         }
     }
     lines

@@ -1,50 +1,50 @@
-//! XSpace messages, written by hand: the same content comes out in any style a writer may have. In every style the last of
+//! `XSpace` messages, written by hand: the same content comes out in any style a writer may have. In every style the last of
 //! several values of a field counts, and what is zero may be left out.
 
 /// A whole file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Space {
-    pub planes: Vec<Plane>,
-    pub errors: Vec<Vec<u8>>,
-    pub warnings: Vec<Vec<u8>>,
-    pub hosts: Vec<Vec<u8>>,
+pub(crate) struct Space {
+    pub(crate) planes: Vec<Plane>,
+    pub(crate) errors: Vec<Vec<u8>>,
+    pub(crate) warnings: Vec<Vec<u8>>,
+    pub(crate) hosts: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plane {
-    pub name: Vec<u8>,
-    pub lines: Vec<Line>,
-    pub event_metadata: Vec<(i64, EventMetadata)>,
-    pub stat_metadata: Vec<(i64, Vec<u8>)>,
-    pub stats: Vec<Stat>,
+pub(crate) struct Plane {
+    pub(crate) name: Vec<u8>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) event_metadata: Vec<(i64, EventMetadata)>,
+    pub(crate) stat_metadata: Vec<(i64, Vec<u8>)>,
+    pub(crate) stats: Vec<Stat>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EventMetadata {
-    pub name: Vec<u8>,
-    pub display_name: Vec<u8>,
-    pub stats: Vec<Stat>,
+pub(crate) struct EventMetadata {
+    pub(crate) name: Vec<u8>,
+    pub(crate) display_name: Vec<u8>,
+    pub(crate) stats: Vec<Stat>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
-    pub id: i64,
-    pub name: Vec<u8>,
-    pub display_name: Vec<u8>,
-    pub timestamp_ns: i64,
-    pub events: Vec<Event>,
+pub(crate) struct Line {
+    pub(crate) id: i64,
+    pub(crate) name: Vec<u8>,
+    pub(crate) display_name: Vec<u8>,
+    pub(crate) timestamp_ns: i64,
+    pub(crate) events: Vec<Event>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Event {
-    pub metadata_id: i64,
-    pub place: Place,
-    pub duration_ps: i64,
-    pub stats: Vec<Stat>,
+pub(crate) struct Event {
+    pub(crate) metadata_id: i64,
+    pub(crate) place: Place,
+    pub(crate) duration_ps: i64,
+    pub(crate) stats: Vec<Stat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     Offset(i64),
     Occurrences(i64),
 }
@@ -56,13 +56,13 @@ impl Default for Place {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stat {
-    pub id: i64,
-    pub value: Option<Value>,
+pub(crate) struct Stat {
+    pub(crate) id: i64,
+    pub(crate) value: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// The bits of a floating number.
     Double(u64),
     Unsigned(u64),
@@ -74,7 +74,7 @@ pub enum Value {
 
 /// How to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// By field number, zeros left out: as the usual writers do.
     Plain,
     /// In any order, with unknown fields, with values that do not count before those that do, zeros here and there.
@@ -82,7 +82,7 @@ pub enum Style {
 }
 
 impl Space {
-    pub fn encode(&self, style: Style) -> Vec<u8> {
+    pub(crate) fn encode(&self, style: Style) -> Vec<u8> {
         let mut writer = Writer(style);
         writer.space(self)
     }
@@ -196,7 +196,7 @@ impl Writer {
 
     /// One in so many, where the style is odd.
     fn chance(&mut self, of: u64) -> bool {
-        matches!(self.0, Style::Odd(_)) && self.random() % of == 0
+        matches!(self.0, Style::Odd(_)) && self.random().is_multiple_of(of)
     }
 
     fn random(&mut self) -> u64 {
@@ -216,7 +216,7 @@ impl Writer {
             // Each group takes random places among the others and keeps its own order.
             let mut places: Vec<u64> = parts.iter().map(|part| part.group).collect();
             for last in (1..places.len()).rev() {
-                places.swap(last, (self.random() % (last as u64 + 1)) as usize);
+                places.swap(last, usize::try_from(self.random() % (last as u64 + 1)).unwrap());
             }
             let mut left: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
             let next = |group: u64, left: &mut Vec<Option<Part>>| {
@@ -228,18 +228,18 @@ impl Writer {
     }
 }
 
-pub fn varint(mut value: u64) -> Vec<u8> {
+pub(crate) fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
         bytes.push((value % 0x80) as u8 + 0x80);
         value /= 0x80;
     }
-    bytes.push(value as u8);
+    bytes.push((value & 0x7f) as u8);
     bytes
 }
 
 /// A message or text of this field, with its length before it.
-pub fn delimited(field: u64, content: &[u8]) -> Vec<u8> {
+pub(crate) fn delimited(field: u64, content: &[u8]) -> Vec<u8> {
     [&varint(field * 8 + 2)[..], &varint(content.len() as u64), content].concat()
 }
 

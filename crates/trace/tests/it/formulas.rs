@@ -1,22 +1,22 @@
 //! The times of METRICS.md, "Traces", by their words: every event is held against every other.
 
 /// From and to, in picoseconds.
-pub type Interval = (i64, i64);
+pub(crate) type Interval = (i64, i64);
 
 /// Last end less first start.
-pub fn span(intervals: &[Interval]) -> i128 {
+pub(crate) fn span(intervals: &[Interval]) -> i128 {
     let first = intervals.iter().map(|&(start, _)| start).min().unwrap_or(0);
     let last = intervals.iter().map(|&(_, end)| end).max().unwrap_or(0);
     i128::from(last) - i128::from(first)
 }
 
 /// The sum of durations.
-pub fn total(intervals: &[Interval]) -> i128 {
+pub(crate) fn total(intervals: &[Interval]) -> i128 {
     intervals.iter().map(|&(start, end)| i128::from(end) - i128::from(start)).sum()
 }
 
 /// The parts of the union, in order. Intervals that touch join.
-pub fn union(intervals: &[Interval]) -> Vec<Interval> {
+pub(crate) fn union(intervals: &[Interval]) -> Vec<Interval> {
     let mut parts: Vec<Interval> = intervals.to_vec();
     // Two that meet become one, until none do.
     'again: loop {
@@ -36,17 +36,17 @@ pub fn union(intervals: &[Interval]) -> Vec<Interval> {
 }
 
 /// The length of the union.
-pub fn busy(intervals: &[Interval]) -> i128 {
+pub(crate) fn busy(intervals: &[Interval]) -> i128 {
     total(&union(intervals))
 }
 
 /// The gaps of the union.
-pub fn gaps(intervals: &[Interval]) -> Vec<Interval> {
+pub(crate) fn gaps(intervals: &[Interval]) -> Vec<Interval> {
     union(intervals).windows(2).map(|pair| (pair[0].1, pair[1].0)).collect()
 }
 
 /// Of the events of a line, in the order of the file, the parent of each.
-pub fn parents(intervals: &[Interval]) -> Vec<Option<usize>> {
+pub(crate) fn parents(intervals: &[Interval]) -> Vec<Option<usize>> {
     let parent_of = |event: usize| {
         let (start, end) = intervals[event];
         let contains = |&other: &usize| {
@@ -62,7 +62,7 @@ pub fn parents(intervals: &[Interval]) -> Vec<Option<usize>> {
 }
 
 /// Of the events of a line, in the order of the file, the time of each less that of its direct children.
-pub fn self_times(intervals: &[Interval]) -> Vec<i128> {
+pub(crate) fn self_times(intervals: &[Interval]) -> Vec<i128> {
     let parents = parents(intervals);
     let own = |event: usize| {
         let is_child = |&child: &usize| parents[child] == Some(event);

@@ -1,6 +1,7 @@
 //! Whole files: the reader sees what the second reader sees, whatever the style of the writer.
 
 use ergometer_trace::{ReadOptions, Source, Trace, read};
+use ergometer_units::Timestamp;
 use proptest::prelude::*;
 
 use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
@@ -210,7 +211,7 @@ fn a_line_of_many_chunks_is_one() {
             Line { id: 14, timestamp_ns: 40_000, events: (40_000..60_000).map(event).collect(), ..Line::default() },
         ],
         event_metadata: (1..7)
-            .map(|id| (id, EventMetadata { name: vec![b'a' + id as u8], ..EventMetadata::default() }))
+            .map(|id| (id.into(), EventMetadata { name: vec![b'a' + id], ..EventMetadata::default() }))
             .collect(),
         stat_metadata: vec![(1, b"run_id".to_vec()), (2, b"hlo_module".to_vec())],
         stats: Vec::new(),
@@ -252,7 +253,7 @@ fn sessions_land_on_one_clock() {
     let expected = [(String::from("two"), vec![second + 1_000_000]), (String::from("one"), vec![1_000_000])];
     let trace = read_all(&[("two.xplane.pb", &late), ("one.xplane.pb", &early)]);
     assert_eq!(placed(&trace), expected);
-    assert_eq!(trace.zero().map(|zero| zero.nanos_since_epoch()), Some(1_794_725_055_000_000_000));
+    assert_eq!(trace.zero().map(Timestamp::nanos_since_epoch), Some(1_794_725_055_000_000_000));
     // One host twice is one plane and one timeline.
     let late = session("one", 1_794_725_056_000_000_000);
     let both = [(String::from("one"), vec![1_000_000, second + 1_000_000])];

@@ -28,7 +28,7 @@ fn number(bytes: &mut &[u8]) -> u64 {
             break;
         }
     }
-    value as u64
+    u64::try_from(value % (1 << 64)).unwrap()
 }
 
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Content<'_>)> {
@@ -43,7 +43,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Content<'_>)> {
                 Content::Eight(u64::from_le_bytes(eight.try_into().unwrap()))
             }
             2 => {
-                let length = number(&mut bytes) as usize;
+                let length = usize::try_from(number(&mut bytes)).unwrap();
                 let (content, rest) = bytes.split_at(length);
                 bytes = rest;
                 Content::Bytes(content)
@@ -60,7 +60,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Content<'_>)> {
 }
 
 /// The runs of a profiler in a file: a plane's name that comes again begins the next.
-pub fn sessions_of(file: &[u8]) -> Vec<Space> {
+pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
     let mut sessions = vec![Space::default()];
     let mut anything = false;
     for field in fields(file) {
@@ -183,11 +183,16 @@ fn stat_of(bytes: &[u8]) -> Stat {
     stat
 }
 
+/// A number with or without a sign, as one with.
+fn low_bits(number: i128) -> i64 {
+    i64::try_from(number).unwrap_or_else(|_| u64::try_from(number).unwrap().cast_signed())
+}
+
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn last<'a, T>(entries: &'a [(i64, T)], id: i64) -> Option<&'a T> {
+fn last<T>(entries: &[(i64, T)], id: i64) -> Option<&T> {
     entries.iter().rev().find(|(other, _)| *other == id).map(|(_, value)| value)
 }
 
@@ -256,7 +261,7 @@ impl Plane {
             op: self.text(own, shared, "hlo_op"),
             path: self.text(own, shared, "name").or(framework_op),
             category: self.text(&[], shared, "hlo_category"),
-            device_ordinal: self.integer(own, "device_ordinal").map(|number| number as i64),
+            device_ordinal: self.integer(own, "device_ordinal").map(low_bits),
             stats: self.named_all(shared),
         }
     }
@@ -287,7 +292,7 @@ fn clock_of(session: &Space, started_ns: Option<i64>) -> Clock {
 }
 
 /// What should be seen of these whole files, each with its name.
-pub fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
+pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
     let mut notices = Vec::new();
     let mut sessions: Vec<(usize, Space)> = Vec::new();
     for (source, (_, bytes)) in files.iter().enumerate() {
@@ -336,7 +341,9 @@ pub fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
 fn session_of(space: &Space) -> seen::Session {
     let time = |name: &str| {
         let environment = space.planes.iter().find(|plane| plane.name == b"Task Environment")?;
-        environment.integer(&environment.stats, name).map(|time| time as i64)
+        let is_number = |stat: &&Stat| matches!(stat.value, Some(Value::Unsigned(_) | Value::Signed(_)));
+        let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
+        environment.integer(&numbers, name).map(low_bits)
     };
     seen::Session {
         host: space.hosts.first().map(|host| lossy(host)),
@@ -404,7 +411,7 @@ fn add_plane(seen: &mut seen::Seen, plane: &Plane, session: usize, clock: &Clock
                     let start_ps = base_ps + i128::from(offset_ps);
                     let fits = start_ps >= -FARTHEST_PS && start_ps + i128::from(duration_ps) <= FARTHEST_PS;
                     let base_fits = i64::try_from(base_ps).is_ok();
-                    if fits && base_fits { (Some(start_ps as i64), None) } else { (None, Some(Why::OutOfRange)) }
+                    if fits && base_fits { (i64::try_from(start_ps).ok(), None) } else { (None, Some(Why::OutOfRange)) }
                 }
             };
             counts[1] += u64::from(why_unplaced == Some(Why::OutOfRange));

@@ -1,65 +1,66 @@
 //! All that can be seen of a trace, in plain nested values that compare.
 
-use ergometer_trace::{EventId, Notice, Stat, StatValue, Text, Trace, Why};
+use ergometer_trace::{EventId, Notice, ProgramId, Stat, StatValue, Text, Trace, Why};
+use ergometer_units::{Picos, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    pub zero_ns: Option<i64>,
-    pub sessions: Vec<Session>,
-    pub planes: Vec<Plane>,
-    pub notices: Vec<Notice>,
+pub(crate) struct Seen {
+    pub(crate) zero_ns: Option<i64>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) planes: Vec<Plane>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    pub host: Option<String>,
-    pub started_ns: Option<i64>,
-    pub stopped_ns: Option<i64>,
+pub(crate) struct Session {
+    pub(crate) host: Option<String>,
+    pub(crate) started_ns: Option<i64>,
+    pub(crate) stopped_ns: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plane {
-    pub name: String,
-    pub host: Option<String>,
-    pub lines: Vec<Line>,
-    pub stats: Vec<Named>,
+pub(crate) struct Plane {
+    pub(crate) name: String,
+    pub(crate) host: Option<String>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) stats: Vec<Named>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    pub id: i64,
-    pub name: String,
-    pub display_name: Option<String>,
-    pub events: Vec<Event>,
+pub(crate) struct Line {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) display_name: Option<String>,
+    pub(crate) events: Vec<Event>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    pub kind: Kind,
-    pub start_ps: Option<i64>,
-    pub why_unplaced: Option<Why>,
-    pub duration_ps: i64,
-    pub stats: Vec<Named>,
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    pub(crate) start_ps: Option<i64>,
+    pub(crate) why_unplaced: Option<Why>,
+    pub(crate) duration_ps: i64,
+    pub(crate) stats: Vec<Named>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    pub name: String,
-    pub display_name: Option<String>,
-    pub module: Option<String>,
-    pub program: Option<i128>,
-    pub op: Option<String>,
-    pub path: Option<String>,
-    pub category: Option<String>,
-    pub device_ordinal: Option<i64>,
-    pub stats: Vec<Named>,
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) display_name: Option<String>,
+    pub(crate) module: Option<String>,
+    pub(crate) program: Option<i128>,
+    pub(crate) op: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) device_ordinal: Option<i64>,
+    pub(crate) stats: Vec<Named>,
 }
 
 /// A stat: its name and its value.
-pub type Named = (String, Value);
+pub(crate) type Named = (String, Value);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// The bits of a floating number.
     Double(u64),
     Unsigned(u64),
@@ -71,7 +72,7 @@ pub enum Value {
 }
 
 /// What a trace shows. Its stats must be whole.
-pub fn of(trace: &Trace) -> Seen {
+pub(crate) fn of(trace: &Trace) -> Seen {
     let text = |text: Text| trace.text(text).to_owned();
     let kind = |id| {
         let kind = trace.kind(id);
@@ -79,7 +80,7 @@ pub fn of(trace: &Trace) -> Seen {
             name: text(kind.name),
             display_name: kind.display_name.map(text),
             module: kind.module.map(text),
-            program: kind.program.map(|program| program.get()),
+            program: kind.program.map(ProgramId::get),
             op: kind.op.map(text),
             path: kind.path.map(text),
             category: kind.category.map(text),
@@ -93,7 +94,7 @@ pub fn of(trace: &Trace) -> Seen {
         for (line_number, line) in plane.lines.iter().enumerate() {
             let events = line.events().enumerate().map(|(number, event)| Event {
                 kind: kind(event.kind),
-                start_ps: event.start.map(|start| start.get()),
+                start_ps: event.start.map(Picos::get),
                 why_unplaced: line.why_unplaced(number),
                 duration_ps: event.duration.get(),
                 stats: named(
@@ -108,11 +109,11 @@ pub fn of(trace: &Trace) -> Seen {
     }
     let sessions = trace.sessions().iter().map(|session| Session {
         host: session.host.map(text),
-        started_ns: session.started.map(|time| time.nanos_since_epoch()),
-        stopped_ns: session.stopped.map(|time| time.nanos_since_epoch()),
+        started_ns: session.started.map(Timestamp::nanos_since_epoch),
+        stopped_ns: session.stopped.map(Timestamp::nanos_since_epoch),
     });
     Seen {
-        zero_ns: trace.zero().map(|time| time.nanos_since_epoch()),
+        zero_ns: trace.zero().map(Timestamp::nanos_since_epoch),
         sessions: sessions.collect(),
         planes,
         notices: trace.notices().to_vec(),
