@@ -66,23 +66,21 @@ impl Tag {
 }
 
 /// The stats of an event that say what it is.
-#[derive(Debug, Clone, Copy, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Identity {
     /// A byte for the type of each.
     tags: u64,
     bits: [u64; IDENTITY_STATS],
 }
 
-/// Without a branch a word: it is asked of every event.
-impl PartialEq for Identity {
+impl Identity {
+    /// Equality without a branch a word: it is asked of every event.
     #[inline]
-    fn eq(&self, other: &Self) -> bool {
+    fn is(&self, other: &Self) -> bool {
         let words = self.bits.iter().zip(&other.bits);
         words.fold(self.tags ^ other.tags, |differences, (left, right)| differences | (left ^ right)) == 0
     }
-}
 
-impl Identity {
     pub(super) fn set(&mut self, wanted: Wanted, tag: Tag, bits: u64) {
         let place = wanted as usize;
         self.tags = (self.tags & !(0xff << (8 * place))) | ((tag as u64) << (8 * place));
@@ -182,7 +180,7 @@ impl<'a> Interner<'a> {
         let place = usize::try_from(metadata_id).unwrap_or(usize::MAX);
         if let Some(&last) = self.last.get(place)
             && let Some(kind) = self.kinds.get(last as usize)
-            && kind.identity == *identity
+            && kind.identity.is(identity)
         {
             return last;
         }
