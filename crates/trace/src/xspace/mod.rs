@@ -102,6 +102,9 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     if file.is_empty() {
         return Err(TraceError::Empty { file: path.to_owned() });
     }
+    if let Some(cut) = source.cut() {
+        notices.push(Notice::CutPacking { file: path.to_owned(), why: cut.to_string() });
+    }
     let layout = Layout::of(file);
     if layout.planes.is_empty() {
         // What does not even begin like a trace is something else; the damage would be a riddle.
