@@ -10,9 +10,12 @@ mod unpack;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 
 pub use error::SourceError;
 pub use find::{Found, SkipReason, Skipped, find};
@@ -130,6 +133,16 @@ impl Source {
         Ok(Self { path, bytes: Bytes::Held(held.bytes), packing, cut })
     }
 
+    /// Lets go of bytes that were read and may be read again: of a mapped file they are no longer held in memory for us,
+    /// and come back when they are touched. A long trace is read in the memory of its columns, not of its file.
+    pub(crate) fn release(&self, bytes: Range<usize>) {
+        if let Bytes::Mapped(map) = &self.bytes
+            && bytes.len() >= WORTH_RELEASING
+        {
+            release(map, bytes);
+        }
+    }
+
     /// Where the bytes come from.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -172,6 +185,22 @@ impl fmt::Debug for Source {
             .finish()
     }
 }
+
+/// Fewer bytes are not worth asking the system.
+const WORTH_RELEASING: usize = 1 << 18;
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the advice that lets go of pages is unsafe of private memory, which this is not")]
+fn release(map: &Mmap, bytes: Range<usize>) {
+    // SAFETY: the map is read-only and of a file, so a page that is let go of comes back from that file with the same
+    // bytes: nothing that was borrowed changes. That the file itself may change is said where it is mapped.
+    let released = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, bytes.len()) };
+    // It is advice: where the system does not take it only memory is lost.
+    drop(released);
+}
+
+#[cfg(not(unix))]
+fn release(_: &Mmap, _: Range<usize>) {}
 
 /// Maps a whole file that has a length.
 ///

@@ -142,8 +142,13 @@ fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -
         .planes
         .par_iter()
         .map(|plane| {
-            let file = files.sources[plane.source].bytes();
-            plane.layout.lines.par_iter().map(|&line| Head::walk(file, line)).collect()
+            let source = &files.sources[plane.source];
+            let walk = |&line: &Span| {
+                let head = Head::walk(source.bytes(), line);
+                source.release(line.start..line.end);
+                head
+            };
+            plane.layout.lines.par_iter().map(walk).collect()
         })
         .collect();
     for (plane, heads) in files.planes.iter().zip(&heads) {
@@ -305,7 +310,8 @@ impl Assembly<'_> {
                     let mut first = segment.events.start;
                     while first < segment.events.end {
                         let length = CHUNK.min(segment.events.end - first);
-                        let landmark = segment.landmarks[(first - segment.events.start) / LANDMARK];
+                        let landmark = (first - segment.events.start) / LANDMARK;
+                        let end = segment.landmarks.get(landmark + CHUNK / LANDMARK).copied().unwrap_or(segment.end);
                         let columns = Columns {
                             start_ps: starts.split_off_mut(..length).unwrap_or_default(),
                             duration_ps: durations.split_off_mut(..length).unwrap_or_default(),
@@ -313,7 +319,7 @@ impl Assembly<'_> {
                         };
                         let chunk = Chunk {
                             file: self.files.sources[*source].bytes(),
-                            bytes: Span { start: landmark, end: segment.end },
+                            bytes: Span { start: segment.landmarks[landmark], end },
                             base_ps,
                             wanted: &wanted[file_plane],
                             largest_metadata: layout.largest_metadata,
@@ -324,12 +330,14 @@ impl Assembly<'_> {
                 }
             }
         }
+        let (sources, planes_of_files) = (&self.files.sources, &self.files.planes);
         let done: Vec<(Gathered, &mut [KindId], [usize; 4])> = tasks
             .into_par_iter()
             .map(|task| {
                 let Task { chunk, columns: Columns { start_ps, duration_ps, kind }, plane, line, first, file_plane } =
                     task;
                 let gathered = chunk.read(Columns { start_ps, duration_ps, kind: &mut *kind });
+                sources[planes_of_files[file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
                 (gathered, kind, [plane, line, first, file_plane])
             })
             .collect();
