@@ -142,13 +142,8 @@ fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -
         .planes
         .par_iter()
         .map(|plane| {
-            let source = &files.sources[plane.source];
-            let walk = |&line: &Span| {
-                let head = Head::walk(source.bytes(), line);
-                source.release(line.start..line.end);
-                head
-            };
-            plane.layout.lines.par_iter().map(walk).collect()
+            let file = files.sources[plane.source].bytes();
+            plane.layout.lines.par_iter().map(|&line| Head::walk(file, line)).collect()
         })
         .collect();
     for (plane, heads) in files.planes.iter().zip(&heads) {
