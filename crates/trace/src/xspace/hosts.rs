@@ -74,3 +74,63 @@ fn host_of(path: &Path) -> Option<String> {
     let stem = name.split(".xplane.pb").next().filter(|stem| !stem.is_empty())?;
     Some(stem.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ergometer_units::Timestamp;
+    use proptest::prelude::*;
+
+    fn facts(source: usize, host: Option<&str>, times: Option<(i64, i64)>) -> Facts {
+        Facts {
+            source,
+            host: host.map(str::to_owned),
+            started: times.map(|(start, _)| Timestamp::from_nanos_since_epoch(start)),
+            stopped: times.map(|(_, stop)| Timestamp::from_nanos_since_epoch(stop)),
+            ..Facts::default()
+        }
+    }
+
+    fn named(paths: &[&str], mut sessions: Vec<Facts>) -> Vec<Option<String>> {
+        let sources: Vec<Source> = paths.iter().map(|path| Source::from_bytes(*path, Vec::new())).collect();
+        name_hosts(&sources, &mut sessions);
+        sessions.into_iter().map(|facts| facts.host).collect()
+    }
+
+    #[test]
+    fn hosts_are_named_after_their_file_where_they_must() {
+        let hosts = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect::<Vec<_>>();
+        let paths = ["t/a.xplane.pb", "t/b.xplane.pb.gz"];
+        let nameless = || vec![facts(0, None, None), facts(1, None, None)];
+        assert_eq!(named(&paths, nameless()), hosts(&["a", "b"]));
+        assert_eq!(named(&["x/a.xplane.pb", "y/a.xplane.pb"], nameless()), hosts(&["x/a.xplane.pb", "y/a.xplane.pb"]));
+        assert_eq!(named(&paths[..1], vec![facts(0, None, None), facts(0, None, None)]), [None, None]);
+        let at = |one, other| vec![facts(0, Some("vm"), Some(one)), facts(1, Some("vm"), Some(other))];
+        assert_eq!(named(&paths, at((0, 5), (5, 9))), hosts(&["vm", "vm"]));
+        assert_eq!(named(&paths, at((0, 6), (5, 9))), hosts(&["a", "b"]));
+        // A path without a name leaves the host as it is.
+        assert_eq!(named(&["..", "t/b.xplane.pb"], at((0, 6), (5, 9))), hosts(&["vm", "b"]));
+    }
+
+    proptest! {
+        #[test]
+        fn those_in_the_way_are_found_as_by_comparing_all(
+            runs in prop::collection::vec((0_usize..4, prop::option::of((0_i64..20, 0_i64..20))), 0..12)
+        ) {
+            let sessions: Vec<Facts> = runs.iter().map(|&(source, times)| facts(source, Some("vm"), times)).collect();
+            let meets = |one: &Facts, other: &Facts| {
+                let times = one.started.zip(one.stopped).zip(other.started.zip(other.stopped));
+                times.is_some_and(|((start, stop), (other_start, other_stop))| start < other_stop && other_start < stop)
+            };
+            let expected: Vec<usize> = (0..sessions.len())
+                .filter(|&one| sessions.iter().any(|other| {
+                    other.source != sessions[one].source && meets(&sessions[one], other)
+                }))
+                .collect();
+            let numbers: Vec<usize> = (0..sessions.len()).collect();
+            let mut found = clashes(&sessions, &numbers);
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

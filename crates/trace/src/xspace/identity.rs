@@ -209,3 +209,60 @@ impl<'a> Interner<'a> {
         u64::from(id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wanted_stat_has_its_place() {
+        for (place, (wanted, name)) in Wanted::ALL.into_iter().enumerate() {
+            assert_eq!((wanted as usize, Wanted::of(name)), (place, Some(wanted)));
+            assert_eq!(wanted.is_identity(), place < IDENTITY_STATS);
+        }
+        assert_eq!(Wanted::of(b"hlo_modul"), None);
+        for (place, tag) in Tag::ALL.into_iter().enumerate() {
+            assert_eq!(tag as usize, place);
+        }
+    }
+
+    #[test]
+    fn values_of_an_identity_do_not_touch_each_other() {
+        let mut identity = Identity::default();
+        identity.set(Wanted::Module, Tag::Reference, 7);
+        identity.set(Wanted::DeviceOrdinal, Tag::Signed, u64::MAX);
+        identity.set(Wanted::Module, Tag::Text, 1);
+        assert_eq!(identity.get(Wanted::Module), (Tag::Text, 1));
+        assert_eq!(identity.get(Wanted::Op), (Tag::Absent, 0));
+        assert_eq!(identity.get(Wanted::DeviceOrdinal), (Tag::Signed, u64::MAX));
+    }
+
+    #[test]
+    fn stats_are_found_by_any_number() {
+        let ids = [(0, Wanted::Module), (DENSE - 1, Wanted::Op), (DENSE, Wanted::Run), (-1, Wanted::Step)];
+        let stats = WantedStats::new(ids.into_iter());
+        for (id, wanted) in ids {
+            assert_eq!(stats.get(id.cast_unsigned()), Some(wanted), "{id}");
+        }
+        for id in [1, DENSE + 1, -2, i64::MIN, i64::MAX] {
+            assert_eq!(stats.get(id.cast_unsigned()), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_kind_has_one_number_in_the_table_or_beyond_it() {
+        let mut interner = Interner::new(10, 1);
+        let mut other = Identity::default();
+        other.set(Wanted::Program, Tag::Unsigned, 3);
+        // With one event the table has four places: three is in it, the others are not.
+        let ids = [3, 10, -1, i64::MAX];
+        let first: Vec<u32> = ids.iter().map(|&id| interner.intern(id, &Identity::default())).collect();
+        let second: Vec<u32> = ids.iter().map(|&id| interner.intern(id, &other)).collect();
+        assert_eq!((&first[..], &second[..]), (&[0, 1, 2, 3][..], &[4, 5, 6, 7][..]));
+        assert_eq!(ids.map(|id| interner.intern(id, &Identity::default())), first[..]);
+        assert_eq!(interner.kinds.len(), 8);
+        let file = b"abab";
+        let spans = [0, 1, 2].map(|start| Span { start, end: start + 2 });
+        assert_eq!(spans.map(|span| interner.string(file, span)), [0, 1, 0]);
+    }
+}

@@ -211,3 +211,82 @@ fn entry(file: &[u8], span: Span) -> (i64, Span, Result<(), Damage>) {
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field with its length, of less than 128 bytes.
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(content.len()).unwrap()][..], content].concat()
+    }
+
+    fn plane(name: &[u8], rest: &[u8]) -> Vec<u8> {
+        field(1, &[&field(2, name)[..], rest].concat())
+    }
+
+    fn losses(file: &[u8]) -> Vec<(String, u64, u64)> {
+        let layout = Layout::of(file);
+        layout.losses.into_iter().map(|loss| (loss.part, loss.damage.offset, loss.bytes)).collect()
+    }
+
+    #[test]
+    fn a_name_that_comes_again_begins_a_session() {
+        let one = [plane(b"a", &[]), plane(b"b", &[]), field(4, b"host")].concat();
+        let layout = Layout::of(&one.repeat(2));
+        assert_eq!(layout.planes.iter().map(|plane| plane.session).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(layout.sessions.iter().map(|session| session.hosts.len()).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(layout.losses.len(), 0);
+    }
+
+    #[test]
+    fn the_last_description_of_a_number_counts() {
+        let entry = |id: u8, name: &[u8]| [&[0x08, id][..], &field(2, &field(2, name))].concat();
+        let stats = [field(5, &entry(3, b"old")), field(5, &entry(3, b"new")), field(4, &entry(9, b"kind"))].concat();
+        let file = plane(b"a", &stats);
+        let layout = Layout::of(&file);
+        assert_eq!(layout.planes[0].stat_names[&3].of(&file), b"new");
+        assert_eq!((layout.planes[0].event_metadata.len(), layout.planes[0].largest_metadata), (1, 9));
+    }
+
+    #[test]
+    fn a_cut_is_reported_once_and_by_the_innermost_part() {
+        let first = plane(b"a", &[]);
+        let whole = [&first[..], &plane(b"b", &[field(3, &[0x08, 0x01]), field(6, &[0x08, 0x01])].concat())].concat();
+        let (start, at) = (first.len() as u64, |length: usize| losses(&whole[..first.len() + length]));
+        let file = |offset: u64, bytes: u64| vec![(String::from("the list of planes"), offset, bytes)];
+        let plane = |offset: u64, bytes: u64| vec![(String::from("plane b"), offset, bytes)];
+        // In the tag and length of the plane, and in its name: nothing of it is kept.
+        assert_eq!(at(1), file(start + 1, 1));
+        assert_eq!(at(2), file(start, 2));
+        assert_eq!(at(4), file(start, 4));
+        // Between two of its parts: nothing that is there is lost.
+        assert_eq!(at(5), plane(start, 0));
+        assert_eq!(at(9), plane(start, 0));
+        // In the tag and length of a line, which is lost; in a line, which says so itself; in a stat.
+        assert_eq!(at(6), plane(start + 6, 1));
+        assert_eq!(at(7), vec![]);
+        assert_eq!(at(8), vec![]);
+        assert_eq!(at(11), plane(start + 9, 2));
+        let cut = Layout::of(&whole[..first.len() + 8]);
+        assert_eq!((cut.planes.len(), cut.planes[1].lines.len()), (2, 1));
+        assert_eq!(cut.planes[1].cut.map(|damage| damage.offset), Some(start + 5));
+    }
+
+    #[test]
+    fn an_earlier_loss_hides_no_later_one() {
+        let first = plane(b"a", &[0x1b]);
+        let file = [&first[..], &plane(b"b", &field(3, &[0x08, 0x01]))].concat();
+        let parts: Vec<String> = losses(&file[..first.len() + 5]).into_iter().map(|(part, ..)| part).collect();
+        assert_eq!(parts, ["plane a", "plane b"]);
+    }
+
+    #[test]
+    fn damaged_descriptions_are_one_loss_with_all_their_bytes() {
+        let damaged = field(4, &[0x08, 0x01, 0x12, 0x09, 0x00]);
+        let stat = field(6, &[0x08, 0x01, 0x0b]);
+        let file = plane(b"a", &[&damaged[..], &damaged, &stat].concat());
+        assert_eq!(losses(&file), [(String::from("the descriptions of plane a"), 9, 7)]);
+        assert_eq!(Layout::of(&file).planes[0].event_metadata.len(), 1);
+    }
+}

@@ -97,3 +97,48 @@ impl Iterator for Events<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Fault;
+
+    /// Forty events of two bytes each, with the line's own fields before, between and behind them.
+    fn line() -> Vec<u8> {
+        let mut bytes = vec![0x08, 0x02, 0x12, 0x01, b'a'];
+        bytes.extend([EVENT, 0x02, 0x08, 0x01].repeat(20));
+        bytes.extend([0x18, 0x09, 0x5a, 0x00]);
+        bytes.extend([EVENT, 0x02, 0x08, 0x01].repeat(20));
+        bytes.extend([0x08, 0x05, 0x5a, 0x01, b'b']);
+        bytes
+    }
+
+    #[test]
+    fn what_a_line_says_of_itself_stands_anywhere() {
+        let file = line();
+        let head = Head::walk(&file, Span { start: 0, end: file.len() });
+        assert_eq!((head.id, head.timestamp_ns, head.events, head.end), (5, 9, 40, file.len()));
+        assert_eq!((head.name.of(&file), head.display_name.map(|name| name.of(&file))), (&b"a"[..], Some(&b"b"[..])));
+        assert_eq!(head.damage, None);
+        // Every sixteenth, and from there on all that follow.
+        assert_eq!(head.landmarks.len(), 3);
+        for (number, &start) in head.landmarks.iter().enumerate() {
+            let events = Events::new(&file, Span { start, end: head.end });
+            assert_eq!(events.count(), 40 - number * LANDMARK);
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_ends_before_the_damage() {
+        let mut file = line();
+        let whole = file.len();
+        file.extend([EVENT, 0x05, 0x08, 0x01]);
+        // What follows the line is another's, and no part of the event.
+        let end = file.len();
+        file.extend([0; 20]);
+        let head = Head::walk(&file, Span { start: 0, end });
+        let damage = Damage { offset: whole as u64, fault: Fault::PastTheEnd { claimed: 5, left: 2 } };
+        assert_eq!((head.events, head.end, head.damage), (40, whole, Some(damage)));
+        assert_eq!(Events::new(&file, Span { start: head.landmarks[0], end: head.end }).count(), 40);
+    }
+}

@@ -82,3 +82,37 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH_NS: i64 = 1_794_725_055_000_000_000;
+    const FARTHEST_NS: i64 = FARTHEST_PS / 1000;
+
+    fn settled(lines: &[(i64, usize)]) -> (i64, Option<i64>, usize) {
+        let mut facts = Facts { started: Some(Timestamp::from_nanos_since_epoch(7)), ..Facts::default() };
+        facts.settle(lines.to_vec());
+        (facts.base_ns, facts.epoch_ns, facts.events)
+    }
+
+    #[test]
+    fn times_count_from_the_start_or_from_the_epoch() {
+        assert_eq!(settled(&[]), (0, Some(7), 0));
+        assert_eq!(settled(&[(5, 3), (0, 1), (-4, 1)]), (0, Some(7), 5));
+        assert_eq!(settled(&[(FARTHEST_NS, 1)]), (0, Some(7), 1));
+        assert_eq!(settled(&[(FARTHEST_NS + 1, 1)]), (FARTHEST_NS + 1, Some(FARTHEST_NS + 1), 1));
+        assert_eq!(settled(&[(EPOCH_NS + 3, 9), (EPOCH_NS, 1)]), (EPOCH_NS, Some(EPOCH_NS), 10));
+    }
+
+    #[test]
+    fn the_line_of_the_middle_event_decides() {
+        for wild in [i64::MIN, i64::MAX] {
+            assert_eq!(settled(&[(wild, 4), (5, 5)]), (0, Some(7), 9));
+            assert_eq!(settled(&[(wild, 4), (EPOCH_NS, 5)]), (EPOCH_NS, Some(EPOCH_NS), 9));
+        }
+        // Times that count from the start, on a few lines, do not move those that count from the epoch.
+        assert_eq!(settled(&[(0, 1), (EPOCH_NS, 2)]), (EPOCH_NS, Some(EPOCH_NS), 3));
+        assert_eq!(settled(&[(i64::MIN, 1)]), (i64::MIN, Some(i64::MIN), 1));
+    }
+}
