@@ -62,7 +62,6 @@ const METADATA_ID: u8 = 0x08;
 const OFFSET_PS: u8 = 0x10;
 const DURATION_PS: u8 = 0x18;
 const STAT: u8 = 0x22;
-const OCCURRENCES: u8 = 0x28;
 
 /// The numbers among the values of a stat.
 const UNSIGNED: u8 = 0x18;
@@ -124,44 +123,73 @@ impl<'a> Chunk<'a> {
         (start >= -FARTHEST_PS && end <= FARTHEST_PS).then_some(start)
     }
 
-    /// Reads an event; `None` where it is damaged.
+    /// Reads an event; `None` where it is damaged. Writers put fields in the order of their numbers, so each is looked for
+    /// where it should be: a branch that always goes the same way costs nothing, a jump by the tag does.
     #[inline]
     fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<()> {
-        let (file, mut at) = (self.file, span.start);
-        while at < span.end {
-            let tag = *file.get(at)?;
+        let (file, mut at) = (self.file.get(..span.end)?, span.start);
+        if file.get(at) == Some(&METADATA_ID) {
             at += 1;
-            match tag {
-                METADATA_ID => raw.metadata_id = varint(file, &mut at)?.cast_signed(),
-                OFFSET_PS => {
-                    raw.offset_ps = varint(file, &mut at)?.cast_signed();
-                    raw.occurrences = None;
-                }
-                DURATION_PS => raw.duration_ps = varint(file, &mut at)?.cast_signed(),
-                OCCURRENCES => raw.occurrences = Some(varint(file, &mut at)?.cast_signed()),
-                STAT => {
-                    // Nearly all: a short stat with a small number that nobody wants.
-                    if let Some(&[length, METADATA_ID, id]) = file.get(at..).and_then(<[u8]>::first_chunk) {
-                        let end = at + 1 + usize::from(length);
-                        if length < 0x80 && id < 0x80 && length >= 2 && end <= span.end && self.wanted.is_unwanted(id) {
-                            at = end;
-                            continue;
-                        }
-                    }
-                    let length = usize::try_from(varint(file, &mut at)?).ok()?;
-                    let end = at.checked_add(length).filter(|&end| end <= span.end)?;
-                    self.stat(Span { start: at, end }, number, raw, into)?;
-                    at = end;
-                }
-                // What later versions of the format may add.
-                _ => {
-                    let mut fields = Fields::new(file, Span { start: at - 1, end: span.end });
-                    fields.next()?.ok()?;
-                    at = fields.offset();
-                }
+            raw.metadata_id = varint(file, &mut at)?.cast_signed();
+        }
+        if file.get(at) == Some(&OFFSET_PS) {
+            at += 1;
+            raw.offset_ps = varint(file, &mut at)?.cast_signed();
+        }
+        if file.get(at) == Some(&DURATION_PS) {
+            at += 1;
+            raw.duration_ps = varint(file, &mut at)?.cast_signed();
+        }
+        while at < file.len() {
+            if file[at] == STAT {
+                at = self.stat_field(file, at + 1, number, raw, into)?;
+            } else {
+                at = self.unusual(file, at, raw)?;
             }
         }
-        (at == span.end).then_some(())
+        Some(())
+    }
+
+    /// Reads a stat whose length is at this place; returns where the next field begins.
+    #[inline]
+    fn stat_field(
+        &self,
+        file: &[u8],
+        mut at: usize,
+        number: u32,
+        raw: &mut Raw,
+        into: &mut Into<'a, '_>,
+    ) -> Option<usize> {
+        // Nearly all: a short stat with a small number that nobody wants.
+        if let Some(&[length, METADATA_ID, id]) = file.get(at..).and_then(<[u8]>::first_chunk) {
+            let end = at + 1 + usize::from(length);
+            if length < 0x80 && id < 0x80 && length >= 2 && end <= file.len() && self.wanted.is_unwanted(id) {
+                return Some(end);
+            }
+        }
+        let length = usize::try_from(varint(file, &mut at)?).ok()?;
+        let end = at.checked_add(length).filter(|&end| end <= file.len())?;
+        self.stat(Span { start: at, end }, number, raw, into)?;
+        Some(end)
+    }
+
+    /// Reads any other field that stands where a stat is usual; returns where the next one begins.
+    #[cold]
+    fn unusual(&self, file: &[u8], at: usize, raw: &mut Raw) -> Option<usize> {
+        let mut fields = Fields::new(file, Span { start: at, end: file.len() });
+        let field = fields.next()?.ok()?;
+        match (field.number, field.signed()) {
+            (1, Some(id)) => raw.metadata_id = id,
+            (2, Some(offset_ps)) => {
+                raw.offset_ps = offset_ps;
+                raw.occurrences = None;
+            }
+            (3, Some(duration_ps)) => raw.duration_ps = duration_ps,
+            (5, Some(occurrences)) => raw.occurrences = Some(occurrences),
+            // What later versions of the format may add.
+            _ => {}
+        }
+        Some(fields.offset())
     }
 
     /// Reads a stat if it is wanted; `None` where it is damaged.
