@@ -144,7 +144,7 @@ impl<'a> Chunk<'a> {
             if file[at] == STAT {
                 at = self.stat_field(file, at + 1, number, raw, into)?;
             } else {
-                at = self.unusual(file, at, raw)?;
+                at = Self::unusual(file, at, raw)?;
             }
         }
         Some(())
@@ -175,7 +175,7 @@ impl<'a> Chunk<'a> {
 
     /// Reads any other field that stands where a stat is usual; returns where the next one begins.
     #[cold]
-    fn unusual(&self, file: &[u8], at: usize, raw: &mut Raw) -> Option<usize> {
+    fn unusual(file: &[u8], at: usize, raw: &mut Raw) -> Option<usize> {
         let mut fields = Fields::new(file, Span { start: at, end: file.len() });
         let field = fields.next()?.ok()?;
         match (field.number, field.signed()) {
