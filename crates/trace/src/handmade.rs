@@ -58,15 +58,15 @@ impl Plane {
             let mut bytes =
                 [number(1, line.id), message(2, line.name.as_bytes()), number(3, line.timestamp_ns)].concat();
             for event in &line.events {
-                let kind = names.iter().position(|name| *name == event.name).unwrap() as i64;
+                let kind = (0..).zip(&names).find(|(_, name)| **name == event.name).unwrap().0;
                 bytes.extend(message(4, &event.bytes(kind)));
             }
             plane.extend(message(3, &bytes));
         }
         for (field, entries) in [(4, &names[..]), (5, &STATS[..])] {
-            for (id, name) in entries.iter().enumerate() {
-                let value = [number(1, id as i64), message(2, name.as_bytes())].concat();
-                plane.extend(message(field, &[number(1, id as i64), message(2, &value)].concat()));
+            for (id, name) in (0..).zip(entries) {
+                let value = [number(1, id), message(2, name.as_bytes())].concat();
+                plane.extend(message(field, &[number(1, id), message(2, &value)].concat()));
             }
         }
         plane
@@ -79,15 +79,15 @@ const STATS: [&str; 7] =
 impl Event {
     fn bytes(&self, kind: i64) -> Vec<u8> {
         let mut bytes = [number(1, kind), number(2, self.start_ns * 1000), number(3, self.duration_ns * 1000)].concat();
-        for (stat, text) in [self.module, self.op].into_iter().enumerate() {
+        for (stat, text) in (0..).zip([self.module, self.op]) {
             if let Some(text) = text {
-                bytes.extend(message(4, &[number(1, stat as i64), message(5, text.as_bytes())].concat()));
+                bytes.extend(message(4, &[number(1, stat), message(5, text.as_bytes())].concat()));
             }
         }
         let numbers = [self.program, self.run, self.scope, self.correlation, self.ordinal];
-        for (stat, value) in numbers.into_iter().enumerate() {
+        for (stat, value) in (2..).zip(numbers) {
             if let Some(value) = value {
-                bytes.extend(message(4, &[number(1, stat as i64 + 2), number(4, value)].concat()));
+                bytes.extend(message(4, &[number(1, stat), number(4, value)].concat()));
             }
         }
         bytes
@@ -101,12 +101,14 @@ pub(crate) fn trace(bytes: &[u8]) -> Trace {
 
 fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
+    loop {
+        let [low, ..] = value.to_le_bytes();
         value >>= 7;
+        bytes.push(if value > 0 { low | 0x80 } else { low & 0x7f });
+        if value == 0 {
+            return bytes;
+        }
     }
-    bytes.push(value as u8);
-    bytes
 }
 
 fn number(field: u64, value: i64) -> Vec<u8> {

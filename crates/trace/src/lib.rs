@@ -7,6 +7,7 @@ mod error;
 mod functions;
 #[cfg(test)]
 mod handmade;
+mod profiler;
 mod source;
 pub mod statistics;
 mod table;
@@ -15,6 +16,7 @@ mod xspace;
 
 pub use error::TraceError;
 pub use functions::{FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
+pub use profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning, ProfilingError};
 pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
     Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,

@@ -17,12 +17,12 @@ use crate::table::{ProgramId, Text, Trace};
 /// Executions of variants, of one trace or several.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    variants: BTreeMap<FunctionId, Runs>,
+    variants: BTreeMap<FunctionId, Variant>,
     other_modules: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
-struct Runs {
+struct Variant {
     modules: BTreeSet<String>,
     programs: BTreeSet<ProgramId>,
     /// By trace, session and time.
@@ -89,7 +89,7 @@ impl Collected {
 
     pub(crate) fn finish(self, level: f64) -> Functions {
         let mut rows: Vec<FunctionTimes> =
-            self.variants.into_iter().filter_map(|(id, runs)| runs.finish(id, level)).collect();
+            self.variants.into_iter().filter_map(|(id, variant)| variant.finish(id, level)).collect();
         // Stable: equal ones stay in the order of their ids.
         rows.sort_by(|one, other| {
             let key = |row: &FunctionTimes| [row.busy.median_s, row.busy.mean_s];
@@ -128,7 +128,7 @@ impl Run {
     }
 }
 
-impl Runs {
+impl Variant {
     fn finish(self, id: FunctionId, level: f64) -> Option<FunctionTimes> {
         let summary = |times: &[Picos]| -> Option<Summary> {
             let sample = Sample::from_picos(times)?;
@@ -256,9 +256,9 @@ mod tests {
         fn devices_in_any_order_give_the_same_times(durations in prop::collection::vec([1_i64..90, 1..90, 1..90], 1..8)) {
             let device = |number: usize| Plane {
                 name: ["/device:GPU:0", "/device:GPU:1", "/device:GPU:2"][number],
-                lines: vec![Line::new(1, durations.iter().enumerate().map(|(run, lengths)| Event {
-                    correlation: Some(run as i64 * 10),
-                    ..kernel("jit_autotune_fn_1", run as i64 * 100, lengths[number])
+                lines: vec![Line::new(1, (0_i64..).zip(&durations).map(|(run, lengths)| Event {
+                    correlation: Some(run * 10),
+                    ..kernel("jit_autotune_fn_1", run * 100, lengths[number])
                 }).collect())],
             };
             let forward = functions(&Plane::trace(&[device(0), device(1), device(2)]), Filter::default());
