@@ -211,3 +211,86 @@ fn interval(line: &Line, event: usize) -> Interval {
     let start = line.start_ps[event];
     Interval { start, end: start + line.duration_ps[event] }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::super::{Profiler, ProfilerOptions};
+    use crate::handmade::{Event, Line, Plane};
+
+    /// An event of any name, in microseconds.
+    fn event() -> impl Strategy<Value = Event> {
+        let name = prop::sample::select(vec!["gemm", "copy", "jit_c"]);
+        let module = prop::sample::select(vec![None, Some("jit_a"), Some("jit_b")]);
+        (name, module, 0_i64..30, 1_i64..15, prop::option::of(0_i64..2)).prop_map(
+            |(name, module, start, length, scope)| Event {
+                module,
+                scope,
+                ..Event::new(name, start * 1000, length * 1000)
+            },
+        )
+    }
+
+    fn key(event: &Event) -> String {
+        let scope = event.scope.map_or("None".to_owned(), |scope| scope.to_string());
+        format!("{}(None-{scope})", event.module.unwrap_or(event.name))
+    }
+
+    fn end(event: &Event) -> i64 {
+        event.start_ns + event.duration_ns
+    }
+
+    /// The parent of an event by its definition, of all others on the line.
+    fn parent(line: &[Event], child: usize) -> Option<usize> {
+        let of_child = (line[child].start_ns, end(&line[child]));
+        let holds = |&other: &usize| {
+            let of_other = (line[other].start_ns, end(&line[other]));
+            let is_earlier = of_other != of_child || other < child;
+            other != child && of_other.0 <= of_child.0 && of_other.1 >= of_child.1 && is_earlier
+        };
+        (0..line.len()).filter(holds).max_by_key(|&other| (line[other].start_ns, -end(&line[other]), other))
+    }
+
+    /// The microseconds of each key in which something that counts for it went on.
+    fn by_definition(lines: &[Vec<Event>], is_filtered: bool) -> BTreeMap<String, f64> {
+        let mut ticks: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+        for line in lines {
+            for (number, event) in line.iter().enumerate() {
+                let is_key = |event: &Event| event.module.unwrap_or(event.name).starts_with("jit_");
+                if is_key(event) {
+                    ticks.entry(key(event)).or_default();
+                }
+                let counts = !is_filtered || event.name == "gemm";
+                let mut holder = Some(number);
+                while let Some(place) = holder.filter(|_| counts) {
+                    let held_by = &line[place];
+                    let is_same = event.module.is_none() || held_by.module.is_none() || event.module == held_by.module;
+                    if is_key(held_by) && (place == number || (is_filtered && is_same)) {
+                        let covered = (event.start_ns..end(event)).step_by(1000);
+                        ticks.entry(key(held_by)).or_default().extend(covered);
+                    }
+                    holder = parent(line, place);
+                }
+            }
+        }
+        ticks.into_iter().map(|(key, ticks)| (key, ticks.len() as f64 / 1e6)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn times_are_those_of_the_definition(
+            lines in prop::collection::vec(prop::collection::vec(event(), 0..12), 1..4),
+            is_filtered in any::<bool>(),
+        ) {
+            let of_trace = lines.iter().zip(1..).map(|(events, id)| Line::new(id, events.clone())).collect();
+            let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: of_trace }]);
+            let event_filter_regex = is_filtered.then(|| "gemm".to_owned());
+            let profiler = Profiler::new(ProfilerOptions { event_filter_regex, ..ProfilerOptions::default() }).unwrap();
+            let found = profiler.get_events_from_plane(&profile, 0).unwrap().found;
+            prop_assert_eq!(found, by_definition(&lines, is_filtered));
+        }
+    }
+}
