@@ -4,6 +4,10 @@
 
 pub mod accounting;
 mod error;
+mod functions;
+#[cfg(test)]
+mod handmade;
+mod profiler;
 mod source;
 pub mod statistics;
 mod table;
@@ -11,6 +15,8 @@ mod wire;
 mod xspace;
 
 pub use error::TraceError;
+pub use functions::{FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
+pub use profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning, ProfilingError};
 pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
     Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
