@@ -126,7 +126,7 @@ impl Visitor for Glance {
 fn line_summary(line: &Line) -> (LineSummary, Union) {
     let mut glance = Glance::default();
     let order = Order::of(line);
-    let is_crossed = sweep(line, order.range(0..order.len()), &mut glance);
+    let is_crossed = sweep(line, order.all(), &mut glance);
     let partial_overlaps = if is_crossed { crossings(line, &order) } else { 0 };
     let Glance { union, mut total, mut self_time } = glance;
     for unplaced in &line.unplaced {

@@ -38,6 +38,11 @@ impl Order {
         }
     }
 
+    /// All events, in this order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = usize> {
+        self.range(0..self.len())
+    }
+
     /// The events of a range of this order.
     pub(crate) fn range(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
         let (numbers, events) = match self {
@@ -51,7 +56,7 @@ impl Order {
     /// over all does.
     pub(crate) fn cut(&self, line: &Line, about: usize) -> Vec<Range<usize>> {
         let (mut ranges, mut first, mut last_end) = (Vec::new(), 0, i64::MIN);
-        for (place, event) in self.range(0..self.len()).enumerate() {
+        for (place, event) in self.all().enumerate() {
             let start = line.start_ps[event];
             if place - first >= about && start > last_end {
                 ranges.push(first..place);
@@ -125,7 +130,7 @@ fn close<V: Visitor>(visitor: &mut V, open: Open<V::Note>) {
 pub(crate) fn crossings(line: &Line, order: &Order) -> u64 {
     let mut ends: BTreeMap<i64, i64> = BTreeMap::new();
     let mut crossings = 0;
-    for event in order.range(0..order.len()) {
+    for event in order.all() {
         let start = line.start_ps[event];
         let end = start + line.duration_ps[event];
         while let Some(first) = ends.first_entry().filter(|first| *first.key() <= start) {
@@ -179,7 +184,7 @@ pub(crate) mod tests {
     fn selfs(line: &Line) -> Vec<Option<i64>> {
         let order = Order::of(line);
         let mut selfs = Selfs(vec![None; line.len()]);
-        let is_crossed = sweep(line, order.range(0..order.len()), &mut selfs);
+        let is_crossed = sweep(line, order.all(), &mut selfs);
         assert_eq!(is_crossed, crossings(line, &order) > 0);
         selfs.0
     }

@@ -156,7 +156,7 @@ impl<'a> Gathering<'a> {
         for (number, line) in selection.plane.lines.iter().enumerate() {
             let holds_only = Role::of(trace, selection.plane, line) == Role::Modules;
             let mut stack: Vec<Open> = Vec::new();
-            for event in Order::of(line).iter().filter(|&event| selection.takes(number, line, event)) {
+            for event in Order::of(line).all().filter(|&event| selection.takes(number, line, event)) {
                 let Interval { start, end } = interval(line, event);
                 while stack.pop_if(|open| open.end < end).is_some() {}
                 let module = trace.kind(line.kind[event]).module;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ergometer_trace::accounting::{
     By, Class, Filter, FoundBy, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
 };
-use ergometer_trace::{Text, Trace};
+use ergometer_trace::{ProgramId, Text, Trace};
 use proptest::prelude::*;
 
 use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
@@ -48,9 +48,12 @@ fn agrees(file: &[u8]) {
     names_agree(&trace, &expected);
 }
 
+/// The intervals, durations and self time of a name.
+type Named = (Vec<Interval>, Vec<i64>, i128);
+
 /// Times by name, over all lines of a plane.
 fn names_agree(trace: &Trace, expected: &seen::Seen) {
-    let mut by_name: BTreeMap<(usize, String), (Vec<Interval>, Vec<i64>, i128)> = BTreeMap::new();
+    let mut by_name: BTreeMap<(usize, String), Named> = BTreeMap::new();
     for (number, plane) in expected.planes.iter().enumerate() {
         for line in &plane.lines {
             let mut self_times = formulas::self_times(&placed(line)).into_iter();
@@ -278,7 +281,7 @@ fn a_tpu_answers_the_same_questions() {
     let facts: Vec<_> = found
         .iter()
         .map(|module| {
-            let program = module.program.map(|program| program.get());
+            let program = module.program.map(ProgramId::get);
             (text(&trace, module.module), program, module.executions, module.account.events, module.account.busy.get())
         })
         .collect();
