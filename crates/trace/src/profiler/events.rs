@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 
-use super::selection::{Selection, unified_name};
+use super::selection::{Selection, said_module, unified_name};
 use crate::accounting::{Assignment, Interval, NONE, Order, Role, Union, kinds_of_work};
 use crate::table::{EventId, Kind, Line, ProgramId, StatValue, Text, Trace};
 
@@ -85,7 +85,7 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn of(trace: &Trace, filter: &'a Regex) -> Self {
         let finds = |kind: &Kind| {
-            let names = [kind.module, kind.op, Some(kind.name)];
+            let names = [said_module(kind), kind.op, Some(kind.name)];
             names.iter().flatten().any(|&name| filter.is_match(trace.text(name)))
         };
         Self { filter, kinds: trace.kinds().iter().map(finds).collect(), keys: FxHashMap::default() }
@@ -180,15 +180,11 @@ impl<'a> Gathering<'a> {
         let lines = &selection.plane.lines;
         let Some((number, modules)) = lines.iter().enumerate().find(|(_, line)| is_modules(line)) else { return };
         let assignment = Assignment::of(trace, selection.plane);
-        // Executions of such a plane are the events of the line that have a place in time, in the order of the file.
-        let placed = (0..modules.len()).filter(|&event| modules.why_unplaced(event).is_none());
-        let places: Vec<Option<usize>> = placed
-            .map(
-                |event| {
-                    if selection.takes(number, modules, event) { self.place(number, modules, event) } else { None }
-                },
-            )
-            .collect();
+        // Executions of such a plane are the events of the line, in the order of the file.
+        let mut place = |event| {
+            if selection.takes(number, modules, event) { self.place(number, modules, event) } else { None }
+        };
+        let places: Vec<Option<usize>> = (0..modules.len()).map(&mut place).collect();
         let is_work = kinds_of_work(trace, selection.plane);
         for (number, line) in lines.iter().enumerate() {
             for event in (0..line.len()).filter(|&event| is_work[line.kind[event].index()]) {

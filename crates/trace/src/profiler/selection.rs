@@ -50,9 +50,14 @@ impl From<&Execution> for CutExecution {
     }
 }
 
+/// The module that an event names itself.
+pub(super) fn said_module(kind: &Kind) -> Option<Text> {
+    kind.module.filter(|_| !kind.is_module_by_time)
+}
+
 /// What an event is called: its module, or its own name where it has none.
 pub(super) fn unified_name(kind: &Kind) -> Text {
-    kind.module.unwrap_or(kind.name)
+    said_module(kind).unwrap_or(kind.name)
 }
 
 impl<'a> Selection<'a> {

@@ -27,6 +27,8 @@ pub struct Kind {
     pub display_name: Option<Text>,
     /// The compiled module it is part of: `hlo_module`.
     pub module: Option<Text>,
+    /// Whether it does not name its module itself: it runs in it, on a plane that has a line of modules.
+    pub is_module_by_time: bool,
     /// Which compilation of the module: `program_id`.
     pub program: Option<ProgramId>,
     /// The operation in the module: `hlo_op`.

@@ -119,7 +119,8 @@ impl Renamed {
         }
         *self.kinds.entry((of, module, program)).or_insert_with(|| {
             let kind = &kinds[of.index()];
-            let kind = Kind { module: Some(module), program: kind.program.or(program), ..kind.clone() };
+            let program = kind.program.or(program);
+            let kind = Kind { module: Some(module), is_module_by_time: true, program, ..kind.clone() };
             kinds.push(kind);
             KindId(number(kinds.len() - 1))
         })

@@ -64,6 +64,7 @@ impl Resolver {
             name: metadata.name,
             display_name: metadata.display_name,
             module,
+            is_module_by_time: false,
             program: match local.identity.get(Wanted::Program) {
                 (Tag::Unsigned, bits) => Some(bits.into()),
                 (Tag::Signed, bits) => Some(bits.cast_signed().into()),
