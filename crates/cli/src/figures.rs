@@ -1,9 +1,10 @@
 //! Numbers as people write and read them: durations with units, windows, watts and joules with their interval.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ergometer_telemetry::Estimate;
-use ergometer_units::{Timestamp, Window};
+use ergometer_units::{Picos, Timestamp, Window};
 
 /// Longer than anybody waits; clocks overflow later.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
@@ -24,6 +25,56 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if duration > LONGEST { Err(format!("`{text}` is longer than a year")) } else { Ok(duration) }
+}
+
+/// Reads a time as traces count it: `1us`, `500ns`, `20ps`, `1.5ms`, `2s`.
+pub(crate) fn parse_picos(text: &str) -> Result<Picos, String> {
+    let wrong = || format!("`{text}` is no duration: write a number and its unit, as in 1us, 500ns, 20ps, 1.5ms or 2s");
+    let split = text.find(|character: char| !character.is_ascii_digit() && character != '.').ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let picos = match unit.trim() {
+        "ps" => 1.0,
+        "ns" => 1e3,
+        "us" | "µs" | "μs" => 1e6,
+        "ms" => 1e9,
+        "s" => 1e12,
+        "m" | "min" => 60e12,
+        "h" => 3600e12,
+        _ => return Err(wrong()),
+    } * number.parse::<f64>().map_err(|_| wrong())?;
+    if picos > 9e18 {
+        return Err(format!("`{text}` is longer than a trace can be: its picoseconds end after 106 days"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "from 0 to 9e18")]
+    let picos = picos.round() as i64;
+    Ok(Picos::new(picos))
+}
+
+/// Reads a number of bytes: `8GiB`, `500MB`, `4096`.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size: write a number and its unit, as in 8GiB, 500MB or 4096");
+    let text = text.trim();
+    let split = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "tb" => 1e12,
+        "k" | "kib" => f64::from(1 << 10),
+        "m" | "mib" => f64::from(1 << 20),
+        "g" | "gib" => f64::from(1 << 30),
+        "t" | "tib" => 2_f64.powi(40),
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<f64>().map_err(|_| wrong())? * factor;
+    if !(1.0..=1e18).contains(&bytes) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 1e18")]
+    let bytes = bytes.round() as u64;
+    Ok(bytes)
 }
 
 /// Reads `START_US..END_US`.
@@ -116,6 +167,47 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.*}", zeros + 3)
 }
 
+/// A time of a trace in the unit that fits it, with four significant digits: `1.490 ms`.
+pub(crate) fn time_ps(picos: f64) -> String {
+    let (factor, unit) = time_unit(picos);
+    // Picoseconds are whole where nothing was averaged.
+    if factor == 1.0 && picos.fract() == 0.0 {
+        return format!("{picos:.0} ps");
+    }
+    format!("{} {unit}", digits(picos / factor))
+}
+
+/// The unit in which a time reads best. What four digits would round up to the next unit is in that.
+pub(crate) fn time_unit(picos: f64) -> (f64, &'static str) {
+    let magnitude = picos.abs();
+    [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")]
+        .into_iter()
+        .find(|(factor, _)| magnitude >= factor * 0.99995)
+        .unwrap_or((1.0, "ps"))
+}
+
+/// A part of a whole: `12.3 %`, `<0.1 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent > 0.0 && percent < 0.05 {
+        return String::from("<0.1 %");
+    }
+    if percent >= 99.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Text of at most so many characters; what is too long is cut in the middle, as ends often tell names apart.
+pub(crate) fn fitted(text: &str, width: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= width {
+        return Cow::Borrowed(text);
+    }
+    let kept = width.saturating_sub(1);
+    let last = kept / 2;
+    let start: String = text.chars().take(kept - last).collect();
+    let end: String = text.chars().skip(count - last).collect();
+    Cow::Owned(format!("{start}…{end}"))
+}
+
 /// Half an interval, as precise as the number beside it.
 pub(crate) fn margin(half: f64, beside: f64) -> String {
     let decimals = digits(beside).split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -145,6 +237,34 @@ mod tests {
         for wrong in ["", "5", "s", "5 parsecs", "-1s", "1e9h", "..s", "999999999999999999999h"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn times_of_traces_are_read_and_shown_to_the_picosecond() {
+        let read = |text| parse_picos(text).map(Picos::get);
+        assert_eq!(
+            [read("1us"), read("20 ps"), read("1.5ns"), read("2s")].map(Result::unwrap),
+            [1_000_000, 20, 1500, 2_000_000_000_000]
+        );
+        for wrong in ["", "5", "ps", "-1us", "1e3ns", "5 parsecs", "99999h"] {
+            assert!(parse_picos(wrong).is_err(), "{wrong}");
+        }
+        let shown = [0.0, 999.0, 1000.0, 1.49e9, 999_960.0, 29_788_123_456.0, 1.5, 2.5e12].map(time_ps);
+        assert_eq!(shown, ["0 ps", "999 ps", "1.000 ns", "1.490 ms", "1.000 us", "29.79 ms", "1.500 ps", "2.500 s"]);
+        assert_eq!([0.0, 0.0001, 0.1234, 0.9999, 1.0].map(percent), ["0.0 %", "<0.1 %", "12.3 %", "100 %", "100 %"]);
+    }
+
+    #[test]
+    fn sizes_are_read_and_names_are_cut_in_the_middle() {
+        assert_eq!(
+            [parse_bytes("8GiB"), parse_bytes("1.5 kB"), parse_bytes("4096")].map(Result::unwrap),
+            [8 << 30, 1500, 4096]
+        );
+        for wrong in ["", "0", "GiB", "-1", "8 GiBs", "1e9", "nan", "99999999TiB"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+        let cut = |width| fitted("gemm_fusion_dot_39", width).into_owned();
+        assert_eq!([cut(18), cut(10), cut(1), cut(0)], ["gemm_fusion_dot_39", "gemm_…t_39", "…", "…"]);
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
         Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),
         Command::Measure(arguments) => commands::measure::run(&arguments, screen),
         Command::Energy(arguments) => commands::energy::run(&arguments, screen),
+        Command::Trace(command) => commands::trace::run(&command, screen),
         Command::MockServer(arguments) => commands::mock_server::run(&arguments, screen),
         Command::Completions(arguments) => commands::generate::completions(&arguments),
         Command::Man => commands::generate::man(),

@@ -2,6 +2,7 @@
 
 mod mock_server;
 mod profile;
+mod trace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +16,10 @@ use crate::figures::{parse_duration, parse_window};
 
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
+pub(crate) use trace::{
+    CatArguments, ExecutionSort, FilesArguments, FilterArguments, GapSort, ModuleSort, OrderArguments, RowSort,
+    ScopeSort, Sorted, StepSort, SummaryArguments, TableArguments, TraceCommand,
+};
 
 /// Measure what AI inference costs, in time and in energy.
 #[derive(Debug, Parser)]
@@ -58,6 +63,9 @@ pub(crate) enum Command {
     Measure(MeasureArguments),
     /// Estimate the energy of windows of a recording.
     Energy(EnergyArguments),
+    /// Say what the time of an accelerator's trace went into: exact times of modules, ops, kernels and steps.
+    #[command(subcommand)]
+    Trace(Box<TraceCommand>),
     /// Answer like an inference server, by a script: to rehearse a load test, and what goes wrong in one.
     MockServer(Box<MockServerArguments>),
     /// Print a script that completes `ergo` in a shell.

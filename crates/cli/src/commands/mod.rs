@@ -9,3 +9,4 @@ pub(crate) mod measure;
 pub(crate) mod mock_server;
 pub(crate) mod monitor;
 pub(crate) mod profile;
+pub(crate) mod trace;

@@ -1,0 +1,184 @@
+//! `ergo trace cat`: all events with everything the trace says of them, one JSON object a line, in the order of the files.
+//!
+//! Events are picked one after the other, written by many threads into memory a few thousand at a time, and printed in
+//! order: memory does not grow with the trace, and a reader that goes away ends it.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use ergometer_trace::accounting::Filter;
+use ergometer_trace::{Event, EventId, KeepIds, Line, Trace, Why};
+use rayon::prelude::*;
+
+use super::json_text::{number, stats, text};
+use super::open::{Opened, open};
+use crate::arguments::CatArguments;
+use crate::exit::{Exit, Failure};
+use crate::screen::Screen;
+
+/// So many events are written by one task, and so many tasks are held at once.
+const TASK_EVENTS: usize = 2048;
+const TASKS: usize = 32;
+
+/// Some events of a line.
+struct Task {
+    plane: usize,
+    line: usize,
+    events: Vec<usize>,
+}
+
+pub(super) fn run(arguments: &CatArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let printed = Cat::new(&opened, &filter, arguments)?.print()?;
+    if printed == 0 {
+        opened.tell_empty("events", &arguments.filter, screen);
+    }
+    Ok(Exit::Done.into())
+}
+
+struct Cat<'a> {
+    trace: &'a Trace,
+    filter: &'a Filter,
+    top: usize,
+    is_lenient: bool,
+    /// Of each kind what its events have in common: whether they are asked for, and the parts of their lines.
+    is_taken: Vec<bool>,
+    names: Vec<Vec<u8>>,
+    tails: Vec<Vec<u8>>,
+}
+
+impl<'a> Cat<'a> {
+    fn new(opened: &'a Opened, filter: &'a Filter, arguments: &CatArguments) -> Result<Self, Failure> {
+        let trace = &opened.trace;
+        let kinds = trace.kinds();
+        let is_taken: Vec<bool> = kinds.iter().map(|kind| filter.takes_kind(trace, kind)).collect();
+        let name = |text_of: &str| {
+            let mut out = b",\"name\":".to_vec();
+            text(&mut out, text_of);
+            out
+        };
+        let names = kinds.iter().map(|kind| name(trace.text(kind.name))).collect();
+        let mut tails = vec![Vec::new(); if arguments.metadata { kinds.len() } else { 0 }];
+        for line in trace.planes().iter().flat_map(|plane| &plane.lines).filter(|_| arguments.metadata) {
+            for event in line.events() {
+                let tail = &mut tails[event.kind.index()];
+                if tail.is_empty() && is_taken[event.kind.index()] {
+                    tail.extend_from_slice(b",\"kind_stats\":");
+                    match trace.kind_stats(event.kind) {
+                        Ok(found) => stats(tail, &found),
+                        Err(damage) => damaged(tail, &damage, arguments.files.lenient)?,
+                    }
+                }
+            }
+        }
+        let (top, is_lenient) = (arguments.top, arguments.files.lenient);
+        Ok(Self { trace, filter, top, is_lenient, is_taken, names, tails })
+    }
+
+    /// Prints all of them; returns how many there were.
+    fn print(&self) -> Result<usize, Failure> {
+        let mut out = io::stdout().lock();
+        let mut printed = 0;
+        let mut tasks = Vec::new();
+        for (plane, found) in self.trace.planes().iter().enumerate() {
+            if !self.filter.takes_plane(self.trace, found) {
+                continue;
+            }
+            for (number, line) in found.lines.iter().enumerate() {
+                let mut picked = (0..line.len()).filter(|&event| self.takes(line, event));
+                loop {
+                    let room = if self.top == 0 { TASK_EVENTS } else { TASK_EVENTS.min(self.top - printed) };
+                    let events: Vec<usize> = picked.by_ref().take(room).collect();
+                    if events.is_empty() {
+                        break;
+                    }
+                    printed += events.len();
+                    tasks.push(Task { plane, line: number, events });
+                    if tasks.len() == TASKS {
+                        self.write(&mut tasks, &mut out)?;
+                    }
+                }
+            }
+        }
+        self.write(&mut tasks, &mut out)?;
+        out.flush()?;
+        Ok(printed)
+    }
+
+    fn takes(&self, line: &Line, event: usize) -> bool {
+        line.event(event)
+            .is_some_and(|event| self.is_taken[event.kind.index()] && event.duration >= self.filter.min_duration)
+    }
+
+    fn write(&self, tasks: &mut Vec<Task>, out: &mut impl io::Write) -> Result<(), Failure> {
+        let texts: Vec<Result<Vec<u8>, Failure>> = tasks.par_iter().map(|task| self.task(task)).collect();
+        for text in texts {
+            out.write_all(&text?)?;
+        }
+        tasks.clear();
+        Ok(())
+    }
+
+    fn task(&self, task: &Task) -> Result<Vec<u8>, Failure> {
+        let plane = &self.trace.planes()[task.plane];
+        let line = &plane.lines[task.line];
+        let mut head = b"{\"plane\":".to_vec();
+        text(&mut head, self.trace.text(plane.name));
+        if let Some(host) = plane.host {
+            head.extend_from_slice(b",\"host\":");
+            text(&mut head, self.trace.text(host));
+        }
+        head.extend_from_slice(b",\"line\":");
+        text(&mut head, self.trace.text(line.display_name.unwrap_or(line.name)));
+        head.extend_from_slice(b",\"line_id\":");
+        number(&mut head, line.id);
+        let mut out = Vec::with_capacity(task.events.len() * 256);
+        for &place in &task.events {
+            let Some(event) = line.event(place) else { continue };
+            out.extend_from_slice(&head);
+            self.event(&mut out, event, line.why_unplaced(place));
+            out.extend_from_slice(b",\"stats\":");
+            match self.trace.event_stats(EventId { plane: task.plane, line: task.line, event: place }) {
+                Ok(found) => stats(&mut out, &found),
+                Err(damage) => damaged(&mut out, &damage, self.is_lenient)?,
+            }
+            if let Some(tail) = self.tails.get(event.kind.index()) {
+                out.extend_from_slice(tail);
+            }
+            out.extend_from_slice(b"}\n");
+        }
+        Ok(out)
+    }
+
+    fn event(&self, out: &mut Vec<u8>, event: Event, why: Option<Why>) {
+        out.extend_from_slice(&self.names[event.kind.index()]);
+        out.extend_from_slice(b",\"start_ps\":");
+        match event.start {
+            Some(start) => number(out, start.get()),
+            None => out.extend_from_slice(b"null"),
+        }
+        match why {
+            Some(Why::Aggregated(occurrences)) => {
+                out.extend_from_slice(b",\"occurrences\":");
+                number(out, occurrences);
+            }
+            Some(Why::OutOfRange) => out.extend_from_slice(b",\"why\":\"out_of_range\""),
+            Some(Why::Damaged) => out.extend_from_slice(b",\"why\":\"damaged\""),
+            None => {}
+        }
+        out.extend_from_slice(b",\"duration_ps\":");
+        number(out, event.duration.get());
+    }
+}
+
+/// Stats that cannot be read: an error, or with `--lenient` none and why.
+fn damaged(out: &mut Vec<u8>, damage: &impl std::fmt::Display, is_lenient: bool) -> Result<(), Failure> {
+    if !is_lenient {
+        return Err(Failure::failed(format!("the values of an event are damaged: {damage}"))
+            .hint("copy or record it again; --lenient reads what is whole"));
+    }
+    out.extend_from_slice(b"null,\"damage\":");
+    text(out, &damage.to_string());
+    Ok(())
+}

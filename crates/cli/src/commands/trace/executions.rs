@@ -1,0 +1,101 @@
+//! `ergo trace executions`: every run of every module, in order of time.
+
+use std::cmp::Ordering;
+use std::process::ExitCode;
+
+use ergometer_trace::accounting::{Execution, FoundBy, executions};
+use ergometer_trace::{KeepIds, Trace};
+
+use super::cell::Cell;
+use super::listing::{Column, Listing, arrange};
+use super::open::{host, open, plane_label, plane_name};
+use super::rows::ambiguous;
+use crate::arguments::{ExecutionSort, TableArguments};
+use crate::exit::{Exit, Failure};
+use crate::figures::thousands;
+use crate::screen::Screen;
+
+const COLUMNS: [Column; 16] = [
+    Column::shared("", "device").only_table().rank(3),
+    Column::data("plane"),
+    Column::data("host"),
+    Column::figure("device_ordinal", "ordinal").rank(7),
+    Column::name("module", "module"),
+    Column::data("program_id"),
+    Column::figure("", "program").only_table().rank(6),
+    Column::figure("execution", "execution"),
+    Column::data("id"),
+    Column::data("found_by"),
+    Column::figure("start_ps", "start").rank(1),
+    Column::figure("busy_ps", "busy"),
+    Column::figure("span_ps", "span"),
+    Column::figure("total_ps", "total").rank(5),
+    Column::figure("self_ps", "self").rank(4),
+    Column::figure("events", "events").rank(2),
+];
+
+pub(super) fn run(arguments: &TableArguments<ExecutionSort>, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let trace = &opened.trace;
+    let mut rows = executions(trace, &filter);
+    if rows.is_empty() {
+        opened.tell_empty("executions", &arguments.filter, screen);
+    }
+    let unknown = rows.iter().filter(|row| row.found_by == FoundBy::Nothing).count();
+    if unknown > 0 {
+        screen.warning(&format!(
+            "nothing in the trace tells the runs of {} apart: all runs of each are one row",
+            if unknown == 1 { String::from("a module") } else { format!("{} modules", thousands(unknown as f64)) }
+        ));
+    }
+    let more =
+        arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
+    let ambiguous = ambiguous(rows.iter().map(|row| (row.module, row.program)));
+    let cells = |row: &Execution| {
+        vec![
+            Cell::owned(plane_label(trace, row.plane)),
+            Cell::text(Some(plane_name(trace, row.plane))),
+            Cell::text(host(trace, row.plane)),
+            Cell::number(row.device_ordinal),
+            Cell::text(row.module.map(|module| trace.text(module))),
+            Cell::program(row.program),
+            Cell::program(row.program.filter(|_| row.module.is_some_and(|module| ambiguous.contains(&module)))),
+            Cell::Count(row.number),
+            Cell::number(row.id),
+            Cell::text(Some(found_by(row.found_by))),
+            Cell::Time(row.span.start),
+            Cell::Time(row.account.busy),
+            Cell::Time(row.span.length()),
+            Cell::Time(row.account.total),
+            Cell::Time(row.account.self_time),
+            Cell::Count(row.account.events),
+        ]
+    };
+    Listing { columns: &COLUMNS, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
+    Ok(Exit::Done.into())
+}
+
+fn found_by(found_by: FoundBy) -> &'static str {
+    match found_by {
+        FoundBy::RunId => "run_id",
+        FoundBy::Scope => "scope",
+        FoundBy::Correlation => "correlation",
+        FoundBy::ModuleLine => "module_line",
+        FoundBy::Nothing => "nothing",
+    }
+}
+
+fn compare(trace: &Trace, key: ExecutionSort, left: &Execution, right: &Execution) -> Ordering {
+    let (one, other) = (&left.account, &right.account);
+    let name = |row: &Execution| row.module.map(|module| trace.text(module));
+    match key {
+        ExecutionSort::Start => left.span.start.cmp(&right.span.start),
+        ExecutionSort::Busy => other.busy.cmp(&one.busy),
+        ExecutionSort::SelfTime => other.self_time.cmp(&one.self_time),
+        ExecutionSort::Total => other.total.cmp(&one.total),
+        ExecutionSort::Span => right.span.length().cmp(&left.span.length()),
+        ExecutionSort::Events => other.events.cmp(&one.events),
+        ExecutionSort::Name => name(left).cmp(&name(right)),
+    }
+}

@@ -1,0 +1,317 @@
+//! Rows in order, cut to what was asked for, and printed: JSON and CSV have everything, a table what fits its terminal.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write as _};
+
+use serde::{Serialize, Serializer};
+
+use super::cell::Cell;
+use crate::arguments::{Format, OrderArguments, Sorted};
+use crate::csv;
+use crate::exit::Failure;
+use crate::figures::{fitted, thousands};
+use crate::screen::{Align, Screen, Table, Tone, print};
+
+/// How many rows a table has when nobody says.
+const TABLE_ROWS: usize = 20;
+/// A name is cut to this before columns give way to it.
+const SHORT_NAME: usize = 28;
+
+/// One column of a listing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    /// Its name in JSON and CSV; none where it stands in tables only.
+    key: &'static str,
+    /// Its heading; none where it does not stand in tables.
+    head: &'static str,
+    data: Data,
+    kind: Kind,
+    /// From 1 on, the order in which columns leave a table that is too wide, the highest first; 0 stays.
+    rank: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    Everywhere,
+    Json,
+    Csv,
+    Nowhere,
+}
+
+/// What a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Figure,
+    /// It may be cut.
+    Name,
+    /// It may be cut, and what all rows share stands above the table instead.
+    Shared,
+    /// It only stands where rows differ in it.
+    Distinct,
+}
+
+impl Column {
+    /// A figure that always stands in the table.
+    pub(super) const fn figure(key: &'static str, head: &'static str) -> Self {
+        Self { key, head, data: Data::Everywhere, kind: Kind::Figure, rank: 0 }
+    }
+
+    /// A name, cut in the middle where there is no room.
+    pub(super) const fn name(key: &'static str, head: &'static str) -> Self {
+        Self { kind: Kind::Name, ..Self::figure(key, head) }
+    }
+
+    /// A name that stands above the table where all rows share it.
+    pub(super) const fn shared(key: &'static str, head: &'static str) -> Self {
+        Self { kind: Kind::Shared, ..Self::figure(key, head) }
+    }
+
+    /// Text that is only shown where rows differ in it.
+    pub(super) const fn distinct(key: &'static str, head: &'static str) -> Self {
+        Self { kind: Kind::Distinct, ..Self::figure(key, head) }
+    }
+
+    /// Not in tables.
+    pub(super) const fn data(key: &'static str) -> Self {
+        Self::figure(key, "")
+    }
+
+    pub(super) const fn only_json(self) -> Self {
+        Self { data: Data::Json, ..self }
+    }
+
+    pub(super) const fn only_csv(self) -> Self {
+        Self { data: Data::Csv, ..self }
+    }
+
+    pub(super) const fn only_table(self) -> Self {
+        Self { data: Data::Nowhere, ..self }
+    }
+
+    /// Leaves a table that is too wide before those with a lower rank do.
+    pub(super) const fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    fn is_text(self) -> bool {
+        self.kind != Kind::Figure
+    }
+}
+
+/// Rows to print. The cells of a row are made when it is printed, one for each column.
+pub(super) struct Listing<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> {
+    pub(super) columns: &'a [Column],
+    pub(super) rows: Vec<R>,
+    /// How many rows were cut.
+    pub(super) more: usize,
+    pub(super) cells: F,
+    /// What stands beneath a table.
+    pub(super) notes: Vec<String>,
+}
+
+/// Sorts rows and cuts them; returns how many were cut. `compare` has the larger first.
+pub(super) fn arrange<R, K: Sorted>(
+    rows: &mut Vec<R>,
+    order: &OrderArguments<K>,
+    format: Format,
+    compare: impl Fn(K, &R, &R) -> Ordering,
+) -> usize {
+    match order.sort {
+        Some(key) if order.reverse => rows.sort_by(|left, right| compare(key, right, left)),
+        Some(key) => rows.sort_by(|left, right| compare(key, left, right)),
+        None if order.reverse => rows.reverse(),
+        None => {}
+    }
+    cut(rows, order.top, format, TABLE_ROWS)
+}
+
+/// Leaves the first rows; returns how many were cut.
+pub(super) fn cut<R>(rows: &mut Vec<R>, top: Option<usize>, format: Format, in_table: usize) -> usize {
+    let kept = top.unwrap_or(if format == Format::Table { in_table } else { 0 });
+    let kept = if kept == 0 { rows.len() } else { kept.min(rows.len()) };
+    let more = rows.len() - kept;
+    rows.truncate(kept);
+    more
+}
+
+/// How many characters a line has: of the terminal, or as `COLUMNS` says; `None` where nothing limits it.
+pub(super) fn width() -> Option<usize> {
+    Screen::width().or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns > 0))
+}
+
+impl<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> Listing<'a, R, F> {
+    pub(super) fn print(&self, format: Format, screen: Screen) -> Result<(), Failure> {
+        match format {
+            Format::Json => print_json(self)?,
+            Format::Csv => self.print_csv()?,
+            Format::Table => print(&self.table(screen, width()))?,
+        }
+        Ok(())
+    }
+
+    fn print_csv(&self) -> io::Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let is_field = |column: &Column| matches!(column.data, Data::Everywhere | Data::Csv);
+        out.write_all(
+            csv::line(self.columns.iter().filter(|column| is_field(column)).map(|column| column.key)).as_bytes(),
+        )?;
+        for row in &self.rows {
+            let cells = (self.cells)(row);
+            let fields = self.columns.iter().zip(&cells).filter(|(column, _)| is_field(column));
+            out.write_all(csv::line(fields.map(|(_, cell)| cell.field())).as_bytes())?;
+        }
+        out.flush()
+    }
+
+    pub(super) fn table(&self, screen: Screen, limit: Option<usize>) -> String {
+        if self.rows.is_empty() {
+            return notes(&self.notes, screen);
+        }
+        let rows: Vec<Vec<Cell>> = self.rows.iter().map(&self.cells).collect();
+        let mut headline: Vec<String> = Vec::new();
+        let mut shown: Vec<usize> = Vec::new();
+        for (number, column) in self.columns.iter().enumerate().filter(|(_, column)| !column.head.is_empty()) {
+            let first = &rows[0][number];
+            let is_same = rows.iter().all(|row| row[number] == *first);
+            let is_folded = match column.kind {
+                Kind::Shared | Kind::Distinct => is_same,
+                Kind::Figure | Kind::Name => is_same && *first == Cell::Absent,
+            };
+            if !is_folded {
+                shown.push(number);
+            } else if column.kind == Kind::Shared && *first != Cell::Absent {
+                headline.push(first.shown().into_owned());
+            }
+        }
+        let texts: Vec<Vec<String>> =
+            rows.iter().map(|row| shown.iter().map(|&column| row[column].shown().into_owned()).collect()).collect();
+        let mut layout = Layout::new(shown.iter().map(|&column| self.columns[column]).collect(), &texts);
+        if let Some(limit) = limit {
+            layout.fit(limit);
+        }
+        let mut text = String::new();
+        if !headline.is_empty() {
+            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &headline.join("  ")));
+        }
+        text.push_str(&layout.render(&texts, screen));
+        if self.more > 0 {
+            let more = format!("… and {} more: --top 0 shows all", thousands(self.more as f64));
+            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &more));
+        }
+        text + &notes(&self.notes, screen)
+    }
+}
+
+/// Lines beneath a table, broken between words where the terminal ends.
+pub(super) fn notes(notes: &[String], screen: Screen) -> String {
+    let room = width().map_or(usize::MAX, |width| width.saturating_sub(NOTE.len()).max(20));
+    let mut text = String::new();
+    for note in notes {
+        let mut used = 0;
+        let _ = write!(text, "  {}  ", screen.paint(Tone::Strong, "note"));
+        for word in note.split(' ') {
+            let length = word.chars().count();
+            if used > 0 && used + 1 + length > room {
+                let _ = write!(text, "\n{NOTE}{word}");
+                used = length;
+            } else {
+                let _ = write!(text, "{}{word}", if used == 0 { "" } else { " " });
+                used += length + usize::from(used > 0);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// As wide as what stands before a note.
+const NOTE: &str = "        ";
+
+/// The columns of a table and how wide they are.
+struct Layout {
+    columns: Vec<Column>,
+    widths: Vec<usize>,
+    /// Where each column stands in a row.
+    places: Vec<usize>,
+}
+
+impl Layout {
+    fn new(columns: Vec<Column>, texts: &[Vec<String>]) -> Self {
+        let width = |place: usize| {
+            let cells = texts.iter().map(|row| row[place].chars().count());
+            cells.chain([columns[place].head.chars().count()]).max().unwrap_or(0)
+        };
+        let widths = (0..columns.len()).map(width).collect();
+        Self { places: (0..columns.len()).collect(), widths, columns }
+    }
+
+    /// Cuts names to what is usual, then leaves columns out, then cuts names to what is left.
+    fn fit(&mut self, limit: usize) {
+        loop {
+            let shortest =
+                |(column, &width): (&Column, &usize)| if column.is_text() { width.min(SHORT_NAME) } else { width };
+            let needed: usize = self.columns.iter().zip(&self.widths).map(shortest).sum();
+            let last = (0..self.columns.len()).max_by_key(|&place| self.columns[place].rank);
+            match last.filter(|&place| self.columns[place].rank > 0) {
+                Some(last) if needed + 2 * self.columns.len() > limit => {
+                    self.columns.remove(last);
+                    self.widths.remove(last);
+                    self.places.remove(last);
+                }
+                _ => break,
+            }
+        }
+        let figures: usize =
+            self.columns.iter().zip(&self.widths).filter(|(column, _)| !column.is_text()).map(|(_, width)| width).sum();
+        let mut left = limit.saturating_sub(figures + 2 * self.columns.len());
+        // The shortest take what they need, the others share what is left.
+        let mut texts: Vec<usize> = (0..self.columns.len()).filter(|&place| self.columns[place].is_text()).collect();
+        texts.sort_by_key(|&place| self.widths[place]);
+        for (number, &place) in texts.iter().enumerate() {
+            self.widths[place] = self.widths[place].min((left / (texts.len() - number)).max(8));
+            left = left.saturating_sub(self.widths[place]);
+        }
+    }
+
+    fn render(&self, texts: &[Vec<String>], screen: Screen) -> String {
+        let align = |column: &Column| if column.is_text() { Align::Left } else { Align::Right };
+        let mut table = Table::new(self.columns.iter().map(align).collect::<Vec<_>>());
+        table.row(self.columns.iter().map(|column| (Tone::Faint, column.head.to_owned())).collect());
+        for row in texts {
+            let cells = self.places.iter().zip(&self.widths).enumerate().map(|(number, (&place, &width))| {
+                let tone = if number == 0 { Tone::Strong } else { Tone::Plain };
+                (tone, fitted(&row[place], width).into_owned())
+            });
+            table.row(cells.collect());
+        }
+        table.render(screen)
+    }
+}
+
+/// One JSON value on stdout.
+pub(super) fn print_json(value: &impl Serialize) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, value)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+impl<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> Serialize for Listing<'a, R, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.iter().map(|row| JsonRow { columns: self.columns, cells: (self.cells)(row) }))
+    }
+}
+
+struct JsonRow<'a> {
+    columns: &'a [Column],
+    cells: Vec<Cell<'a>>,
+}
+
+impl Serialize for JsonRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_value = |column: &Column| matches!(column.data, Data::Everywhere | Data::Json);
+        let values = self.columns.iter().zip(&self.cells).filter(|(column, _)| is_value(column));
+        serializer.collect_map(values.map(|(column, cell)| (column.key, cell)))
+    }
+}

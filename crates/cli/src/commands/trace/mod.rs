@@ -1,0 +1,40 @@
+//! `ergo trace`: where the time of an accelerator's trace went, by device, module, execution, step, op, kernel and scope.
+//!
+//! Each command opens the files, asks the library one question, and prints the answer as rows.
+
+mod cat;
+mod cell;
+mod executions;
+mod gaps;
+mod json_text;
+mod listing;
+mod modules;
+mod open;
+mod rows;
+mod scopes;
+mod spread;
+mod steps;
+mod summary;
+
+use std::process::ExitCode;
+
+use ergometer_trace::accounting::By;
+
+use crate::arguments::TraceCommand;
+use crate::exit::Failure;
+use crate::screen::Screen;
+
+pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Failure> {
+    match command {
+        TraceCommand::Summary(arguments) => summary::run(arguments, screen),
+        TraceCommand::Ops(arguments) => rows::run(arguments, By::Op, screen),
+        TraceCommand::Kernels(arguments) => rows::run(arguments, By::Kernel, screen),
+        TraceCommand::Events(arguments) => rows::run(arguments, By::Name, screen),
+        TraceCommand::Modules(arguments) => modules::run(arguments, screen),
+        TraceCommand::Executions(arguments) => executions::run(arguments, screen),
+        TraceCommand::Steps(arguments) => steps::run(arguments, screen),
+        TraceCommand::Gaps(arguments) => gaps::run(arguments, screen),
+        TraceCommand::Scopes(arguments) => scopes::run(arguments, screen),
+        TraceCommand::Cat(arguments) => cat::run(arguments, screen),
+    }
+}

@@ -1,0 +1,111 @@
+//! `ergo trace modules`: what was compiled, how often it ran, and how long a run takes.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::process::ExitCode;
+
+use ergometer_trace::accounting::{Module, Span, modules};
+use ergometer_trace::{KeepIds, Text, Trace};
+
+use super::cell::Cell;
+use super::listing::{Column, Listing, arrange};
+use super::open::{host, open, plane_label, plane_name};
+use super::rows::{ambiguous, start};
+use super::spread::Spread;
+use crate::arguments::{ModuleSort, TableArguments};
+use crate::exit::{Exit, Failure};
+use crate::screen::Screen;
+
+/// The columns; JSON has the spreads as objects, CSV a column for each part.
+pub(super) const COLUMNS: [Column; 25] = [
+    Column::shared("", "device").only_table().rank(4),
+    Column::data("plane"),
+    Column::data("host"),
+    Column::name("module", "module"),
+    Column::data("program_id"),
+    Column::figure("", "program").only_table().rank(5),
+    Column::figure("events", "events").rank(3),
+    Column::figure("executions", "executions"),
+    Column::figure("busy_per_execution_ps", "busy/execution").only_json(),
+    Column::figure("span_per_execution_ps", "span/execution").only_json().rank(1),
+    Column::figure("busy_ps", "busy").rank(2),
+    Column::figure("share", "share"),
+    Column::data("total_ps"),
+    Column::data("self_ps"),
+    Column::data("span_ps"),
+    Column::data("busy_per_execution_mean_ps").only_csv(),
+    Column::data("busy_per_execution_half_width_ps").only_csv(),
+    Column::data("busy_per_execution_median_ps").only_csv(),
+    Column::data("busy_per_execution_min_ps").only_csv(),
+    Column::data("busy_per_execution_max_ps").only_csv(),
+    Column::data("span_per_execution_mean_ps").only_csv(),
+    Column::data("span_per_execution_half_width_ps").only_csv(),
+    Column::data("span_per_execution_median_ps").only_csv(),
+    Column::data("span_per_execution_min_ps").only_csv(),
+    Column::data("span_per_execution_max_ps").only_csv(),
+];
+
+pub(super) fn run(arguments: &TableArguments<ModuleSort>, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let trace = &opened.trace;
+    let mut rows = modules(trace, &filter);
+    if rows.is_empty() {
+        opened.tell_empty("modules", &arguments.filter, screen);
+    }
+    let more =
+        arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
+    let ambiguous = ambiguous(rows.iter().map(|row| (row.module, row.program)));
+    let cells = |row: &Module| cells(trace, row, &ambiguous);
+    Listing { columns: &COLUMNS, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
+    Ok(Exit::Done.into())
+}
+
+/// The cells of a module, one for each of [`COLUMNS`].
+pub(super) fn cells<'a>(trace: &'a Trace, row: &Module, ambiguous: &HashSet<Text>) -> Vec<Cell<'a>> {
+    let (busy, spans) = (Spread::of(&row.busy), Spread::of(&row.spans));
+    let module = row.module;
+    let mut cells = vec![
+        Cell::owned(plane_label(trace, row.plane)),
+        Cell::text(Some(plane_name(trace, row.plane))),
+        Cell::text(host(trace, row.plane)),
+        Cell::text(module.map(|module| trace.text(module))),
+        Cell::program(row.program),
+        Cell::program(row.program.filter(|_| module.is_some_and(|module| ambiguous.contains(&module)))),
+        Cell::Count(row.account.events),
+        Cell::count(row.executions),
+        Cell::spread(busy),
+        Cell::spread(spans),
+        Cell::Time(row.account.busy),
+        Cell::share(row.share),
+        Cell::Time(row.account.total),
+        Cell::Time(row.account.self_time),
+        row.account.span.map(Span::length).map_or(Cell::Absent, Cell::Time),
+    ];
+    for spread in [busy, spans] {
+        let part = |value: Option<f64>| value.map_or(Cell::Absent, Cell::Between);
+        cells.extend([
+            part(spread.map(|spread| spread.mean)),
+            part(spread.and_then(|spread| spread.half_width)),
+            part(spread.map(|spread| spread.median)),
+            Cell::number(spread.map(|spread| spread.min)),
+            Cell::number(spread.map(|spread| spread.max)),
+        ]);
+    }
+    cells
+}
+
+fn compare(trace: &Trace, key: ModuleSort, left: &Module, right: &Module) -> Ordering {
+    let (one, other) = (&left.account, &right.account);
+    let name = |row: &Module| row.module.map(|module| trace.text(module));
+    match key {
+        ModuleSort::Busy => other.busy.cmp(&one.busy),
+        ModuleSort::SelfTime => other.self_time.cmp(&one.self_time),
+        ModuleSort::Total => other.total.cmp(&one.total),
+        ModuleSort::Span => other.span.map(Span::length).cmp(&one.span.map(Span::length)),
+        ModuleSort::Executions => right.executions.cmp(&left.executions),
+        ModuleSort::Events => other.events.cmp(&one.events),
+        ModuleSort::Name => name(left).cmp(&name(right)),
+        ModuleSort::Start => start(one).cmp(&start(other)),
+    }
+}

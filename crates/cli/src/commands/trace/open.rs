@@ -1,0 +1,117 @@
+//! What the user typed into a trace and a filter: files opened in parallel, and everything told that there is to know.
+
+use std::path::PathBuf;
+
+use ergometer_trace::accounting::Filter;
+use ergometer_trace::{
+    KeepIds, Leniency, Limits, ReadOptions, Reading, SkipReason, Source, SourceError, Trace, find, read,
+};
+use ergometer_units::Picos;
+use rayon::prelude::*;
+
+use crate::arguments::{FilesArguments, FilterArguments};
+use crate::exit::Failure;
+use crate::screen::Screen;
+
+/// A trace, and what was said while it was read.
+pub(super) struct Opened {
+    pub(super) files: Vec<PathBuf>,
+    pub(super) trace: Trace,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Opens files as one trace. Warnings are told as they are found.
+pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> Result<Opened, Failure> {
+    let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
+    let reading = Reading { limits: Limits { decompressed_bytes: arguments.max_size }, leniency };
+    let found = find(&arguments.files).map_err(Failure::failed)?;
+    for skipped in &found.skipped {
+        let path = skipped.path.display();
+        match skipped.reason {
+            SkipReason::OlderSession => screen.note(&format!("left out: {path}, as there is a later session")),
+            SkipReason::EmptySession => screen.warning(&format!("{path} has no trace: an earlier session is taken")),
+            SkipReason::PackedCopy => screen.detail(&format!("left out: {path}, as it is there less packed")),
+        }
+    }
+    let sources: Vec<Source> = found
+        .files
+        .par_iter()
+        .map(|file| Source::open(file, &reading))
+        .collect::<Result<_, _>>()
+        .map_err(|error| unopened(&error))?;
+    let options = ReadOptions { leniency, ids, ..ReadOptions::default() };
+    let trace = read(sources, &options).map_err(Failure::failed)?;
+    let warnings: Vec<String> = trace.notices().iter().map(ToString::to_string).collect();
+    for warning in &warnings {
+        screen.warning(warning);
+    }
+    Ok(Opened { files: found.files, trace, warnings })
+}
+
+fn unopened(error: &SourceError) -> Failure {
+    let failure = Failure::failed(error);
+    match error {
+        SourceError::TooLarge { .. } => {
+            failure.hint("is this a trace? --max-size allows more; a plain file is mapped and has no such limit")
+        }
+        _ => failure,
+    }
+}
+
+impl Opened {
+    /// The filter, once every device that was asked for is found to be there.
+    pub(super) fn filter(&self, arguments: &FilterArguments) -> Result<Filter, Failure> {
+        for device in &arguments.device {
+            let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
+            if !self.trace.planes().iter().any(|plane| alone.takes_plane(&self.trace, plane)) {
+                return Err(Failure::usage(format!("no plane of the trace has `{device}` in its name"))
+                    .hint(format!("there are {}", self.plane_names().join(", "))));
+            }
+        }
+        Ok(Filter {
+            devices: arguments.device.clone(),
+            prefix: arguments.prefix.clone(),
+            pattern: arguments.regex.clone(),
+            min_duration: arguments.min_duration.unwrap_or(Picos::ZERO),
+        })
+    }
+
+    /// The planes that have events, or all where none has.
+    fn plane_names(&self) -> Vec<String> {
+        let name = |with_events: bool| {
+            let planes = self.trace.planes().iter().enumerate();
+            let planes = planes.filter(|(_, plane)| !with_events || plane.lines.iter().any(|line| !line.is_empty()));
+            planes.map(|(number, _)| plane_label(&self.trace, number)).collect::<Vec<String>>()
+        };
+        let filled = name(true);
+        if filled.is_empty() { name(false) } else { filled }
+    }
+
+    /// Tells why there is nothing to show.
+    pub(super) fn tell_empty(&self, what: &str, arguments: &FilterArguments, screen: Screen) {
+        let is_filtered = arguments.prefix.is_some() || arguments.regex.is_some() || arguments.min_duration.is_some();
+        let planes = self.plane_names().join(", ");
+        if is_filtered {
+            screen.note(&format!("no {what} match the filter; the trace has {} events", self.trace.event_count()));
+        } else {
+            screen.note(&format!("no {what}: nothing ran on a device in this trace; it has {planes}"));
+        }
+    }
+}
+
+/// The name of a plane, with its host where there are several.
+pub(super) fn plane_label(trace: &Trace, plane: usize) -> String {
+    let Some(found) = trace.planes().get(plane) else { return String::new() };
+    let host = found.host.filter(|_| trace.planes().iter().any(|other| other.host != found.host));
+    format!("{}{}", host.map_or("", |host| trace.text(host)), trace.text(found.name))
+}
+
+/// The host of a plane, where the trace names it.
+pub(super) fn host(trace: &Trace, plane: usize) -> Option<&str> {
+    trace.planes().get(plane)?.host.map(|host| trace.text(host))
+}
+
+/// The name of a plane as the trace has it.
+pub(super) fn plane_name(trace: &Trace, plane: usize) -> &str {
+    trace.planes().get(plane).map_or("", |plane| trace.text(plane.name))
+}

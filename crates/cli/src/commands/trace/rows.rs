@@ -1,0 +1,126 @@
+//! `ergo trace ops`, `kernels` and `events`: what shares a name, and how long it took.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::process::ExitCode;
+
+use ergometer_trace::accounting::{Account, By, Row, rows};
+use ergometer_trace::{KeepIds, ProgramId, Text, Trace};
+use ergometer_units::Picos;
+
+use super::cell::Cell;
+use super::listing::{Column, Listing, arrange};
+use super::open::{host, open, plane_label, plane_name};
+use crate::arguments::{RowSort, TableArguments};
+use crate::exit::{Exit, Failure};
+use crate::screen::Screen;
+
+/// The columns; the name of the second says what it is.
+const fn columns(key: &'static str) -> [Column; 18] {
+    [
+        Column::shared("", "device").only_table().rank(1),
+        Column::data("plane"),
+        Column::data("host"),
+        Column::name("name", key),
+        Column::data(key).only_json(),
+        Column::shared("module", "module"),
+        Column::data("program_id"),
+        Column::figure("", "program").only_table().rank(8),
+        Column::distinct("class", "class").rank(4),
+        Column::figure("count", "count"),
+        Column::figure("self_ps", "self"),
+        Column::figure("share", "share"),
+        Column::figure("total_ps", "total").rank(7),
+        Column::figure("busy_ps", "busy").rank(6),
+        Column::figure("min_ps", "min").rank(10),
+        Column::figure("median_ps", "median").rank(2),
+        Column::figure("p90_ps", "p90").rank(9),
+        Column::figure("max_ps", "max").rank(5),
+    ]
+}
+
+/// What a row is called.
+fn noun(by: By) -> (&'static str, &'static str) {
+    match by {
+        By::Op => ("op", "ops"),
+        By::Kernel => ("kernel", "kernels"),
+        By::Name => ("event", "events"),
+        By::Class => ("class", "classes"),
+    }
+}
+
+pub(super) fn run(arguments: &TableArguments<RowSort>, by: By, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let trace = &opened.trace;
+    let mut rows = rows(trace, by, &filter);
+    let (key, what) = noun(by);
+    if rows.is_empty() {
+        opened.tell_empty(what, &arguments.filter, screen);
+    }
+    let more =
+        arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
+    let ambiguous = ambiguous(rows.iter().map(|row| (row.label.module, row.label.program)));
+    let columns = columns(key);
+    let cells = |row: &Row| {
+        let module = row.label.module;
+        let name = row.label.name.map(|name| trace.text(name));
+        let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
+        vec![
+            Cell::owned(plane_label(trace, row.plane)),
+            Cell::text(Some(plane_name(trace, row.plane))),
+            Cell::text(host(trace, row.plane)),
+            Cell::text(name),
+            Cell::text(name),
+            Cell::text(module.map(|module| trace.text(module))),
+            Cell::program(row.label.program),
+            Cell::program(row.label.program.filter(|_| module.is_some_and(|module| ambiguous.contains(&module)))),
+            Cell::text(Some(row.label.class.name())),
+            Cell::Count(events),
+            Cell::Time(self_time),
+            Cell::share(row.share),
+            Cell::Time(total),
+            Cell::Time(busy),
+            Cell::Time(min),
+            Cell::Between(median_ps),
+            Cell::Between(p90_ps),
+            Cell::Time(max),
+        ]
+    };
+    Listing { columns: &columns, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
+    Ok(Exit::Done.into())
+}
+
+/// The modules of which there are several compilations.
+pub(super) fn ambiguous(modules: impl Iterator<Item = (Option<Text>, Option<ProgramId>)>) -> HashSet<Text> {
+    let mut first: HashMap<Text, Option<ProgramId>> = HashMap::new();
+    modules
+        .filter_map(|(module, program)| {
+            let module = module?;
+            (*first.entry(module).or_insert(program) != program).then_some(module)
+        })
+        .collect()
+}
+
+/// The larger first; names and starts the smaller first.
+pub(super) fn compare(trace: &Trace, key: RowSort, left: &Row, right: &Row) -> Ordering {
+    let (one, other) = (&left.account, &right.account);
+    let name = |row: &Row| row.label.name.map(|name| trace.text(name));
+    match key {
+        RowSort::SelfTime => other.self_time.cmp(&one.self_time),
+        RowSort::Total => other.total.cmp(&one.total),
+        RowSort::Busy => other.busy.cmp(&one.busy),
+        RowSort::Count => other.events.cmp(&one.events),
+        RowSort::Min => other.min.cmp(&one.min),
+        RowSort::Median => other.median_ps.total_cmp(&one.median_ps),
+        RowSort::P90 => other.p90_ps.total_cmp(&one.p90_ps),
+        RowSort::Max => other.max.cmp(&one.max),
+        RowSort::Name => name(left).cmp(&name(right)),
+        RowSort::Start => start(one).cmp(&start(other)),
+    }
+}
+
+/// The first start; what has none comes last.
+pub(super) fn start(account: &Account) -> (bool, Picos) {
+    (account.span.is_none(), account.span.map_or(Picos::ZERO, |span| span.start))
+}

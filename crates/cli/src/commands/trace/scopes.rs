@@ -1,0 +1,106 @@
+//! `ergo trace scopes`: the time beneath each named scope of the program, as a tree.
+
+use std::cmp::Ordering;
+use std::process::ExitCode;
+
+use ergometer_trace::KeepIds;
+use ergometer_trace::accounting::{Account, Scope, scopes};
+
+use super::cell::Cell;
+use super::listing::{Column, Listing, arrange};
+use super::open::{host, open, plane_label, plane_name};
+use crate::arguments::{ScopeSort, TableArguments};
+use crate::exit::{Exit, Failure};
+use crate::screen::Screen;
+
+const COLUMNS: [Column; 15] = [
+    Column::shared("", "device").only_table().rank(1),
+    Column::data("plane"),
+    Column::data("host"),
+    Column::name("", "scope").only_table(),
+    Column::data("scope"),
+    Column::data("depth"),
+    Column::figure("count", "count"),
+    Column::figure("self_ps", "self"),
+    Column::figure("share", "share"),
+    Column::figure("total_ps", "total").rank(5),
+    Column::figure("busy_ps", "busy").rank(2),
+    Column::figure("min_ps", "min").rank(7),
+    Column::figure("median_ps", "median").rank(3),
+    Column::figure("p90_ps", "p90").rank(6),
+    Column::figure("max_ps", "max").rank(4),
+];
+
+pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let trace = &opened.trace;
+    let mut rows = scopes(trace, &filter);
+    let mut notes = Vec::new();
+    if rows.is_empty() {
+        opened.tell_empty("scopes", &arguments.filter, screen);
+    } else if rows.iter().all(|scope| scope.path.is_none()) {
+        notes.push(String::from(
+            "no event says which scope it is of: traces do not have it inside CUDA graphs (command buffers), nor on CPU",
+        ));
+    }
+    let more = arrange(&mut rows, &arguments.order, arguments.format, compare);
+    let is_tree = matches!(arguments.order.sort, None | Some(ScopeSort::Tree));
+    let cells = |row: &Scope| {
+        let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
+        let path = row.path.clone();
+        let shown = if is_tree && !arguments.order.reverse { in_tree(row) } else { path.clone() };
+        vec![
+            Cell::owned(plane_label(trace, row.plane)),
+            Cell::text(Some(plane_name(trace, row.plane))),
+            Cell::text(host(trace, row.plane)),
+            Cell::owned(shown.unwrap_or_else(|| String::from("(none)"))),
+            path.map_or(Cell::Absent, Cell::owned),
+            Cell::Count(row.depth as u64),
+            Cell::Count(events),
+            Cell::Time(self_time),
+            Cell::share(row.share),
+            Cell::Time(total),
+            Cell::Time(busy),
+            Cell::Time(min),
+            Cell::Between(median_ps),
+            Cell::Between(p90_ps),
+            Cell::Time(max),
+        ]
+    };
+    Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
+    Ok(Exit::Done.into())
+}
+
+/// The last part of a path, as deep as it stands.
+fn in_tree(scope: &Scope) -> Option<String> {
+    let path = scope.path.as_deref()?;
+    let mut open = 0_i32;
+    // A slash in parentheses separates nothing.
+    let last = path.char_indices().rev().find(|&(_, character)| {
+        match character {
+            ')' => open += 1,
+            '(' => open -= 1,
+            _ => {}
+        }
+        character == '/' && open <= 0
+    });
+    let name = last.filter(|_| scope.depth > 0).map_or(path, |(at, _)| &path[at + 1..]);
+    Some(format!("{}{name}", "  ".repeat(scope.depth)))
+}
+
+fn compare(key: ScopeSort, left: &Scope, right: &Scope) -> Ordering {
+    let (one, other) = (&left.account, &right.account);
+    match key {
+        ScopeSort::Tree => Ordering::Equal,
+        ScopeSort::SelfTime => other.self_time.cmp(&one.self_time),
+        ScopeSort::Total => other.total.cmp(&one.total),
+        ScopeSort::Busy => other.busy.cmp(&one.busy),
+        ScopeSort::Count => other.events.cmp(&one.events),
+        ScopeSort::Min => other.min.cmp(&one.min),
+        ScopeSort::Median => other.median_ps.total_cmp(&one.median_ps),
+        ScopeSort::P90 => other.p90_ps.total_cmp(&one.p90_ps),
+        ScopeSort::Max => other.max.cmp(&one.max),
+        ScopeSort::Name => left.path.cmp(&right.path),
+    }
+}

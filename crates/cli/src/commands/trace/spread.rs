@@ -1,0 +1,78 @@
+//! How long repeated runs took: the mean and how well it is known, the median, the shortest and the longest.
+
+use ergometer_trace::statistics::percentile;
+use ergometer_units::Picos;
+use serde::Serialize;
+
+use super::cell::whole;
+use crate::figures::{digits, margin, time_unit};
+use crate::repeats::Mean;
+
+/// Of repeated times, in picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Spread {
+    #[serde(serialize_with = "whole")]
+    pub(super) mean: f64,
+    #[serde(serialize_with = "whole")]
+    pub(super) median: f64,
+    pub(super) min: i64,
+    pub(super) max: i64,
+    /// Half of the mean's 95 % interval; absent below two times.
+    pub(super) half_width: Option<f64>,
+}
+
+impl Spread {
+    /// `None` of no times.
+    pub(super) fn of(times: &[Picos]) -> Option<Self> {
+        let mut sorted: Vec<i64> = times.iter().map(|time| time.get()).collect();
+        sorted.sort_unstable();
+        let values: Vec<f64> = sorted.iter().map(|&time| time as f64).collect();
+        let mean = Mean::of(&values)?;
+        Some(Self {
+            mean: mean.value,
+            median: percentile(&sorted, 50.0)?,
+            min: *sorted.first()?,
+            max: *sorted.last()?,
+            half_width: mean.half_width,
+        })
+    }
+
+    /// `1.490 ms ±0.004`
+    pub(super) fn shown(&self) -> String {
+        let (factor, unit) = time_unit(self.mean);
+        let mean = self.mean / factor;
+        match self.half_width {
+            Some(half) => format!("{} {unit} {}", digits(mean), margin_of(half / factor, mean)),
+            None => format!("{} {unit}", digits(mean)),
+        }
+    }
+}
+
+/// Half an interval; one that is too small for the digits of its mean keeps one of its own.
+fn margin_of(half: f64, mean: f64) -> String {
+    let usual = margin(half, mean);
+    if half == 0.0 || usual.contains(|character: char| character.is_ascii_digit() && character != '0') {
+        return usual;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens at most")]
+    let decimals = (-half.log10()).ceil().clamp(0.0, 12.0) as usize;
+    format!("±{half:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_has_no_interval() {
+        let spread = |times: &[i64]| Spread::of(&times.iter().map(|&time| Picos::new(time)).collect::<Vec<_>>());
+        assert_eq!(spread(&[]), None);
+        let one = spread(&[1_500_000]).unwrap();
+        assert_eq!((one.half_width, one.shown()), (None, "1.500 us".to_owned()));
+        let three = spread(&[9_000_000, 11_000_000, 10_000_000]).unwrap();
+        assert_eq!((three.median, three.min, three.max), (10_000_000.0, 9_000_000, 11_000_000));
+        assert_eq!(three.shown(), "10.00 us ±2.48");
+        assert_eq!(margin_of(0.0312, 500.3), "±0.03");
+        assert_eq!(margin_of(0.0, 500.3), "±0.0");
+    }
+}
