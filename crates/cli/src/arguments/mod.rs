@@ -1,5 +1,6 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
+mod functions;
 mod mock_server;
 mod profile;
 mod trace;
@@ -14,6 +15,7 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
+pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{

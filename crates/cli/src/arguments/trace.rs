@@ -7,6 +7,7 @@ use ergometer_units::Picos;
 use regex::Regex;
 
 use super::Format;
+use super::functions::FunctionsArguments;
 use crate::figures::{parse_bytes, parse_picos};
 
 #[derive(Debug, Subcommand)]
@@ -29,6 +30,8 @@ pub(crate) enum TraceCommand {
     Gaps(TableArguments<GapSort>),
     /// The named scopes of the program, as a tree.
     Scopes(TableArguments<ScopeSort>),
+    /// The variants of an autotuned function: how long each takes, and which is the fastest.
+    Functions(FunctionsArguments),
     /// All events with everything the trace says of them, as JSON lines.
     Cat(CatArguments),
 }
@@ -226,7 +229,7 @@ impl Sorted for GapSort {}
 impl Sorted for ScopeSort {}
 
 /// A regular expression; where it is wrong the place is shown.
-fn parse_pattern(text: &str) -> Result<Regex, String> {
+pub(super) fn parse_pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let told = error.to_string();
         let place = told.strip_prefix("regex parse error:\n").and_then(|rest| rest.rsplit_once("\nerror: "));

@@ -5,6 +5,7 @@
 mod cat;
 mod cell;
 mod executions;
+mod functions;
 mod gaps;
 mod json_text;
 mod listing;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Fa
         TraceCommand::Steps(arguments) => steps::run(arguments, screen),
         TraceCommand::Gaps(arguments) => gaps::run(arguments, screen),
         TraceCommand::Scopes(arguments) => scopes::run(arguments, screen),
+        TraceCommand::Functions(arguments) => functions::run(arguments, screen),
         TraceCommand::Cat(arguments) => cat::run(arguments, screen),
     }
 }

@@ -1,0 +1,273 @@
+//! `ergo trace functions`: how long each variant of an autotuned function takes, and which is the fastest.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+use ergometer_trace::statistics::{self, Interval, Ranking, Summary, Verdict};
+use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, KeepIds, functions};
+use serde::Serialize;
+
+use super::cell::Cell;
+use super::listing::{Column, Listing, arrange, print_json};
+use super::open::open;
+use crate::arguments::{Format, FunctionSort, FunctionsArguments};
+use crate::exit::{Exit, Failure};
+use crate::figures::{digits, margin, time_unit};
+use crate::screen::Screen;
+
+/// The columns of tables and CSV; JSON has all statistics and every time.
+const COLUMNS: [Column; 31] = [
+    Column::data("rank"),
+    Column::name("id", "id"),
+    Column::shared("modules", "module").rank(7),
+    Column::data("program_ids"),
+    Column::figure("n", "n"),
+    Column::data("devices"),
+    Column::figure("busy_median_ps", "busy"),
+    Column::figure("busy_mad_ps", "MAD").rank(3),
+    Column::figure("", "mean").only_table().rank(2),
+    Column::figure("busy_std_ps", "std").rank(6),
+    Column::figure("", "trimmed").only_table().rank(5),
+    Column::figure("span_median_ps", "span").rank(4),
+    Column::data("busy_mean_ps"),
+    Column::data("busy_mean_low_ps"),
+    Column::data("busy_mean_high_ps"),
+    Column::data("busy_min_ps"),
+    Column::data("busy_max_ps"),
+    Column::data("busy_trimmed_mean_ps"),
+    Column::data("busy_trimmed_std_ps"),
+    Column::data("span_mad_ps"),
+    Column::data("span_mean_ps"),
+    Column::data("span_std_ps"),
+    Column::figure("", "to fastest").only_table(),
+    Column::figure("", "interval").only_table().rank(1),
+    Column::figure("", "p").only_table(),
+    Column::name("verdict", "verdict"),
+    Column::data("ratio"),
+    Column::data("ratio_low"),
+    Column::data("ratio_high"),
+    Column::data("p"),
+    Column::data("corrected_p"),
+];
+
+/// A variant, and what can be said of it beside the fastest.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    times: &'a FunctionTimes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Comparison>,
+}
+
+/// Beside the fastest.
+#[derive(Serialize)]
+struct Comparison {
+    /// From 1.
+    rank: usize,
+    ratio: Option<f64>,
+    ratio_interval: Option<Interval>,
+    p: Option<f64>,
+    corrected_p: Option<f64>,
+    verdict: Verdict,
+}
+
+pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let filter = opened.filter(&arguments.filter)?;
+    let options = FunctionOptions { pattern: arguments.pattern.clone(), filter, level: arguments.level };
+    let found = functions(&opened.trace, &options);
+    if found.rows.is_empty() {
+        match tell_others(&found, arguments) {
+            Some(told) => screen.note(&told),
+            None => opened.tell_empty("modules", &arguments.filter, screen),
+        }
+    }
+    let ranking = arguments.compare.then(|| ergometer_trace::compare(&found, arguments.level));
+    let notes = notes(&found, ranking.as_ref());
+    let mut comparisons = comparisons(ranking);
+    let mut rows: Vec<Shown> =
+        found.rows.iter().map(|times| Shown { times, comparison: comparisons.remove(&times.id.to_string()) }).collect();
+    let more = arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| {
+        compare(key, left.times, right.times)
+    });
+    if arguments.format == Format::Json {
+        print_json(&rows)?;
+    } else {
+        Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
+    }
+    Ok(Exit::Done.into())
+}
+
+fn comparisons(ranking: Option<Ranking>) -> HashMap<String, Comparison> {
+    let rows = ranking.map(|ranking| ranking.rows).unwrap_or_default().into_iter().zip(1..);
+    rows.map(|(row, rank)| {
+        let statistics::Row { id, ratio, ratio_interval, p, corrected_p, verdict, .. } = row;
+        (id, Comparison { rank, ratio, ratio_interval, p, corrected_p, verdict })
+    })
+    .collect()
+}
+
+/// That no module is a variant, and which modules there are.
+fn tell_others(found: &Functions, arguments: &FunctionsArguments) -> Option<String> {
+    let (some, rest) = found.other_modules.split_at(found.other_modules.len().min(5));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    (!some.is_empty()).then(|| {
+        format!(
+            "no module matches {}; there are {}{more}. hint: --pattern '^jit_(.*)' takes every jitted function",
+            arguments.pattern,
+            some.join(", ")
+        )
+    })
+}
+
+/// Why something is not there.
+fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let once = found.rows.iter().filter(|row| row.n < 2).count();
+    if once > 0 {
+        let of = if once == found.rows.len() { String::new() } else { format!(" of {once} functions") };
+        notes
+            .push(format!("one execution{of} says nothing of its spread: no std, no interval. Run each several times"));
+    }
+    let Some(ranking) = ranking else { return notes };
+    if ranking.rows.iter().any(|row| row.verdict == Verdict::TooFewSamples) {
+        let enough =
+            needed(ranking.rows.len() - 1, ranking.level).map_or(String::new(), |n| format!(". {n} of each could"));
+        notes.push(format!(
+            "too few runs: at this level not even the largest difference could be told from chance{enough}"
+        ));
+    }
+    notes.push(format!(
+        "slower: by the rank sum test, corrected for {}, at {} %",
+        match ranking.rows.len().saturating_sub(1) {
+            1 => "1 comparison".to_owned(),
+            count => format!("{count} comparisons"),
+        },
+        digits_of(ranking.level * 100.0)
+    ));
+    notes
+}
+
+fn digits_of(percent: f64) -> String {
+    let text = format!("{percent:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// How many executions of each could tell a difference from chance: of all divisions of 2n times into two halves two are
+/// the most extreme.
+fn needed(comparisons: usize, level: f64) -> Option<u32> {
+    let divisions = |n: u32| (1..=n).fold(1.0, |product, place| product * f64::from(n + place) / f64::from(place));
+    let alpha = (1.0 - level) * (1.0 + 1e-12);
+    (2..500).find(|&n| comparisons as f64 * 2.0 / divisions(n) <= alpha)
+}
+
+/// The cells of a variant, one for each of [`COLUMNS`].
+fn cells<'a>(row: &Shown<'a>) -> Vec<Cell<'a>> {
+    let Shown { times, comparison } = row;
+    let (busy, span) = (&times.busy, &times.span);
+    let time = |seconds: f64| Cell::Between(picos(seconds));
+    let maybe = |seconds: Option<f64>| seconds.map_or(Cell::Absent, time);
+    let listed = |texts: Vec<String>| Cell::owned(texts.join(" "));
+    let interval = busy.mean_interval_s;
+    let mut cells = vec![
+        comparison.as_ref().map_or(Cell::Absent, |comparison| Cell::Count(comparison.rank as u64)),
+        Cell::owned(times.id.to_string()),
+        listed(times.modules.clone()),
+        listed(times.program_ids.iter().map(ToString::to_string).collect()),
+        Cell::Count(times.n as u64),
+        Cell::Count(times.devices as u64),
+        time(busy.median_s),
+        time(busy.mad_s),
+        Cell::owned(with_margin(busy.mean_s, interval.map(|interval| (interval.high - interval.low) / 2.0))),
+        maybe(busy.std_s),
+        Cell::owned(with_margin(busy.trimmed.mean_s, Some(busy.trimmed.std_s))),
+        time(span.median_s),
+        time(busy.mean_s),
+        maybe(interval.map(|interval| interval.low)),
+        maybe(interval.map(|interval| interval.high)),
+        time(busy.min_s),
+        time(busy.max_s),
+        time(busy.trimmed.mean_s),
+        time(busy.trimmed.std_s),
+        time(span.mad_s),
+        time(span.mean_s),
+        maybe(span.std_s),
+    ];
+    cells.extend(comparison.as_ref().map_or_else(|| vec![Cell::Absent; 9], beside));
+    cells
+}
+
+/// The cells of a comparison.
+fn beside<'a>(comparison: &Comparison) -> Vec<Cell<'a>> {
+    let number = |value: Option<f64>| value.map_or(Cell::Absent, Cell::Share);
+    let text = |text: Option<String>| text.map_or(Cell::Absent, Cell::owned);
+    let interval = comparison.ratio_interval;
+    vec![
+        text(comparison.ratio.map(|ratio| format!("{ratio:.3}x"))),
+        text(interval.map(|interval| format!("{:.3}..{:.3}", interval.low, interval.high))),
+        text(comparison.corrected_p.map(|p| if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") })),
+        Cell::text(Some(words(comparison.verdict))),
+        number(comparison.ratio),
+        number(interval.map(|interval| interval.low)),
+        number(interval.map(|interval| interval.high)),
+        number(comparison.p),
+        number(comparison.corrected_p),
+    ]
+}
+
+fn words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fastest => "fastest",
+        Verdict::Slower => "slower",
+        Verdict::TooCloseToCall => "too close to call",
+        Verdict::TooFewSamples => "too few runs",
+    }
+}
+
+/// Picoseconds, without the noise of the last bits.
+fn picos(seconds: f64) -> f64 {
+    (seconds * 1e15).round() / 1e3
+}
+
+/// `13.04 us ±0.17`
+fn with_margin(seconds: f64, half_s: Option<f64>) -> String {
+    let (factor, unit) = time_unit(picos(seconds));
+    let value = picos(seconds) / factor;
+    let beside = half_s.map(|half| format!(" {}", margin(picos(half) / factor, value))).unwrap_or_default();
+    format!("{} {unit}{beside}", digits(value))
+}
+
+/// Times and counts from large to small, ids from small to large.
+fn compare(key: FunctionSort, left: &FunctionTimes, right: &FunctionTimes) -> Ordering {
+    let by = |figure: fn(&Summary) -> f64, one: &Summary, other: &Summary| figure(other).total_cmp(&figure(one));
+    match key {
+        FunctionSort::Busy => by(|summary| summary.median_s, &left.busy, &right.busy),
+        FunctionSort::Span => by(|summary| summary.median_s, &left.span, &right.span),
+        FunctionSort::Mean => by(|summary| summary.mean_s, &left.busy, &right.busy),
+        FunctionSort::Min => by(|summary| summary.min_s, &left.busy, &right.busy),
+        FunctionSort::Max => by(|summary| summary.max_s, &left.busy, &right.busy),
+        FunctionSort::Mad => by(|summary| summary.mad_s, &left.busy, &right.busy),
+        FunctionSort::Count => right.n.cmp(&left.n),
+        FunctionSort::Id => left.id.cmp(&right.id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_runs_tell_a_difference() {
+        // 2 of 252 divisions of ten are as far apart: 0.0079, and 0.0238 of three comparisons.
+        let found = [needed(1, 0.95), needed(3, 0.95), needed(1, 0.9), needed(7, 0.95), needed(1, 1.0)];
+        assert_eq!(found, [Some(4), Some(5), Some(3), Some(6), None]);
+    }
+
+    #[test]
+    fn a_margin_is_as_precise_as_its_mean() {
+        assert_eq!(with_margin(13.0426e-6, Some(0.1733e-6)), "13.04 us ±0.17");
+        assert_eq!(with_margin(354e-6, None), "354.0 us");
+        assert_eq!((picos(13.054e-6), digits_of(99.9), digits_of(95.0)), (13_054_000.0, "99.9".into(), "95".into()));
+    }
+}

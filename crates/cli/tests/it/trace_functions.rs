@@ -1,0 +1,96 @@
+//! `ergo trace functions`: variants of an autotuned function, and which is the fastest.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{assert_fails, ergo, stderr, stdout};
+
+fn trace(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/xplane").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+fn gpu() -> String {
+    trace("gpu_autotune.xplane.pb")
+}
+
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let output = ergo().args(["trace", "functions", "--format", "json"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap()
+}
+
+fn table(arguments: &[&str]) -> String {
+    let output = ergo().args(["trace", "functions"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn every_time_of_every_function_is_there() {
+    let rows = rows(&[&gpu()]);
+    assert_eq!(rows.iter().map(|row| row["id"].as_i64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let first = &rows[0];
+    assert_eq!(first["busy_ps"], serde_json::json!([12_991_000, 13_056_000, 13_054_000, 13_248_000, 12_864_000]));
+    assert_eq!(
+        (&first["n"], &first["modules"][0], &first["program_ids"][0]),
+        (&5.into(), &"jit_autotune_fn_0".into(), &3981.into())
+    );
+    assert_eq!(first["busy"]["median_s"], 13.054e-6);
+    assert_eq!((&first["busy"]["mean_interval_s"]["level"], &first["busy"]["trimmed"]["n"]), (&0.95.into(), &3.into()));
+    assert!(first.get("comparison").is_none());
+}
+
+#[test]
+fn on_a_processor_runs_are_told_apart_by_their_number() {
+    let rows = rows(&[&trace("small_cpu_666.xplane.pb"), "--compare", "--level", "0.9"]);
+    assert_eq!(
+        rows.iter().map(|row| (&row["id"], row["n"].as_i64().unwrap())).collect::<Vec<_>>(),
+        [(&2.into(), 5), (&0.into(), 5), (&1.into(), 5)]
+    );
+    assert_eq!(rows[0]["busy"]["mean_interval_s"]["level"], 0.9);
+    let verdicts: Vec<&Value> = rows.iter().map(|row| &row["comparison"]["verdict"]).collect();
+    assert_eq!(verdicts, ["fastest", "too_close_to_call", "too_close_to_call"]);
+}
+
+#[test]
+fn people_see_a_table_and_why_the_fastest_is_the_fastest() {
+    insta::assert_snapshot!("trace_functions", table(&[&gpu()]));
+    insta::assert_snapshot!("trace_functions_compare", table(&[&gpu(), "--compare"]));
+    let once = table(&[&gpu(), "--compare", "--regex", "nvjet|gemm_fusion_dot$", "--pattern", "fn_[03]"]);
+    assert!(once.contains("fn_0") && once.contains("fn_3") && once.contains("corrected for 1 comparison,"), "{once}");
+}
+
+#[test]
+fn spreadsheets_have_picoseconds() {
+    let csv = table(&[&gpu(), "--compare", "--format", "csv", "--top", "2"]);
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+    let column = |key: &str| lines[0].iter().position(|name| *name == key).unwrap();
+    assert_eq!((lines[1][column("busy_median_ps")], lines[1][column("rank")]), ("13054000", "1"));
+    assert_eq!((lines[2][column("verdict")], lines[1][column("p")]), ("slower", ""));
+}
+
+#[test]
+fn order_and_patterns_are_the_users() {
+    let ids = |arguments: &[&str]| rows(arguments).iter().map(|row| row["id"].to_string()).collect::<Vec<_>>();
+    assert_eq!(ids(&[&gpu(), "--sort", "busy"]), ["3", "2", "1", "0"]);
+    assert_eq!(ids(&[&gpu(), "--sort", "id", "--reverse", "--top", "1"]), ["3"]);
+    assert_eq!(ids(&[&trace("gpu_infer_20.xplane.pb"), "--pattern", "^jit_([a-z]+)"]).len(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let output = ergo().args(["trace", "functions", &trace("gpu_infer_20.xplane.pb")]).output().unwrap();
+    assert!(output.status.success() && stdout(&output).is_empty());
+    assert!(
+        stderr(&output).contains("no module matches ^jit_autotune_fn_") && stderr(&output).contains("hint: --pattern"),
+        "{}",
+        stderr(&output)
+    );
+    assert_fails(&["trace", "functions", &gpu(), "--level", "95"], 2, &["`95` is no level", "0.95"]);
+    assert_fails(&["trace", "functions", &gpu(), "--pattern", "fn_("], 2, &["unclosed group"]);
+    assert_fails(&["trace", "functions", &gpu(), "--device", "tpu"], 2, &["no plane", "/device:GPU:0"]);
+}
