@@ -3,6 +3,8 @@
 
 #![no_main]
 
+use ergometer_trace::accounting::{By, Filter, executions, gaps, modules, rows, scopes, steps, summary};
+use ergometer_trace::{FunctionOptions, Profiler, ProfilerOptions, functions};
 use ergometer_trace::{EventId, KindId, Leniency, Notice, ReadOptions, Source, Trace, TraceError, read};
 use libfuzzer_sys::fuzz_target;
 
@@ -11,6 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let lenient = trace(data, Leniency::KeepWhole);
     for trace in strict.iter().chain(&lenient) {
         walk(trace, data.len());
+        account(trace);
     }
     match (strict, lenient) {
         (Ok(strict), Ok(lenient)) => {
@@ -50,6 +53,38 @@ fn walk(trace: &Trace, bytes: usize) {
     }
     for notice in trace.notices() {
         assert!(!notice.to_string().is_empty());
+    }
+}
+
+/// Asks every question there is, and holds the answers against each other.
+fn account(trace: &Trace) {
+    let everything = Filter::default();
+    for plane in summary(trace, 10) {
+        assert!(plane.busy <= plane.total && plane.self_time <= plane.total);
+        if let Some(span) = plane.span {
+            assert!(plane.busy <= span.length());
+        }
+        if let Some(work) = plane.work {
+            assert_eq!(work.busy.get() + work.idle.get(), work.span.length().get());
+            assert!(work.timeline.iter().all(|part| (0.0..=1.0).contains(part)));
+        }
+    }
+    for by in [By::Op, By::Kernel, By::Name, By::Class] {
+        for row in rows(trace, by, &everything) {
+            let account = row.account;
+            assert!(account.events > 0 && account.busy <= account.total && account.self_time <= account.total);
+            assert!(account.min <= account.max && account.median_ps <= account.p90_ps);
+        }
+    }
+    let runs = executions(trace, &everything).len() as u64;
+    assert_eq!(modules(trace, &everything).iter().filter_map(|module| module.executions).sum::<u64>(), runs);
+    steps(trace, &everything);
+    scopes(trace, &everything);
+    gaps(trace, &everything);
+    functions(trace, &FunctionOptions::autotune().expect("the usual pattern"));
+    let profiler = Profiler::new(ProfilerOptions::default()).expect("the usual options");
+    for plane in 0..trace.planes().len() {
+        let _ = profiler.get_events_from_plane(trace, plane);
     }
 }
 

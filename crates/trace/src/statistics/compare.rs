@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::{Interval, Sample, holm, rank_sum, rank_sum::smallest_p, ratio_interval};
+use super::{Interval, Sample, holm, rank_sum, rank_sum::smallest_p, ratio, ratio_interval};
 
 /// One of those that are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +42,8 @@ pub struct Row {
     pub n: usize,
     /// The median, which ranks.
     pub median_s: f64,
-    /// The median over that of the fastest: 1 or more. Absent where that of the fastest is not positive.
+    /// How many times as long as the fastest it takes, see [`super::ratio`]. Medians rank, so of two that are close it may be
+    /// below 1. Absent where a time is not positive.
     pub ratio: Option<f64>,
     /// The interval of the ratio, for this comparison alone (see [`ratio_interval`]). Absent for the fastest, with too
     /// few values, or where a time is not positive.
@@ -107,7 +108,8 @@ pub fn rank(variants: &[Variant], level: f64) -> Ranking {
     let attainable =
         holm(&others.iter().map(|other| smallest_p(other.sample.n(), fastest.sample.n())).collect::<Vec<_>>());
     let alpha = (1.0 - level) * (1.0 + 1e-12);
-    let mut rows = vec![row(fastest, fastest, Verdict::Fastest)];
+    let first = row(fastest, fastest, Verdict::Fastest);
+    let mut rows = vec![Row { ratio: first.ratio.map(|_| 1.0), ..first }];
     for (((other, test), corrected_p), attainable_p) in others.iter().zip(tests).zip(corrected).zip(attainable) {
         let is_slower = corrected_p <= alpha && test.is_some_and(|test| test.superiority > 0.5);
         let verdict = match (is_slower, attainable_p <= alpha) {
@@ -131,13 +133,11 @@ fn times(variant: &Variant) -> &[f64] {
 
 /// A row without a test.
 fn row(variant: &Variant, fastest: &Variant, verdict: Verdict) -> Row {
-    let (median_s, of_fastest) = (variant.sample.median().get(), fastest.sample.median().get());
-    let ratio = (of_fastest > 0.0).then_some(median_s / of_fastest);
     Row {
         id: variant.id.clone(),
         n: variant.sample.n(),
-        median_s,
-        ratio,
+        median_s: variant.sample.median().get(),
+        ratio: ratio(times(variant), times(fastest)),
         ratio_interval: None,
         p: None,
         corrected_p: None,
@@ -182,7 +182,7 @@ mod tests {
         let odd = &ranking.rows[3];
         assert!((odd.p.unwrap() - 2.0 / 252.0).abs() < 1e-15 && (odd.corrected_p.unwrap() - 6.0 / 252.0).abs() < 1e-15);
         assert_eq!((ranking.rows[0].ratio, ranking.rows[0].p), (Some(1.0), None));
-        assert_eq!(odd.ratio, Some(500.0 / 101.0));
+        assert!(odd.ratio_interval.unwrap().contains(odd.ratio.unwrap()));
     }
 
     #[test]
@@ -255,7 +255,9 @@ mod tests {
             prop_assert!(ranking.rows.is_sorted_by(|one, other| one.median_s <= other.median_s));
             for (place, row) in ranking.rows.iter().enumerate() {
                 prop_assert_eq!(row.verdict == Verdict::Fastest, place == 0);
-                prop_assert!(row.ratio.unwrap() >= 1.0);
+                let ratio = row.ratio.unwrap();
+                prop_assert!(row.ratio_interval.is_none_or(|interval| interval.low <= ratio && ratio <= interval.high));
+                prop_assert!(place > 0 || (ratio - 1.0).abs() < 1e-12);
                 prop_assert_eq!(row.p.is_some(), place > 0);
                 if let (Some(p), Some(corrected)) = (row.p, row.corrected_p) {
                     prop_assert!(0.0 < p && p <= corrected && corrected <= 1.0);

@@ -13,6 +13,6 @@ mod student;
 pub use compare::{Ranking, Row, Variant, Verdict, rank};
 pub use confidence::{DEFAULT_LEVEL, Interval, holm};
 pub use percentile::{percentile, percentiles};
-pub use rank_sum::{RankSum, rank_sum, ratio_interval};
+pub use rank_sum::{RankSum, rank_sum, ratio, ratio_interval};
 pub use sample::{Sample, Summary, Trimmed};
 pub use student::{t_cumulative, t_p_value, t_quantile};

@@ -66,22 +66,34 @@ pub(super) fn smallest_p(first: usize, second: usize) -> f64 {
 /// 1963). So without ties it excludes 1 exactly where the p value is at most 1 - level. With ties it is on the safe side.
 #[must_use]
 pub fn ratio_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
-    let usable = |value: &f64| value.is_finite() && *value > 0.0;
-    if !(first.iter().chain(second).all(usable) && level > 0.0 && level < 1.0) {
+    if !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let sorted = |values: &[f64]| {
-        let mut values = values.to_vec();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let (above, below) = (sorted(first), sorted(second));
+    let (above, below) = (sorted_times(first)?, sorted_times(second)?);
     let outermost = pairs_outside(first.len(), second.len(), 1.0 - level)?;
     Some(Interval {
         low: ratio_at(&above, &below, outermost),
         high: ratio_at(&above, &below, first.len() * second.len() + 1 - outermost),
         level,
     })
+}
+
+/// How many times as long the first takes: the middle one of the ratios of each of its values to each of the other's, the
+/// estimate that belongs to [`ratio_interval`] and lies in it (Hodges and Lehmann, as there). Of an even number of ratios it
+/// is the geometric mean of the two in the middle. `None` where there are no values, or one is not positive.
+#[must_use]
+pub fn ratio(first: &[f64], second: &[f64]) -> Option<f64> {
+    let (above, below) = (sorted_times(first)?, sorted_times(second)?);
+    let pairs = above.len() * below.len();
+    let at = |place: usize| ratio_at(&above, &below, place);
+    (pairs > 0).then(|| if pairs % 2 == 1 { at(pairs / 2 + 1) } else { (at(pairs / 2) * at(pairs / 2 + 1)).sqrt() })
+}
+
+/// Times in order; `None` where one is no time.
+fn sorted_times(times: &[f64]) -> Option<Vec<f64>> {
+    let mut times = times.to_vec();
+    times.sort_unstable_by(f64::total_cmp);
+    times.iter().all(|time| time.is_finite() && *time > 0.0).then_some(times)
 }
 
 /// Which of the ordered ratios, counted from 1, bounds the interval: the largest `k` with P(U < k) ≤ alpha/2.
