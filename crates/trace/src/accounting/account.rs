@@ -4,6 +4,7 @@ use ergometer_units::Picos;
 
 use super::interval::{Interval, Union};
 use crate::statistics::percentiles;
+use crate::table::Why;
 
 /// The times of a set of events, by the formulas of the guide: `total` is the sum of durations, `busy` the length of their
 /// union, `self_time` what is not spent in children on the same line, `span` from the first start to the last end.
@@ -59,6 +60,8 @@ pub(crate) struct Gathering {
     self_ps: i64,
     first: Option<Interval>,
     durations: Vec<i64>,
+    /// How many have no time.
+    timeless: u64,
     /// The union so far; its last part is `open`, the others are counted or kept.
     busy_ps: i64,
     open: Option<Interval>,
@@ -93,11 +96,15 @@ impl Gathering {
         hull.end = hull.end.max(interval.end);
     }
 
-    /// Takes in an event that has no place in time.
-    pub(crate) fn count(&mut self, duration_ps: i64) {
-        self.durations.push(duration_ps);
-        self.total_ps = self.total_ps.saturating_add(duration_ps);
-        self.self_ps = self.self_ps.saturating_add(duration_ps);
+    /// Takes in an event that has no place in time. One that has no time at all only counts.
+    pub(crate) fn count(&mut self, why: Why, duration_ps: i64) {
+        if matches!(why, Why::Aggregated(_)) {
+            self.durations.push(duration_ps);
+            self.total_ps = self.total_ps.saturating_add(duration_ps);
+            self.self_ps = self.self_ps.saturating_add(duration_ps);
+        } else {
+            self.timeless += 1;
+        }
     }
 
     pub(crate) fn add_self(&mut self, self_ps: i64) {
@@ -105,14 +112,10 @@ impl Gathering {
     }
 
     fn keep(&mut self, closed: Interval) {
-        self.busy_ps += closed.length();
-        if let Some(kept) = &mut self.kept {
-            kept.push(closed);
+        match &mut self.kept {
+            Some(kept) => kept.push(closed),
+            None => self.busy_ps += closed.length(),
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.durations.is_empty()
     }
 
     /// The account of what several lines gathered, or several parts of lines that do not touch.
@@ -126,6 +129,7 @@ impl Gathering {
             all.total_ps = all.total_ps.saturating_add(line.total_ps);
             all.self_ps = all.self_ps.saturating_add(line.self_ps);
             all.busy_ps += line.busy_ps;
+            all.timeless += line.timeless;
             if let Some(hull) = line.first {
                 let first = all.first.get_or_insert(hull);
                 first.start = first.start.min(hull.start);
@@ -138,12 +142,10 @@ impl Gathering {
             }
             unions.extend(line.kept.map(Union::of));
         }
-        if unions.len() > 1 {
-            all.busy_ps = Union::merged(unions).length();
-        }
+        all.busy_ps += Union::merged(unions).length();
         let [median_ps, p90_ps] = percentiles(&mut all.durations, [50.0, 90.0]).unwrap_or_default();
         Account {
-            events: all.durations.len() as u64,
+            events: all.durations.len() as u64 + all.timeless,
             total: Picos::new(all.total_ps),
             self_time: Picos::new(all.self_ps),
             busy: Picos::new(all.busy_ps),

@@ -6,14 +6,15 @@
 
 use ergometer_units::Picos;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::account::{Account, Span};
+use super::device::{Chosen, Device, DeviceId};
 use super::filter::Filter;
 use super::grouping::{Grouping, share};
 use super::work::{self, Role};
-use crate::table::{Line, ModuleRuns, Plane, ProgramId, Text, Trace, modules_line, number};
+use crate::table::{Line, ModuleRuns, Plane, ProgramId, Text, Trace, number};
 
 /// How an execution was told from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -34,9 +35,9 @@ pub enum FoundBy {
 /// One run of one module on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
-    /// Which plane of the trace.
-    pub plane: usize,
-    /// Which device of a plane that has several.
+    /// Which device.
+    pub device: DeviceId,
+    /// The number of the device as its events say it, also where there is only one.
     pub device_ordinal: Option<i64>,
     /// Which session of the trace.
     pub session: usize,
@@ -56,11 +57,11 @@ pub struct Execution {
     pub account: Account,
 }
 
-/// A module on a plane.
+/// A module on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
-    /// Which plane of the trace.
-    pub plane: usize,
+    /// Which device.
+    pub device: DeviceId,
     /// Its name; `None` for work that is of no module.
     pub module: Option<Text>,
     /// Its compilation.
@@ -73,7 +74,7 @@ pub struct Module {
     pub busy: Vec<Picos>,
     /// The span of each run, in order of time.
     pub spans: Vec<Picos>,
-    /// Its self time as a part of all work on the plane.
+    /// Its self time as a part of all work on the device.
     pub share: Option<f64>,
 }
 
@@ -94,6 +95,8 @@ pub(crate) struct Assignment {
     pub(crate) keys: Vec<Key>,
     /// By line, the execution of each event; [`NONE`] where it is of none.
     pub(crate) of: Vec<Vec<u32>>,
+    /// From when to when each goes, where a line of modules says it.
+    spans: Vec<Span>,
     places: FxHashMap<Key, u32>,
 }
 
@@ -112,8 +115,9 @@ impl Assignment {
         let mut assignment =
             Self { of: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
         let is_work = work::kinds_of_work(trace, plane);
-        if let Some(modules) = modules_line(trace.strings(), plane) {
-            assignment.by_module_line(trace, plane, &plane.lines[modules]);
+        let runs = ModuleRuns::of(trace.strings(), plane);
+        if !runs.runs.is_empty() {
+            assignment.by_module_runs(trace, plane, &runs);
             return assignment;
         }
         let mut loose = Vec::new();
@@ -151,11 +155,7 @@ impl Assignment {
         for kernel in loose {
             let mut key = kernel.key;
             key.id = match last {
-                Some((run, correlation))
-                    if Key { id: None, ..run } == key && kernel.correlation.wrapping_sub(correlation) <= 1 =>
-                {
-                    run.id
-                }
+                Some((run, last)) if Key { id: None, ..run } == key && follows(kernel.correlation, last) => run.id,
                 _ => Some(kernel.correlation),
             };
             last = Some((key, kernel.correlation));
@@ -163,31 +163,38 @@ impl Assignment {
         }
     }
 
-    fn by_module_line(&mut self, trace: &Trace, plane: &Plane, modules: &Line) {
-        // Each event of the line is one, also where a run's number comes again.
-        for event in 0..modules.len() {
-            let kind = trace.kind(modules.kind[event]);
+    /// Each event of a line of modules is one, also where a run's number comes again.
+    fn by_module_runs(&mut self, trace: &Trace, plane: &Plane, runs: &ModuleRuns) {
+        for run in &runs.runs {
+            let line = &plane.lines[run.line];
+            let kind = trace.kind(line.kind[run.event]);
             self.keys.push(Key {
-                session: modules.segment(event).map_or(0, |segment| segment.session),
+                session: line.segment(run.event).map_or(0, |segment| segment.session),
                 module: kind.module,
                 program: kind.program,
                 device_ordinal: kind.device_ordinal,
                 found_by: FoundBy::ModuleLine,
-                id: modules.ids.run.get(number(event)),
+                id: line.ids.run.get(number(run.event)),
             });
+            let (start, end) = run.stretch;
+            self.spans.push(Span { start: Picos::new(start), end: Picos::new(end) });
         }
-        let runs = ModuleRuns::of(modules);
         for (line, of) in plane.lines.iter().zip(&mut self.of) {
             if Role::of(trace, plane, line) != Role::Work {
                 continue;
             }
-            for (of, (&start, &duration)) in of.iter_mut().zip(line.start_ps.iter().zip(&line.duration_ps)) {
-                if let Some(run) = runs.at(start, duration) {
-                    *of = number(run.event);
+            for (event, of) in of.iter_mut().enumerate() {
+                if let Some(run) = line.start(event).and_then(|start| runs.at(start)) {
+                    *of = number(run);
                 }
             }
         }
     }
+}
+
+/// Whether a correlation id is that of the same launch or of the next.
+fn follows(correlation: i64, last: i64) -> bool {
+    correlation.checked_sub(last).is_some_and(|distance| distance <= 1)
 }
 
 /// The execution of an event; `Err` with its correlation id where that has to decide; `None` where it is of no module.
@@ -215,54 +222,33 @@ fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<Key, (Key, i64
     }
 }
 
-/// Every execution, by plane and time. Needs a trace read with its ids.
+/// Every execution, by device and time. Needs a trace read with its ids.
 #[must_use]
 pub fn executions(trace: &Trace, filter: &Filter) -> Vec<Execution> {
-    let taken = filter.kinds(trace);
-    let mut executions: Vec<Execution> = trace
-        .planes()
+    let chosen = Chosen::new(trace, filter);
+    Device::all(trace, filter)
         .par_iter()
-        .enumerate()
-        .filter(|(_, plane)| filter.takes_plane(trace, plane))
-        .flat_map_iter(|(number, plane)| {
-            let assignment = Assignment::of(trace, plane);
-            of_plane(trace, number, plane, &assignment, (&taken, filter))
-        })
-        .collect();
-    executions.sort_by_key(|execution| (execution.plane, execution.span.start, execution.span.end));
-    let mut numbers = FxHashMap::default();
-    for execution in &mut executions {
-        let module = (execution.plane, execution.device_ordinal, execution.module, execution.program);
-        let next = numbers.entry(module).or_insert(0);
-        execution.number = *next;
-        *next += 1;
-    }
-    executions
+        .flat_map_iter(|device| executions_of(device, &Assignment::of(trace, device.plane), &chosen))
+        .collect()
 }
 
-fn of_plane(
-    trace: &Trace,
-    number: usize,
-    plane: &Plane,
-    assignment: &Assignment,
-    (taken, filter): (&[bool], &Filter),
-) -> Vec<Execution> {
-    let is_work = work::kinds_of_work(trace, plane);
-    let lines = plane.lines.iter().enumerate().filter(|(_, line)| Role::of(trace, plane, line) == Role::Work).collect();
-    let grouping = Grouping {
-        lines,
-        count: assignment.keys.len(),
-        is_work: &is_work,
-        group: |number: usize, line: &Line, event: usize| {
-            let is_taken = taken[line.kind[event].index()] && line.duration_ps[event] >= filter.min_duration.get();
-            let execution = assignment.of[number][event];
-            (is_taken && execution != NONE).then_some(execution as usize)
-        },
+/// The executions of a device, by time.
+fn executions_of(device: &Device<'_>, assignment: &Assignment, chosen: &Chosen) -> Vec<Execution> {
+    let group = |number: usize, line: &Line, event: usize| {
+        let execution = assignment.of[number][event];
+        (execution != NONE && chosen.has(line, event)).then_some(execution as usize)
     };
+    let mut accounts = Grouping { device, count: assignment.keys.len(), group }.accounts().accounts;
+    // A run on a line of modules is one though nothing ran in it.
+    if !assignment.spans.is_empty() && chosen.is_all() {
+        let mut filled: FxHashMap<usize, Account> = accounts.into_iter().collect();
+        accounts = (0..assignment.keys.len()).map(|place| (place, filled.remove(&place).unwrap_or_default())).collect();
+    }
     let execution = |(place, account): (usize, Account)| {
         let key = assignment.keys[place];
+        let span = assignment.spans.get(place).copied();
         Some(Execution {
-            plane: number,
+            device: device.id,
             device_ordinal: key.device_ordinal,
             session: key.session as usize,
             module: key.module,
@@ -270,32 +256,34 @@ fn of_plane(
             id: key.id,
             found_by: key.found_by,
             number: 0,
-            span: account.span?,
+            span: span.or(account.span)?,
             account,
         })
     };
-    grouping.accounts().accounts.into_iter().filter_map(execution).collect()
+    let mut executions: Vec<Execution> = accounts.into_iter().filter_map(execution).collect();
+    executions.sort_by_key(|execution| (execution.span.start, execution.span.end));
+    let mut numbers = FxHashMap::default();
+    for execution in &mut executions {
+        let next = numbers.entry((execution.module, execution.program)).or_insert(0);
+        execution.number = *next;
+        *next += 1;
+    }
+    executions
 }
 
-/// Every module, by plane, longest busy first. Needs a trace read with its ids.
+/// Every module, by device, longest busy first. Needs a trace read with its ids.
 #[must_use]
 pub fn modules(trace: &Trace, filter: &Filter) -> Vec<Module> {
-    let taken = filter.kinds(trace);
-    let mut modules: Vec<Module> = trace
-        .planes()
-        .par_iter()
-        .enumerate()
-        .filter(|(_, plane)| filter.takes_plane(trace, plane))
-        .flat_map_iter(|(number, plane)| modules_of(trace, number, plane, (&taken, filter)))
-        .collect();
-    modules.sort_by(|left, right| (left.plane, right.account.busy).cmp(&(right.plane, left.account.busy)));
+    let chosen = Chosen::new(trace, filter);
+    let devices = Device::all(trace, filter);
+    let mut modules: Vec<Module> =
+        devices.par_iter().flat_map_iter(|device| modules_of(trace, device, &chosen)).collect();
+    modules.sort_by(|left, right| (left.device, right.account.busy).cmp(&(right.device, left.account.busy)));
     modules
 }
 
-fn modules_of(trace: &Trace, number: usize, plane: &Plane, (taken, filter): (&[bool], &Filter)) -> Vec<Module> {
-    let assignment = Assignment::of(trace, plane);
-    let mut runs = of_plane(trace, number, plane, &assignment, (taken, filter));
-    runs.sort_by_key(|run| run.span.start);
+fn modules_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Module> {
+    let assignment = Assignment::of(trace, device.plane);
     // The first is for work that is of no module.
     let mut labels: Vec<(Option<Text>, Option<ProgramId>)> = vec![(None, None)];
     let mut places: FxHashMap<(Option<Text>, Option<ProgramId>), usize> = FxHashMap::default();
@@ -309,29 +297,29 @@ fn modules_of(trace: &Trace, number: usize, plane: &Plane, (taken, filter): (&[b
             })
         })
         .collect();
-    let is_work = work::kinds_of_work(trace, plane);
-    let lines = plane.lines.iter().enumerate().filter(|(_, line)| Role::of(trace, plane, line) == Role::Work).collect();
-    let grouping = Grouping {
-        lines,
-        count: labels.len(),
-        is_work: &is_work,
-        group: |number: usize, line: &Line, event: usize| {
-            let is_taken = taken[line.kind[event].index()] && line.duration_ps[event] >= filter.min_duration.get();
-            is_taken.then(|| module_of.get(assignment.of[number][event] as usize).copied().unwrap_or(0))
-        },
+    let mut runs: Vec<Vec<Execution>> = vec![Vec::new(); labels.len()];
+    for run in executions_of(device, &assignment, chosen) {
+        if let Some(&place) = places.get(&(run.module, run.program)) {
+            runs[place].push(run);
+        }
+    }
+    let group = |number: usize, line: &Line, event: usize| {
+        let execution = assignment.of[number][event] as usize;
+        chosen.has(line, event).then(|| module_of.get(execution).copied().unwrap_or(0))
     };
-    let accounts = grouping.accounts();
+    let mut accounts = Grouping { device, count: labels.len(), group }.accounts();
+    let filled: FxHashSet<usize> = accounts.accounts.iter().map(|(place, _)| *place).collect();
+    let empty = (1..labels.len()).filter(|place| !runs[*place].is_empty() && !filled.contains(place));
+    accounts.accounts.extend(empty.map(|place| (place, Account::default())));
     let module = |(place, account): (usize, Account)| {
         let (module, program) = labels[place];
-        let of_module: Vec<&Execution> =
-            runs.iter().filter(|run| place > 0 && run.module == module && run.program == program).collect();
         Module {
-            plane: number,
+            device: device.id,
             module,
             program,
-            executions: (place > 0).then_some(of_module.len() as u64),
-            busy: of_module.iter().map(|run| run.account.busy).collect(),
-            spans: of_module.iter().map(|run| run.span.length()).collect(),
+            executions: (place > 0).then_some(runs[place].len() as u64),
+            busy: runs[place].iter().map(|run| run.account.busy).collect(),
+            spans: runs[place].iter().map(|run| run.span.length()).collect(),
             share: share(account.self_time, accounts.all_self),
             account,
         }

@@ -4,11 +4,11 @@ use ergometer_units::Picos;
 use serde::Serialize;
 
 use super::class::Class;
+use super::device::Device;
 use super::interval::{Interval, Union};
-use super::work::{self, Role};
-use crate::table::{Plane, Trace};
+use crate::table::Trace;
 
-/// The time of a class of work on a plane.
+/// The time of a class of work on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Exposure {
     /// The class.
@@ -23,21 +23,17 @@ pub struct Exposure {
     pub exposed: Picos,
 }
 
-/// The classes of a plane's work that have events.
-#[must_use]
-pub fn exposure(trace: &Trace, plane: &Plane) -> Vec<Exposure> {
-    let is_work = work::kinds_of_work(trace, plane);
+/// The classes of a device's work that have events.
+pub(crate) fn exposure(trace: &Trace, device: &Device<'_>) -> Vec<Exposure> {
     let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
     let mut intervals = [const { Vec::new() }; Class::ALL.len()];
     let mut events = [0; Class::ALL.len()];
-    for line in plane.lines.iter().filter(|line| Role::of(trace, plane, line) == Role::Work) {
-        for event in (0..line.len()).filter(|&event| is_work[line.kind[event].index()]) {
-            let class = classes[line.kind[event].index()] as usize;
-            events[class] += 1;
-            if line.why_unplaced(event).is_none() {
-                let start = line.start_ps[event];
-                intervals[class].push(Interval { start, end: start + line.duration_ps[event] });
-            }
+    for (_, line, event) in device.work() {
+        let class = classes[line.kind[event].index()] as usize;
+        events[class] += 1;
+        if line.why_unplaced(event).is_none() {
+            let start = line.start_ps[event];
+            intervals[class].push(Interval { start, end: start + line.duration_ps[event] });
         }
     }
     let unions = intervals.map(Union::of);

@@ -3,13 +3,14 @@
 use ergometer_units::Picos;
 use regex::Regex;
 
-use crate::table::{Kind, Plane, Trace};
+use super::device::DeviceId;
+use crate::table::{Kind, Trace};
 
 /// Which events a question is about: those that pass all of these. Self times are those of the whole line: what is
 /// filtered out is still part of what surrounds it.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Planes whose name, or `host/name`, has one of these in it, whatever the case; all where there are none.
+    /// Devices whose name, or `host/name`, has one of these in it, whatever the case; all where there are none.
     pub devices: Vec<String>,
     /// A module, op or kernel that begins with this.
     pub prefix: Option<String>,
@@ -20,15 +21,21 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a plane is asked for.
+    /// Whether a device is asked for.
     #[must_use]
-    pub fn takes_plane(&self, trace: &Trace, plane: &Plane) -> bool {
+    pub fn takes_device(&self, trace: &Trace, device: DeviceId) -> bool {
         if self.devices.is_empty() {
             return true;
         }
-        let host = plane.host.map_or("", |host| trace.text(host));
-        let name = format!("{host}{}", trace.text(plane.name)).to_lowercase();
+        let host = trace.planes().get(device.plane).and_then(|plane| plane.host).map_or("", |host| trace.text(host));
+        let name = format!("{host}{}", device.name(trace)).to_lowercase();
         self.devices.iter().any(|device| name.contains(&device.to_lowercase()))
+    }
+
+    /// Whether a plane is asked for, whichever devices it has.
+    #[must_use]
+    pub fn takes_plane(&self, trace: &Trace, plane: usize) -> bool {
+        self.takes_device(trace, DeviceId { plane, ordinal: None })
     }
 
     /// Whether a kind of event is asked for.
@@ -44,10 +51,5 @@ impl Filter {
                 names.clone().any(|name| name.starts_with(prefix.as_str())) && names.any(|name| pattern.is_match(name))
             }
         }
-    }
-
-    /// For every kind of the trace whether it is asked for.
-    pub(crate) fn kinds(&self, trace: &Trace) -> Vec<bool> {
-        trace.kinds().iter().map(|kind| self.takes_kind(trace, kind)).collect()
     }
 }

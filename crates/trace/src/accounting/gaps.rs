@@ -4,16 +4,16 @@ use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::account::Span;
+use super::device::{Chosen, Device, DeviceId};
 use super::filter::Filter;
 use super::interval::{Interval, Union};
-use super::work::{self, Role};
-use crate::table::{KindId, Plane, Trace};
+use crate::table::{KindId, Line, Trace};
 
 /// A stretch of time in which a device had nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// Which plane of the trace.
-    pub plane: usize,
+    /// Which device.
+    pub device: DeviceId,
     /// From when to when.
     pub span: Span,
     /// What ended last before it.
@@ -29,28 +29,22 @@ struct Piece {
     kind: KindId,
 }
 
-/// All work of a plane in order of start.
-fn pieces(trace: &Trace, plane: &Plane) -> Vec<Piece> {
-    let is_work = work::kinds_of_work(trace, plane);
-    let mut pieces = Vec::new();
-    for line in plane.lines.iter().filter(|line| Role::of(trace, plane, line) == Role::Work) {
-        for event in (0..line.len()).filter(|&event| is_work[line.kind[event].index()]) {
-            if line.why_unplaced(event).is_none() {
-                let start = line.start_ps[event];
-                let interval = Interval { start, end: start + line.duration_ps[event] };
-                pieces.push(Piece { interval, kind: line.kind[event] });
-            }
-        }
-    }
+/// All work of a device in order of start.
+fn pieces(device: &Device<'_>) -> Vec<Piece> {
+    let piece = |(_, line, event): (usize, &Line, usize)| {
+        let start = line.start_ps[event];
+        Piece { interval: Interval { start, end: start + line.duration_ps[event] }, kind: line.kind[event] }
+    };
+    let mut pieces: Vec<Piece> = device.placed_work().map(piece).collect();
     // Stable: the lines are nearly sorted, and merging sorted runs is cheap.
     pieces.sort_by_key(|piece| piece.interval.start);
     pieces
 }
 
-/// The union of all work of a plane.
-pub(crate) fn work_union(trace: &Trace, plane: &Plane) -> Union {
+/// The union of all work of a device.
+pub(crate) fn work_union(device: &Device<'_>) -> Union {
     let mut union = Union::default();
-    for piece in pieces(trace, plane) {
+    for piece in pieces(device) {
         union.push(piece.interval);
     }
     union
@@ -60,27 +54,24 @@ pub(crate) fn work_union(trace: &Trace, plane: &Plane) -> Union {
 /// either side.
 #[must_use]
 pub fn gaps(trace: &Trace, filter: &Filter) -> Vec<Gap> {
-    let taken = filter.kinds(trace);
-    let mut gaps: Vec<Gap> = trace
-        .planes()
+    let chosen = Chosen::new(trace, filter);
+    let mut gaps: Vec<Gap> = Device::all(trace, filter)
         .par_iter()
-        .enumerate()
-        .filter(|(_, plane)| filter.takes_plane(trace, plane))
-        .flat_map_iter(|(number, plane)| gaps_of(number, &pieces(trace, plane)))
+        .flat_map_iter(|device| gaps_of(device.id, &pieces(device)))
         .filter(|gap| gap.span.length() >= filter.min_duration)
-        .filter(|gap| taken[gap.before.index()] || taken[gap.after.index()])
+        .filter(|gap| chosen.has_kind(gap.before) || chosen.has_kind(gap.after))
         .collect();
-    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.span.length()), gap.plane, gap.span.start));
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.span.length()), gap.device, gap.span.start));
     gaps
 }
 
-fn gaps_of(plane: usize, pieces: &[Piece]) -> Vec<Gap> {
+fn gaps_of(device: DeviceId, pieces: &[Piece]) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut last: Option<Piece> = None;
     for piece in pieces {
         if let Some(last) = last.filter(|last| piece.interval.start > last.interval.end) {
             let span = Span { start: Picos::new(last.interval.end), end: Picos::new(piece.interval.start) };
-            gaps.push(Gap { plane, span, before: last.kind, after: piece.kind });
+            gaps.push(Gap { device, span, before: last.kind, after: piece.kind });
         }
         if last.is_none_or(|last| piece.interval.end >= last.interval.end) {
             last = Some(*piece);

@@ -4,20 +4,20 @@ use std::ops::Range;
 
 use ergometer_units::Picos;
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 
 use super::account::{Account, Gathering};
+use super::device::Device;
 use super::interval::Interval;
 use super::sweep::{Order, Visitor, sweep};
-use crate::table::Line;
+use crate::table::{Line, Why, number};
 
 /// Which events go into which group.
 pub(super) struct Grouping<'a, G> {
-    /// The lines, with their numbers on the plane.
-    pub(super) lines: Vec<(usize, &'a Line)>,
+    /// The device: what is no work of it is in no group, though it may hold and be held.
+    pub(super) device: &'a Device<'a>,
     /// How many groups there may be.
     pub(super) count: usize,
-    /// Of every kind whether its events are work: others are in no group, though they may hold and be held.
-    pub(super) is_work: &'a [bool],
     /// The group of an event: the number of its line, the line, its number there.
     pub(super) group: G,
 }
@@ -31,123 +31,150 @@ pub(super) struct Accounts {
 }
 
 impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
-    pub(super) fn accounts(mut self) -> Accounts {
-        // Threads of a host have no work at all, mostly.
-        let is_work = self.is_work;
-        self.lines.retain(|(_, line)| line.kind.iter().any(|kind| is_work[kind.index()]));
-        self.on_lines_of_work()
-    }
-
-    fn on_lines_of_work(&self) -> Accounts {
-        // A group on one line needs no list of its intervals.
-        let on_lines: Vec<Vec<bool>> =
-            self.lines.par_iter().map(|&(number, line)| self.groups_on(number, line)).collect();
-        let line_counts: Vec<usize> =
-            (0..self.count).map(|group| on_lines.iter().filter(|groups| groups[group]).count()).collect();
-        let orders: Vec<(usize, &Line, Order)> =
-            self.lines.par_iter().map(|&(number, line)| (number, line, Order::of(line))).collect();
-        let parts: Vec<Part<'_>> = orders.par_iter().flat_map_iter(|order| self.parts(order)).collect();
-        let gathered: Vec<(Vec<Gathering>, i64)> = parts
-            .into_par_iter()
-            .map(|part| {
-                let new = |&lines: &usize| {
-                    if lines > 1 { Gathering::on_several_lines() } else { Gathering::on_one_line() }
-                };
-                let mut gatherings: Vec<Gathering> = line_counts.iter().map(new).collect();
-                let all_self_ps = self.gather(&part, &mut gatherings);
-                (gatherings, all_self_ps)
-            })
-            .collect();
-        let all_self_ps = gathered.iter().fold(0_i64, |sum, (_, self_ps)| sum.saturating_add(*self_ps));
-        let mut by_group: Vec<Vec<Gathering>> = (0..self.count).map(|_| Vec::new()).collect();
-        for (gatherings, _) in gathered {
-            for (group, gathering) in gatherings.into_iter().enumerate() {
-                if !gathering.is_empty() {
-                    by_group[group].push(gathering);
-                }
+    pub(super) fn accounts(&self) -> Accounts {
+        let lines = &self.device.lines;
+        let orders: Vec<Ordered<'_>> =
+            lines.par_iter().map(|&(number, line)| Ordered { number, line, order: Order::of(line) }).collect();
+        let parts: Vec<Part<'_>> = orders.par_iter().flat_map_iter(Ordered::parts).collect();
+        let gathered: Vec<Gathered> = parts.into_par_iter().map(|part| self.gather(&part)).collect();
+        let all_self_ps = gathered.iter().fold(0_i64, |sum, part| sum.saturating_add(part.all_self_ps));
+        let mut groups: Vec<(u32, Gathering)> = gathered.into_iter().flat_map(|part| part.groups).collect();
+        // Stable: the parts of a group stay in order.
+        groups.sort_by_key(|(group, _)| *group);
+        let mut by_group: Vec<(u32, Vec<Gathering>)> = Vec::new();
+        for (group, gathering) in groups {
+            match by_group.last_mut() {
+                Some((last, gatherings)) if *last == group => gatherings.push(gathering),
+                _ => by_group.push((group, vec![gathering])),
             }
         }
-        let filled: Vec<(usize, Vec<Gathering>)> =
-            by_group.into_iter().enumerate().filter(|(_, gatherings)| !gatherings.is_empty()).collect();
-        let accounts =
-            filled.into_par_iter().map(|(group, gatherings)| (group, Gathering::finish(gatherings))).collect();
-        Accounts { accounts, all_self: Picos::new(all_self_ps) }
+        let finish = |(group, gatherings): (u32, Vec<Gathering>)| (group as usize, Gathering::finish(gatherings));
+        Accounts { accounts: by_group.into_par_iter().map(finish).collect(), all_self: Picos::new(all_self_ps) }
     }
 
     fn is_work(&self, line: &Line, event: usize) -> bool {
-        self.is_work[line.kind[event].index()]
+        self.device.is_work[line.kind[event].index()]
     }
 
-    fn group(&self, number: usize, line: &Line, event: usize) -> Option<usize> {
-        if self.is_work(line, event) { (self.group)(number, line, event) } else { None }
-    }
-
-    fn groups_on(&self, number: usize, line: &Line) -> Vec<bool> {
-        let mut groups = vec![false; self.count];
-        if self.lines.len() == 1 {
-            return groups;
-        }
-        for event in 0..line.len() {
-            if let Some(group) = self.group(number, line, event) {
-                groups[group] = true;
-            }
-        }
-        groups
-    }
-
-    /// A line in parts that can be passed over one beside the other.
-    fn parts<'o>(&self, (number, line, order): &'o (usize, &'o Line, Order)) -> Vec<Part<'o>> {
-        let about = if self.count > MANY_GROUPS { usize::MAX } else { PART };
-        let ranges = order.cut(line, about);
-        let part = |(place, range)| Part { number: *number, line, order, range, is_first: place == 0 };
-        ranges.into_iter().enumerate().map(part).collect()
-    }
-
-    /// Fills the groups from a part of a line; returns the self time of all its work.
-    fn gather(&self, part: &Part<'_>, gatherings: &mut [Gathering]) -> i64 {
-        let &Part { number, line, .. } = part;
-        let mut gatherer = Gatherer { grouping: self, number, line, gatherings, all_self_ps: 0 };
-        sweep(line, part.order.range(part.range.clone()), &mut gatherer);
-        let mut all_self_ps = gatherer.all_self_ps;
-        for unplaced in line.unplaced.iter().filter(|_| part.is_first) {
+    /// Fills the groups that a part of a line has.
+    fn gather(&self, part: &Part<'_>) -> Gathered {
+        let Part { of: Ordered { number, line, order }, range, is_first } = part;
+        let (number, line) = (*number, *line);
+        let mut gatherer = Gatherer {
+            grouping: self,
+            number,
+            line,
+            slots: Slots::new(self.count, range.len()),
+            groups: Vec::new(),
+            all_self_ps: 0,
+        };
+        sweep(line, order.range(range.clone()), &mut gatherer);
+        for unplaced in line.unplaced.iter().filter(|_| *is_first) {
             let event = unplaced.event as usize;
+            // What stands for several has its time; what is out of range or damaged has none that could be believed.
+            let duration = if matches!(unplaced.why, Why::Aggregated(_)) { line.duration_ps[event] } else { 0 };
             if self.is_work(line, event) {
-                all_self_ps = all_self_ps.saturating_add(line.duration_ps[event]);
-            }
-            if let Some(group) = self.group(number, line, event) {
-                gatherings[group].count(line.duration_ps[event]);
+                gatherer.all_self_ps = gatherer.all_self_ps.saturating_add(duration);
+                if let Some(group) = (self.group)(number, line, event) {
+                    gatherer.slot(group).count(unplaced.why, duration);
+                }
             }
         }
-        all_self_ps
+        Gathered { groups: gatherer.groups, all_self_ps: gatherer.all_self_ps }
     }
 }
 
-/// So many events are one part, and with more groups than that a line is one: each part has an account of each group.
+/// So many events are one part.
 const PART: usize = 1 << 15;
-const MANY_GROUPS: usize = 1 << 12;
+
+/// A line and the order of a pass over it.
+struct Ordered<'a> {
+    number: usize,
+    line: &'a Line,
+    order: Order,
+}
+
+impl Ordered<'_> {
+    /// The line in parts that can be passed over one beside the other.
+    fn parts(&self) -> Vec<Part<'_>> {
+        let ranges = self.order.cut(self.line, PART).into_iter();
+        ranges.enumerate().map(|(place, range)| Part { of: self, range, is_first: place == 0 }).collect()
+    }
+}
 
 /// A part of a line, with nothing going on at its ends.
 struct Part<'a> {
-    number: usize,
-    line: &'a Line,
-    order: &'a Order,
+    of: &'a Ordered<'a>,
     range: Range<usize>,
     /// The first also has what has no place in time.
     is_first: bool,
 }
 
-/// Takes the events of a line into their groups.
+/// What a part of a line has.
+struct Gathered {
+    groups: Vec<(u32, Gathering)>,
+    all_self_ps: i64,
+}
+
+/// Where the groups of a part are: there may be many groups, of which a part has few.
+enum Slots {
+    Table(Vec<u32>),
+    Map(FxHashMap<u32, u32>),
+}
+
+const EMPTY: u32 = u32::MAX;
+
+impl Slots {
+    fn new(groups: usize, events: usize) -> Self {
+        if groups <= 4 * events + 64 { Self::Table(vec![EMPTY; groups]) } else { Self::Map(FxHashMap::default()) }
+    }
+
+    /// The slot of a group, which is `next` where it had none.
+    fn get(&mut self, group: usize, next: u32) -> u32 {
+        match self {
+            Self::Table(slots) => {
+                if slots[group] == EMPTY {
+                    slots[group] = next;
+                }
+                slots[group]
+            }
+            Self::Map(slots) => *slots.entry(number(group)).or_insert(next),
+        }
+    }
+}
+
+/// Takes the events of a part into their groups.
 struct Gatherer<'a, G> {
     grouping: &'a Grouping<'a, G>,
     number: usize,
     line: &'a Line,
-    gatherings: &'a mut [Gathering],
+    slots: Slots,
+    groups: Vec<(u32, Gathering)>,
     all_self_ps: i64,
+}
+
+impl<G> Gatherer<'_, G> {
+    fn slot(&mut self, group: usize) -> &mut Gathering {
+        let slot = self.slot_number(group);
+        &mut self.groups[slot].1
+    }
+
+    fn slot_number(&mut self, group: usize) -> usize {
+        let next = number(self.groups.len());
+        let slot = self.slots.get(group, next);
+        if slot == next {
+            // On one line the union is only measured; on several it is kept, to be merged.
+            let is_one = self.grouping.device.lines.len() == 1;
+            let gathering = if is_one { Gathering::on_one_line() } else { Gathering::on_several_lines() };
+            self.groups.push((number(group), gathering));
+        }
+        slot as usize
+    }
 }
 
 /// Where the self time of an event goes.
 enum To {
-    Group(usize),
+    Slot(usize),
     /// It is work of no group.
     Work,
     Nothing,
@@ -162,8 +189,9 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Visitor for Gatherer<'_
         }
         match (self.grouping.group)(self.number, self.line, event) {
             Some(group) => {
-                self.gatherings[group].place(interval);
-                To::Group(group)
+                let slot = self.slot_number(group);
+                self.groups[slot].1.place(interval);
+                To::Slot(slot)
             }
             None => To::Work,
         }
@@ -173,7 +201,7 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Visitor for Gatherer<'_
         match to {
             To::Nothing => return,
             To::Work => {}
-            To::Group(group) => self.gatherings[group].add_self(self_ps),
+            To::Slot(slot) => self.groups[slot].1.add_self(self_ps),
         }
         self.all_self_ps = self.all_self_ps.saturating_add(self_ps);
     }

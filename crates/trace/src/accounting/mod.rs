@@ -5,12 +5,14 @@
 
 mod account;
 mod class;
+mod device;
 mod executions;
 mod exposure;
 mod filter;
 mod gaps;
 mod grouping;
 mod interval;
+mod launches;
 mod rows;
 mod scopes;
 mod steps;
@@ -23,13 +25,14 @@ use serde::Serializer;
 
 pub use account::{Account, Span};
 pub use class::Class;
+pub use device::DeviceId;
 pub use executions::{Execution, FoundBy, Module, executions, modules};
-pub use exposure::{Exposure, exposure};
+pub use exposure::Exposure;
 pub use filter::Filter;
 pub use gaps::{Gap, gaps};
 pub use rows::{By, Label, Row, rows};
 pub use scopes::{Scope, scopes};
-pub use steps::{Step, StepsBy, outside_steps, steps};
+pub use steps::{Step, Steps, StepsBy, steps};
 pub use summary::{LineSummary, PlaneSummary, WorkSummary, summary};
 
 pub(crate) use executions::{Assignment, NONE};

@@ -5,10 +5,11 @@ use rustc_hash::FxHashMap;
 
 use super::account::Account;
 use super::class::Class;
+use super::device::{Chosen, Device, DeviceId};
 use super::filter::Filter;
 use super::grouping::{Accounts, Grouping, share};
-use super::work::{self, Role};
-use crate::table::{Kind, Line, Plane, ProgramId, Text, Trace, number};
+use super::work;
+use crate::table::{Kind, Line, ProgramId, Text, Trace, number};
 
 /// What makes events one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,16 +24,18 @@ pub enum By {
     Class,
 }
 
-/// The events of a plane that share a label.
+/// The events of a device that share a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Which plane of the trace.
-    pub plane: usize,
+    /// Which device. Of [`By::Name`] a whole plane.
+    pub device: DeviceId,
     /// What they share.
     pub label: Label,
+    /// What they do: of several classes the one with most of the time. `None` of what is no work.
+    pub class: Option<Class>,
     /// Their times.
     pub account: Account,
-    /// Their self time as a part of all work on the plane (of all events for [`By::Name`]), from 0 to 1, before any
+    /// Their self time as a part of all work on the device (of all events for [`By::Name`]), from 0 to 1, before any
     /// filter; `None` where there is none.
     pub share: Option<f64>,
 }
@@ -46,83 +49,125 @@ pub struct Label {
     pub module: Option<Text>,
     /// Its compilation.
     pub program: Option<ProgramId>,
-    /// What they do.
-    pub class: Class,
+    /// The class, where that is all they share.
+    pub class: Option<Class>,
 }
 
 impl By {
-    fn label(self, trace: &Trace, kind: &Kind) -> Label {
-        let class = Class::of(trace, kind);
-        let name = match self {
-            Self::Op => Some(work::op(trace, kind)),
-            Self::Kernel | Self::Name => Some(kind.name),
-            Self::Class => None,
-        };
+    fn label(self, trace: &Trace, kind: &Kind, class: Class) -> Label {
+        let nothing = Label { name: None, module: None, program: None, class: None };
         match self {
-            Self::Op => Label { name, module: kind.module, program: kind.program, class },
+            Self::Op => {
+                Label { name: Some(work::op(trace, kind)), module: kind.module, program: kind.program, ..nothing }
+            }
             // A kernel is one code, whichever op launches it.
-            Self::Kernel | Self::Name | Self::Class => Label { name, module: None, program: None, class },
+            Self::Kernel | Self::Name => Label { name: Some(kind.name), ..nothing },
+            Self::Class => Label { class: Some(class), ..nothing },
         }
     }
 }
 
-/// One row a label and plane, longest self time first.
+/// One row a label and device, longest self time first.
 #[must_use]
 pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
-    let mut places: FxHashMap<Label, u32> = FxHashMap::default();
-    let mut labels = Vec::new();
-    let mut groups = Vec::with_capacity(trace.kinds().len());
-    for kind in trace.kinds() {
-        let mut label = by.label(trace, kind);
-        // Names are one row whatever class the op beneath them has; the first decides.
-        if by != By::Class {
-            let anything = Label { class: Class::Compute, ..label };
-            label = places.get(&anything).map_or(label, |&place| labels[place as usize]);
-        }
-        let key = if by == By::Class { label } else { Label { class: Class::Compute, ..label } };
-        groups.push(*places.entry(key).or_insert_with(|| {
-            labels.push(label);
-            number(labels.len() - 1)
-        }));
-    }
-    let taken = filter.kinds(trace);
-    let planes: Vec<(usize, &Plane)> =
-        trace.planes().iter().enumerate().filter(|(_, plane)| filter.takes_plane(trace, plane)).collect();
-    let mut rows: Vec<Row> = planes
-        .into_par_iter()
-        .flat_map_iter(|(place, plane)| {
-            let is_work = match by {
-                By::Name => vec![true; trace.kinds().len()],
-                _ => work::kinds_of_work(trace, plane),
-            };
-            let takes_line = |line: &Line| by == By::Name || Role::of(trace, plane, line) == Role::Work;
-            let lines = plane.lines.iter().enumerate().filter(|(_, line)| takes_line(line)).collect();
-            let grouping = Grouping {
-                lines,
-                count: labels.len(),
-                is_work: &is_work,
-                group: |_, line: &Line, event: usize| {
-                    let kind = line.kind[event].index();
-                    let is_taken = taken[kind] && line.duration_ps[event] >= filter.min_duration.get();
-                    is_taken.then(|| groups[kind] as usize)
-                },
-            };
-            let Accounts { accounts, all_self } = grouping.accounts();
-            let labels = &labels;
-            accounts.into_iter().map(move |(group, account)| Row {
-                plane: place,
-                label: labels[group],
-                share: share(account.self_time, all_self),
-                account,
-            })
-        })
-        .collect();
+    let labels = Labels::new(trace, by);
+    let chosen = Chosen::new(trace, filter);
+    let planes = trace.planes().iter().enumerate();
+    let devices: Vec<Device<'_>> = match by {
+        By::Name => planes
+            .filter(|(number, _)| filter.takes_plane(trace, *number))
+            .map(|(number, plane)| Device::everything(trace, plane, number))
+            .collect(),
+        By::Op | By::Kernel | By::Class => Device::all(trace, filter),
+    };
+    let mut rows: Vec<Row> = devices.par_iter().flat_map_iter(|device| labels.rows(trace, device, &chosen)).collect();
     rows.sort_by(|left, right| {
         let longest = right.account.self_time.cmp(&left.account.self_time);
-        longest.then(left.plane.cmp(&right.plane)).then_with(|| {
-            let name = |row: &Row| row.label.name.map_or("", |name| trace.text(name)).to_owned();
-            name(left).cmp(&name(right))
-        })
+        let name = |text: Option<Text>| text.map(|text| trace.text(text));
+        let key = |row: &Row| (row.device, row.label.class.map(Class::name), row.label.program);
+        longest
+            .then_with(|| name(left.label.name).cmp(&name(right.label.name)))
+            .then_with(|| name(left.label.module).cmp(&name(right.label.module)))
+            .then_with(|| key(left).cmp(&key(right)))
     });
     rows
+}
+
+/// The labels there may be, and which kinds have which.
+struct Labels {
+    labels: Vec<Label>,
+    /// Of every kind its label.
+    groups: Vec<u32>,
+    classes: Vec<Class>,
+    /// Whether kinds of several classes share a label.
+    is_mixed: bool,
+    by: By,
+}
+
+impl Labels {
+    fn new(trace: &Trace, by: By) -> Self {
+        let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
+        let mut places: FxHashMap<Label, u32> = FxHashMap::default();
+        let (mut labels, mut firsts, mut is_mixed) = (Vec::new(), Vec::new(), false);
+        let groups: Vec<u32> = trace
+            .kinds()
+            .iter()
+            .zip(&classes)
+            .map(|(kind, &class)| {
+                let label = by.label(trace, kind, class);
+                let group = *places.entry(label).or_insert_with(|| {
+                    labels.push(label);
+                    firsts.push(class);
+                    number(labels.len() - 1)
+                });
+                is_mixed |= firsts[group as usize] != class;
+                group
+            })
+            .collect();
+        Self { labels, groups, classes, is_mixed, by }
+    }
+
+    fn rows(&self, trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Row> {
+        let group = |_: usize, line: &Line, event: usize| {
+            chosen.has(line, event).then(|| self.groups[line.kind[event].index()] as usize)
+        };
+        let Accounts { accounts, all_self } = Grouping { device, count: self.labels.len(), group }.accounts();
+        let classes = self.classes_of_groups(trace, device, chosen);
+        let row = |(group, account): (usize, Account)| Row {
+            device: device.id,
+            label: self.labels[group],
+            class: classes[group],
+            share: share(account.self_time, all_self),
+            account,
+        };
+        accounts.into_iter().map(row).collect()
+    }
+
+    /// What the work of each label does, for the most part.
+    fn classes_of_groups(&self, trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Option<Class>> {
+        let is_work = match self.by {
+            By::Name => work::kinds_of_work(trace, device.plane),
+            By::Op | By::Kernel | By::Class => device.is_work.clone(),
+        };
+        let mut classes = vec![None; self.labels.len()];
+        for (kind, _) in is_work.iter().enumerate().filter(|&(_, &is_work)| is_work) {
+            classes[self.groups[kind] as usize].get_or_insert(self.classes[kind]);
+        }
+        if !self.is_mixed {
+            return classes;
+        }
+        let mut times = vec![[0_i64; Class::ALL.len()]; self.labels.len()];
+        for (_, line, event) in device.work().filter(|(_, line, event)| chosen.has(line, *event)) {
+            let kind = line.kind[event].index();
+            if is_work[kind] {
+                let time = &mut times[self.groups[kind] as usize][self.classes[kind] as usize];
+                *time = time.saturating_add(line.duration_ps[event]);
+            }
+        }
+        for (class, times) in classes.iter_mut().zip(times).filter(|(class, _)| class.is_some()) {
+            let longest = Class::ALL.into_iter().max_by_key(|&class| times[class as usize]);
+            *class = longest.filter(|&class| times[class as usize] > 0).or(*class);
+        }
+        classes
+    }
 }

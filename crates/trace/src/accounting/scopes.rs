@@ -1,57 +1,45 @@
 //! Named scopes: the work beneath every prefix of the paths that ops carry, as in `jit(step)/layer_0/dot_general`.
 
+use ergometer_units::Picos;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::account::Account;
+use super::device::{Chosen, Device, DeviceId};
 use super::filter::Filter;
 use super::grouping::{Accounts, Grouping, share};
-use super::work::{self, Role};
-use crate::table::{Line, Plane, Trace};
+use crate::table::{Line, Trace};
 
 /// Paths deeper than this are cut: each level is a pass over the events.
 const DEEPEST: usize = 32;
 
-/// The work of a plane beneath one named scope.
+/// The work of a device beneath one named scope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scope {
-    /// Which plane of the trace.
-    pub plane: usize,
+    /// Which device.
+    pub device: DeviceId,
     /// The path of the scope; `None` for work that says none.
     pub path: Option<String>,
     /// How many scopes it stands in.
     pub depth: usize,
     /// The times of all work in it, also of the scopes in it.
     pub account: Account,
-    /// Its self time as a part of all work on the plane.
+    /// Of its self time, what is in no scope in it.
+    pub own_time: Picos,
+    /// Its self time as a part of all work on the device.
     pub share: Option<f64>,
 }
 
-/// Every named scope, by plane, each followed by those in it, longest first.
+/// Every named scope, by device, each followed by those in it, longest first.
 #[must_use]
 pub fn scopes(trace: &Trace, filter: &Filter) -> Vec<Scope> {
-    let taken = filter.kinds(trace);
     let paths: Vec<Vec<String>> =
         trace.kinds().iter().map(|kind| kind.path.map_or_else(Vec::new, |path| prefixes(trace.text(path)))).collect();
-    trace
-        .planes()
-        .par_iter()
-        .enumerate()
-        .filter(|(_, plane)| filter.takes_plane(trace, plane))
-        .flat_map_iter(|(number, plane)| scopes_of(trace, number, plane, &paths, (&taken, filter)))
-        .collect()
+    let chosen = Chosen::new(trace, filter);
+    Device::all(trace, filter).par_iter().flat_map_iter(|device| scopes_of(device, &paths, &chosen)).collect()
 }
 
-fn scopes_of(
-    trace: &Trace,
-    number: usize,
-    plane: &Plane,
-    paths: &[Vec<String>],
-    (taken, filter): (&[bool], &Filter),
-) -> Vec<Scope> {
-    let is_work = work::kinds_of_work(trace, plane);
-    let lines: Vec<(usize, &Line)> =
-        plane.lines.iter().enumerate().filter(|(_, line)| Role::of(trace, plane, line) == Role::Work).collect();
+fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec<Scope> {
     let deepest = paths.iter().map(Vec::len).max().unwrap_or(0);
     let mut scopes = Vec::new();
     for depth in 0..deepest.max(1) {
@@ -70,21 +58,15 @@ fn scopes_of(
                 })
             })
             .collect();
-        let grouping = Grouping {
-            lines: lines.clone(),
-            count: names.len(),
-            is_work: &is_work,
-            group: |_, line: &Line, event: usize| {
-                let kind = line.kind[event].index();
-                let is_taken = taken[kind] && line.duration_ps[event] >= filter.min_duration.get();
-                if is_taken { groups[kind] } else { None }
-            },
+        let group = |_: usize, line: &Line, event: usize| {
+            if chosen.has(line, event) { groups[line.kind[event].index()] } else { None }
         };
-        let Accounts { accounts, all_self } = grouping.accounts();
+        let Accounts { accounts, all_self } = Grouping { device, count: names.len(), group }.accounts();
         scopes.extend(accounts.into_iter().map(|(group, account)| Scope {
-            plane: number,
+            device: device.id,
             path: names[group].map(str::to_owned),
             depth,
+            own_time: account.self_time,
             share: share(account.self_time, all_self),
             account,
         }));
@@ -108,9 +90,12 @@ fn in_order(mut scopes: Vec<Scope>) -> Vec<Scope> {
     }
     let mut ordered = Vec::new();
     let mut waiting: Vec<Scope> = roots.into_iter().rev().collect();
-    while let Some(scope) = waiting.pop() {
+    while let Some(mut scope) = waiting.pop() {
         if scope.path.is_some() {
-            waiting.extend(children.remove(&scope.path).unwrap_or_default().into_iter().rev());
+            let inner = children.remove(&scope.path).unwrap_or_default();
+            let inner_ps = inner.iter().fold(0_i64, |sum, scope| sum.saturating_add(scope.account.self_time.get()));
+            scope.own_time = Picos::new(scope.account.self_time.get().saturating_sub(inner_ps));
+            waiting.extend(inner.into_iter().rev());
         }
         ordered.push(scope);
     }
@@ -118,7 +103,7 @@ fn in_order(mut scopes: Vec<Scope>) -> Vec<Scope> {
 }
 
 fn parent(path: &str) -> Option<&str> {
-    separators(path).last().map(|at| &path[..at])
+    separators(path).last().map(|at| &path[..at]).filter(|parent| !parent.is_empty())
 }
 
 /// `a/b/c` gives `a`, `a/b` and `a/b/c`.
@@ -127,8 +112,8 @@ fn prefixes(path: &str) -> Vec<String> {
     if path.is_empty() {
         return Vec::new();
     }
-    let ends = separators(path).take(DEEPEST - 1).chain([path.len()]);
-    ends.filter(|&end| end > 0).map(|end| path[..end].to_owned()).collect()
+    let ends = separators(path).chain([path.len()]).filter(|&end| end > 0);
+    ends.take(DEEPEST).map(|end| path[..end].to_owned()).collect()
 }
 
 /// The places of slashes that stand in no parentheses.
@@ -157,5 +142,13 @@ mod tests {
         assert_eq!(parent("jit(f)/layer(a/b)/dot"), Some("jit(f)/layer(a/b)"));
         assert_eq!(parent("jit(f/g)"), None);
         assert_eq!(prefixes(&"a/".repeat(100)).len(), DEEPEST);
+        assert_eq!((prefixes("/root/dot"), parent("/root")), (vec!["/root".into(), "/root/dot".into()], None));
+        for path in ["/root//dot", &"b/".repeat(40), "a)/b(c/d", "//", "x(/y/z"] {
+            let prefixes = prefixes(path);
+            for pair in prefixes.windows(2) {
+                assert_eq!(parent(&pair[1]), Some(pair[0].as_str()), "{path}");
+            }
+            assert_eq!(prefixes.first().and_then(|first| parent(first)), None, "{path}");
+        }
     }
 }

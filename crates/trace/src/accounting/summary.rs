@@ -4,11 +4,13 @@ use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::account::Span;
+use super::device::{Device, DeviceId};
 use super::exposure::{Exposure, exposure};
+use super::filter::Filter;
 use super::gaps::work_union;
 use super::interval::{Interval, Union};
 use super::sweep::{Order, Visitor, crossings, sweep};
-use crate::table::{Line, Plane, Platform, Text, Trace};
+use crate::table::{Line, Plane, Text, Trace, Why};
 
 /// The times of all events of a plane.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +31,8 @@ pub struct PlaneSummary {
     pub partial_overlaps: u64,
     /// Its lines.
     pub lines: Vec<LineSummary>,
-    /// Its work; `None` where it has none.
-    pub work: Option<WorkSummary>,
+    /// The work of each of its devices that has some with a place in time.
+    pub work: Vec<WorkSummary>,
 }
 
 /// The times of all events of a line.
@@ -57,6 +59,10 @@ pub struct LineSummary {
 /// The work of a device: on a host the ops, elsewhere everything that is no summary of something else.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkSummary {
+    /// Which device.
+    pub device: DeviceId,
+    /// How many events.
+    pub events: u64,
     /// From the first start to the last end.
     pub span: Span,
     /// How long there was work.
@@ -77,18 +83,25 @@ pub struct WorkSummary {
 #[must_use]
 pub fn summary(trace: &Trace, timeline_parts: usize) -> Vec<PlaneSummary> {
     let planes: Vec<(usize, &Plane)> = trace.planes().iter().enumerate().collect();
-    let summaries = planes.into_par_iter().map(|(number, plane)| plane_summary(trace, number, plane, timeline_parts));
-    summaries.filter(|summary| summary.events > 0).collect()
+    let summaries = planes.into_par_iter().map(|(number, plane)| plane_summary(number, plane));
+    let mut summaries: Vec<PlaneSummary> = summaries.filter(|summary| summary.events > 0).collect();
+    let devices = Device::all(trace, &Filter::default());
+    let works: Vec<Option<WorkSummary>> =
+        devices.par_iter().map(|device| work_summary(trace, device, timeline_parts)).collect();
+    for work in works.into_iter().flatten() {
+        if let Some(summary) = summaries.iter_mut().find(|summary| summary.plane == work.device.plane) {
+            summary.work.push(work);
+        }
+    }
+    summaries
 }
 
-fn plane_summary(trace: &Trace, number: usize, plane: &Plane, timeline_parts: usize) -> PlaneSummary {
+fn plane_summary(number: usize, plane: &Plane) -> PlaneSummary {
     let (lines, unions): (Vec<LineSummary>, Vec<Union>) = plane.lines.par_iter().map(line_summary).unzip();
     let union = Union::merged(unions);
     let add = |of: fn(&LineSummary) -> Picos| {
         Picos::new(lines.iter().fold(0, |sum: i64, line| sum.saturating_add(of(line).get())))
     };
-    let work = matches!(plane.platform, Platform::Gpu | Platform::Tpu | Platform::OtherDevice | Platform::Host)
-        .then(|| work_summary(trace, plane, timeline_parts));
     PlaneSummary {
         plane: number,
         events: lines.iter().map(|line| line.events).sum(),
@@ -98,7 +111,7 @@ fn plane_summary(trace: &Trace, number: usize, plane: &Plane, timeline_parts: us
         self_time: add(|line| line.self_time),
         partial_overlaps: lines.iter().map(|line| line.partial_overlaps).sum(),
         lines,
-        work: work.flatten(),
+        work: Vec::new(),
     }
 }
 
@@ -129,7 +142,7 @@ fn line_summary(line: &Line) -> (LineSummary, Union) {
     let is_crossed = sweep(line, order.all(), &mut glance);
     let partial_overlaps = if is_crossed { crossings(line, &order) } else { 0 };
     let Glance { union, mut total, mut self_time } = glance;
-    for unplaced in &line.unplaced {
+    for unplaced in line.unplaced.iter().filter(|unplaced| matches!(unplaced.why, Why::Aggregated(_))) {
         let duration = line.duration_ps[unplaced.event as usize];
         total = total.saturating_add(duration);
         self_time = self_time.saturating_add(duration);
@@ -147,16 +160,18 @@ fn line_summary(line: &Line) -> (LineSummary, Union) {
     (summary, union)
 }
 
-fn work_summary(trace: &Trace, plane: &Plane, timeline_parts: usize) -> Option<WorkSummary> {
-    let union = work_union(trace, plane);
+fn work_summary(trace: &Trace, device: &Device<'_>, timeline_parts: usize) -> Option<WorkSummary> {
+    let union = work_union(device);
     let hull = union.hull()?;
     Some(WorkSummary {
+        device: device.id,
+        events: device.work().count() as u64,
         span: hull.into(),
         busy: Picos::new(union.length()),
         idle: Picos::new(hull.length() - union.length()),
         gaps: union.gaps().count() as u64,
         longest_gap: Picos::new(union.gaps().map(Interval::length).max().unwrap_or(0)),
-        classes: exposure(trace, plane),
+        classes: exposure(trace, device),
         timeline: timeline(&union, hull, timeline_parts),
     })
 }
@@ -164,8 +179,10 @@ fn work_summary(trace: &Trace, plane: &Plane, timeline_parts: usize) -> Option<W
 /// The part of each of so many equal stretches that is covered.
 fn timeline(union: &Union, hull: Interval, parts: usize) -> Vec<f64> {
     let length = i128::from(hull.length());
-    if length == 0 || parts == 0 {
-        return vec![1.0; parts.min(1)];
+    // A part is at least a picosecond long.
+    let parts = parts.min(usize::try_from(length).unwrap_or(usize::MAX));
+    if parts == 0 {
+        return Vec::new();
     }
     let edge = |part: usize| hull.start + i64::try_from(length * part as i128 / parts as i128).unwrap_or(i64::MAX);
     let mut covered = vec![0_i64; parts];

@@ -10,7 +10,7 @@ use ergometer_units::Picos;
 use rustc_hash::FxHashMap;
 
 use super::{FunctionId, FunctionOptions, FunctionTimes, Functions};
-use crate::accounting::{Execution, FoundBy, executions};
+use crate::accounting::{DeviceId, Execution, FoundBy, executions};
 use crate::statistics::{Sample, Summary};
 use crate::table::{ProgramId, Text, Trace};
 
@@ -55,7 +55,7 @@ impl Collected {
         let mut ids: FxHashMap<Text, Option<FunctionId>> = FxHashMap::default();
         // By time on each device.
         let executions = executions(trace, &options.filter);
-        let mut seen: FxHashMap<(Shared, usize, Option<i64>), u64> = FxHashMap::default();
+        let mut seen: FxHashMap<(Shared, DeviceId), u64> = FxHashMap::default();
         let mut places: FxHashMap<(Shared, u64), usize> = FxHashMap::default();
         let mut runs: Vec<(Shared, Run)> = Vec::new();
         for execution in executions.iter().filter(|execution| takes(execution)) {
@@ -65,7 +65,7 @@ impl Collected {
                 continue;
             }
             let shared = Shared::of(execution, module);
-            let number = seen.entry((shared, execution.plane, execution.device_ordinal)).or_default();
+            let number = seen.entry((shared, execution.device)).or_default();
             let next = runs.len();
             let place = *places.entry((shared, *number)).or_insert(next);
             *number += 1;

@@ -205,7 +205,9 @@ impl Profiler {
                 execution.module.is_some_and(|name| profile.text(name).starts_with(&self.options.prefix_filter))
             };
             collected.add(profile, &options, |execution| {
-                planes.contains(&execution.plane) && begins(execution) && !cut.contains(&CutExecution::from(execution))
+                planes.contains(&execution.device.plane)
+                    && begins(execution)
+                    && !cut.contains(&CutExecution::from(execution))
             });
         }
         if profiles_seen == 0 {

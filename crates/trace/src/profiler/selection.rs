@@ -39,7 +39,7 @@ pub(super) struct CutExecution {
 impl From<&Execution> for CutExecution {
     fn from(execution: &Execution) -> Self {
         Self {
-            plane: execution.plane,
+            plane: execution.device.plane,
             session: execution.session,
             device_ordinal: execution.device_ordinal,
             module: execution.module,

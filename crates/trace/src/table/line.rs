@@ -30,7 +30,7 @@ pub struct Line {
     pub(crate) ids: Ids,
 }
 
-/// An event without a place in time. It counts, but takes no part in busy, self or gaps.
+/// An event without a place in time. It counts, but takes no part in busy or gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unplaced {
     /// Its number on the line.
@@ -87,6 +87,10 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.event.is_empty()
+    }
+
     pub(crate) fn push(&mut self, event: u32, value: i64) {
         self.event.push(event);
         self.value.push(value);
@@ -165,6 +169,16 @@ impl Line {
         }
         let event = number(event);
         self.unplaced.binary_search_by_key(&event, |unplaced| unplaced.event).ok().map(|place| self.unplaced[place].why)
+    }
+
+    /// Where an event starts, in picoseconds from the trace's zero, if it has a place in time.
+    pub(crate) fn start(&self, event: usize) -> Option<i64> {
+        self.why_unplaced(event).is_none().then(|| self.start_ps[event])
+    }
+
+    /// From where to where an event goes, if it has a place in time.
+    pub(crate) fn stretch(&self, event: usize) -> Option<(i64, i64)> {
+        self.start(event).map(|start| (start, start + self.duration_ps[event]))
     }
 
     /// The segment an event is in.

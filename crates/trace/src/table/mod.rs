@@ -3,6 +3,7 @@
 //! A [`Trace`] has planes (devices and hosts), a plane has lines (streams, threads), a line has events by column. Planes
 //! of one name and host are one plane, lines of one number on it are one timeline, whichever file they came from.
 
+mod innermost;
 mod kind;
 mod line;
 mod modules;
@@ -21,9 +22,10 @@ pub use notice::Notice;
 pub use stat::{Stat, StatValue};
 pub use strings::{Strings, Text};
 
+pub(crate) use innermost::Innermost;
 pub(crate) use kind::Description;
 pub(crate) use line::{Ids, Segment, number};
-pub(crate) use modules::{MODULES_LINE, ModuleRuns, modules_line};
+pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules};
 pub(crate) use stat::{Details, StatsOf};
 
 /// The events of one or several files, on one clock.

@@ -3,51 +3,50 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Kind, KindId, Line, Plane, Platform, ProgramId, Strings, Text, Trace, number};
+use super::{Innermost, Kind, KindId, Line, Plane, Platform, ProgramId, Strings, Text, Trace, number};
 
 /// The line on which each event is one run of a module.
 pub(crate) const MODULES_LINE: &str = "XLA Modules";
 
-/// Runs of modules on a plane, in order of start.
+/// Runs of modules on a plane.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleRuns {
-    runs: Vec<Run>,
+    pub(crate) runs: Vec<Run>,
+    innermost: Innermost,
 }
 
 /// One run of a module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    start_ps: i64,
-    end_ps: i64,
-    /// The event on the line of modules.
+    /// The line of modules and the event on it.
+    pub(crate) line: usize,
     pub(crate) event: usize,
+    /// From when to when, in picoseconds from the trace's zero.
+    pub(crate) stretch: (i64, i64),
 }
 
 impl ModuleRuns {
-    pub(crate) fn of(modules: &Line) -> Self {
-        let placed = (0..modules.len()).filter(|&event| modules.why_unplaced(event).is_none());
-        let mut runs: Vec<Run> = placed
-            .map(|event| {
-                let start_ps = modules.start_ps[event];
-                Run { start_ps, end_ps: start_ps + modules.duration_ps[event], event }
-            })
-            .collect();
-        runs.sort_unstable();
-        Self { runs }
+    /// In the order of the plane's lines and events; none on a plane that has no line of modules.
+    pub(crate) fn of(strings: &Strings, plane: &Plane) -> Self {
+        let mut runs = Vec::new();
+        for (number, line) in plane.lines.iter().enumerate().filter(|(_, line)| is_modules(strings, plane, line)) {
+            let stretches = (0..line.len()).filter_map(|event| Some((event, line.stretch(event)?)));
+            runs.extend(stretches.map(|(event, stretch)| Run { line: number, event, stretch }));
+        }
+        let stretches: Vec<(i64, i64)> = runs.iter().map(|run| run.stretch).collect();
+        Self { innermost: Innermost::of(&stretches), runs }
     }
 
-    /// The run in which something starts: of several the one that started last.
-    pub(crate) fn at(&self, start_ps: i64, duration_ps: i64) -> Option<&Run> {
-        let before = self.runs.partition_point(|run| run.start_ps <= start_ps);
-        let run = self.runs.get(before.checked_sub(1)?)?;
-        (start_ps < run.end_ps || (start_ps == run.end_ps && duration_ps == 0)).then_some(run)
+    /// The place of the run in which something starts: of several the one that started last.
+    pub(crate) fn at(&self, start_ps: i64) -> Option<usize> {
+        self.innermost.at(start_ps)
     }
 }
 
-/// The line of modules of a device's plane, by its number.
-pub(crate) fn modules_line(strings: &Strings, plane: &Plane) -> Option<usize> {
+/// Whether a line has modules, each event of which is one run.
+pub(crate) fn is_modules(strings: &Strings, plane: &Plane, line: &Line) -> bool {
     let is_device = matches!(plane.platform, Platform::Gpu | Platform::Tpu | Platform::OtherDevice);
-    plane.lines.iter().position(|line| is_device && strings.get(line.name) == MODULES_LINE)
+    is_device && strings.get(line.name) == MODULES_LINE
 }
 
 /// `jit_step(123)` is the module `jit_step` of compilation 123.
@@ -64,42 +63,34 @@ fn parse(name: &str) -> (&str, Option<ProgramId>) {
 impl Trace {
     /// Gives events of planes that have a line of modules their module, where they name none themselves.
     pub(crate) fn name_modules(&mut self) {
-        for plane in 0..self.planes.len() {
-            if let Some(line) = modules_line(&self.strings, &self.planes[plane]) {
-                self.name_modules_of(plane, line);
-            }
-        }
-    }
-
-    fn name_modules_of(&mut self, plane: usize, modules_line: usize) {
-        let mut renamed = Renamed::default();
-        let modules = &mut self.planes[plane].lines[modules_line];
-        for event in 0..modules.len() {
-            let name = self.kinds[modules.kind[event].index()].name;
-            let (module, program) = parse(self.strings.get(name));
-            let module = module.to_owned();
-            let module = (self.strings.intern(&module), program);
-            modules.kind[event] = renamed.kind(&mut self.kinds, modules.kind[event], module);
-        }
-        let runs = ModuleRuns::of(modules);
-        let run_modules: Vec<Option<(Text, Option<ProgramId>)>> = modules
-            .kind
-            .iter()
-            .map(|kind| {
-                let kind = &self.kinds[kind.index()];
-                Some((kind.module?, kind.program))
-            })
-            .collect();
-        for (number, line) in self.planes[plane].lines.iter_mut().enumerate() {
-            if number == modules_line {
+        for plane in &mut self.planes {
+            let is_modules: Vec<bool> = plane.lines.iter().map(|line| is_modules(&self.strings, plane, line)).collect();
+            if !is_modules.contains(&true) {
                 continue;
             }
-            for event in 0..line.len() {
-                // What has no place in time is in no run.
-                let Some(start) = line.event(event).and_then(|event| event.start) else { continue };
-                let run = runs.at(start.get(), line.duration_ps[event]);
-                if let Some(module) = run.and_then(|run| run_modules[run.event]) {
-                    line.kind[event] = renamed.kind(&mut self.kinds, line.kind[event], module);
+            let mut renamed = Renamed::default();
+            for (line, _) in plane.lines.iter_mut().zip(&is_modules).filter(|(_, is_modules)| **is_modules) {
+                for kind in &mut line.kind {
+                    let name = self.strings.get(self.kinds[kind.index()].name).to_owned();
+                    let (module, program) = parse(&name);
+                    *kind = renamed.kind(&mut self.kinds, *kind, (self.strings.intern(module), program));
+                }
+            }
+            let runs = ModuleRuns::of(&self.strings, plane);
+            let modules: Vec<Option<(Text, Option<ProgramId>)>> = runs
+                .runs
+                .iter()
+                .map(|run| {
+                    let kind = &self.kinds[plane.lines[run.line].kind[run.event].index()];
+                    Some((kind.module?, kind.program))
+                })
+                .collect();
+            for (line, _) in plane.lines.iter_mut().zip(&is_modules).filter(|(_, is_modules)| !**is_modules) {
+                for event in 0..line.len() {
+                    let run = line.start(event).and_then(|start| runs.at(start));
+                    if let Some(module) = run.and_then(|run| modules[run]) {
+                        line.kind[event] = renamed.kind(&mut self.kinds, line.kind[event], module);
+                    }
                 }
             }
         }

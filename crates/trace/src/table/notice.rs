@@ -77,7 +77,7 @@ impl fmt::Display for Notice {
             }
             Self::OutOfRange(count) => write!(
                 formatter,
-                "{} more than 53 days from the others: left out of busy and self times",
+                "{} more than 53 days from the others: left out of all times",
                 events(*count, "is", "are")
             ),
             Self::Aggregated(count) => write!(

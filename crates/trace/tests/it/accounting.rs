@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use ergometer_trace::accounting::{
     By, Class, Filter, FoundBy, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
 };
-use ergometer_trace::{ProgramId, Text, Trace};
+use ergometer_trace::{ProgramId, Text, Trace, Why};
 use proptest::prelude::*;
 
 use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
 use crate::formulas::{self, Interval};
 use crate::{fixture, reference, seen, strict};
+
+fn is_aggregated(event: &seen::Event) -> bool {
+    matches!(event.why_unplaced, Some(Why::Aggregated(_)))
+}
 
 fn placed(line: &seen::Line) -> Vec<Interval> {
     line.events.iter().filter_map(|event| Some((event.start_ps?, event.start_ps? + event.duration_ps))).collect()
@@ -37,7 +41,7 @@ fn agrees(file: &[u8]) {
             let unplaced: i128 = line
                 .events
                 .iter()
-                .filter(|event| event.start_ps.is_none())
+                .filter(|event| is_aggregated(event))
                 .map(|event| i128::from(event.duration_ps))
                 .sum();
             assert_eq!(i128::from(found.total.get()), formulas::total(&intervals) + unplaced);
@@ -59,13 +63,16 @@ fn names_agree(trace: &Trace, expected: &seen::Seen) {
             let mut self_times = formulas::self_times(&placed(line)).into_iter();
             for event in &line.events {
                 let name = by_name.entry((number, event.kind.name.clone())).or_default();
-                name.1.push(event.duration_ps);
+                if event.start_ps.is_some() || is_aggregated(event) {
+                    name.1.push(event.duration_ps);
+                }
                 match event.start_ps {
                     Some(start) => {
                         name.0.push((start, start + event.duration_ps));
                         name.2 += self_times.next().expect("one a placed event");
                     }
-                    None => name.2 += i128::from(event.duration_ps),
+                    None if is_aggregated(event) => name.2 += i128::from(event.duration_ps),
+                    None => {}
                 }
             }
         }
@@ -74,7 +81,8 @@ fn names_agree(trace: &Trace, expected: &seen::Seen) {
     assert_eq!(found.len(), by_name.len());
     for row in found {
         let name = trace.text(row.label.name.expect("a name"));
-        let (intervals, mut durations, self_time) = by_name.remove(&(row.plane, name.to_owned())).expect("a name once");
+        let (intervals, mut durations, self_time) =
+            by_name.remove(&(row.device.plane, name.to_owned())).expect("a name once");
         let account = row.account;
         durations.sort_unstable();
         assert_eq!(account.events, durations.len() as u64, "{name}");
@@ -182,15 +190,15 @@ fn executions_of_files_put_together_stay_apart() {
 #[test]
 fn steps_are_annotated_or_derived() {
     let trace = strict(&fixture("gpu_train_3.xplane.pb")).expect("a whole file");
-    let found = steps(&trace, &Filter::default());
+    let found = steps(&trace, &Filter::default()).steps;
     let facts: Vec<_> =
         found.iter().map(|step| (step.number, step.found_by, step.account.events, step.executions)).collect();
     assert_eq!(facts, [0, 1, 2].map(|number| (number, StepsBy::Annotation, 365, 1)));
     // The kernels of a step run after its annotation is closed: time alone would put them into the next.
-    assert!(found[0].account.span.expect("work").end > found[0].span.end);
+    assert!(found[0].account.span.expect("work").end > found[0].window.end);
 
     let trace = strict(&fixture("gpu_infer_20.xplane.pb")).expect("a whole file");
-    let found = steps(&trace, &Filter::default());
+    let found = steps(&trace, &Filter::default()).steps;
     assert!(
         found.iter().all(|step| step.found_by == StepsBy::Module && step.account.events == 156 && step.executions == 1)
     );
@@ -204,9 +212,9 @@ fn idle_time_is_the_sum_of_the_gaps() {
     {
         let trace = strict(&fixture(name)).expect("a whole file");
         let found = gaps(&trace, &Filter::default());
-        for plane in summary(&trace, 0).iter().filter_map(|plane| Some((plane.plane, plane.work.clone()?))) {
-            let idle: i64 = found.iter().filter(|gap| gap.plane == plane.0).map(|gap| gap.span.length().get()).sum();
-            assert_eq!(idle, plane.1.idle.get(), "{name}");
+        for work in summary(&trace, 0).iter().flat_map(|plane| &plane.work) {
+            let gaps = found.iter().filter(|gap| gap.device == work.device);
+            assert_eq!(gaps.map(|gap| gap.span.length().get()).sum::<i64>(), work.idle.get(), "{name}");
         }
     }
 }
@@ -288,12 +296,12 @@ fn a_tpu_answers_the_same_questions() {
     let largest = i128::from(u64::MAX);
     assert_eq!(facts, [("jit_step", Some(largest), Some(2), 5, 150), ("jit_eval", Some(12), Some(1), 1, 10)]);
 
-    let found = steps(&trace, &none);
+    let found = steps(&trace, &none).steps;
     let facts: Vec<_> =
         found.iter().map(|step| (step.number, step.found_by, step.account.events, step.executions)).collect();
     assert_eq!(facts, [(0, StepsBy::Line, 3, 1), (1, StepsBy::Line, 3, 2)]);
 
-    let work = summary(&trace, 0)[0].work.clone().expect("work");
+    let work = summary(&trace, 0)[0].work[0].clone();
     assert_eq!((work.busy.get(), work.idle.get()), (160, 20));
     let communication = work.classes.iter().find(|class| class.class == Class::Communication).expect("a collective");
     assert_eq!((communication.busy.get(), communication.exposed.get()), (30, 10));
@@ -315,4 +323,163 @@ fn a_tpu_answers_the_same_questions() {
 
     let filter = Filter { prefix: Some(String::from("jit_eval")), ..Filter::default() };
     assert_eq!(rows(&trace, By::Op, &filter).len(), 1);
+}
+
+fn event(metadata_id: i64, offset: i64, duration_ps: i64) -> Event {
+    Event { metadata_id, place: Place::Offset(offset), duration_ps, stats: vec![] }
+}
+
+fn line(id: i64, name: &str, events: Vec<Event>) -> Line {
+    Line { id, name: name.as_bytes().to_vec(), events, ..Line::default() }
+}
+
+/// A trace of one plane whose events are named by their number.
+fn plane(name: &str, lines: Vec<Line>, names: &[&str], stats: &[&str]) -> Trace {
+    let plane = Plane {
+        name: name.as_bytes().to_vec(),
+        lines,
+        event_metadata: names.iter().zip(1..).map(|(name, id)| (id, described(name))).collect(),
+        stat_metadata: stats.iter().zip(1..).map(|(name, id)| (id, name.as_bytes().to_vec())).collect(),
+        ..Plane::default()
+    };
+    strict(&Space { planes: vec![plane], ..Space::default() }.encode(Style::Plain)).expect("a whole file")
+}
+
+#[test]
+fn times_at_the_ends_of_the_range_do_not_overflow() {
+    let farthest = (1 << 62) - 1;
+    let lines = [1, 2].map(|id| line(id, "Stream", vec![event(1, -farthest, i64::MAX - 1)])).to_vec();
+    let trace = plane("/device:GPU:0", lines, &["long"], &[]);
+    let found = rows(&trace, By::Kernel, &Filter::default());
+    assert_eq!((found[0].account.busy.get(), found[0].account.total.get()), (i64::MAX - 1, i64::MAX));
+}
+
+#[test]
+fn one_event_out_of_range_spoils_no_share() {
+    let lines = vec![line(1, "Stream", vec![event(1, 0, 1000), event(2, 5, i64::MAX)])];
+    let trace = plane("/device:GPU:0", lines, &["good", "bad"], &[]);
+    let found: Vec<_> = rows(&trace, By::Kernel, &Filter::default())
+        .iter()
+        .map(|row| (text(&trace, row.label.name).to_owned(), row.account.events, row.account.total.get(), row.share))
+        .collect();
+    assert_eq!(found, [("good".into(), 1, 1000, Some(1.0)), ("bad".into(), 1, 0, Some(0.0))]);
+}
+
+#[test]
+fn what_has_no_place_in_time_is_of_no_run_and_no_step() {
+    let aggregated = Event { place: Place::Occurrences(9), ..event(4, 0, 1_000_000) };
+    let lines = vec![
+        line(1, "Steps", vec![event(1, 0, 90), event(2, 100, 90)]),
+        line(2, "XLA Modules", vec![event(3, 0, 90), event(3, 100, 90)]),
+        line(3, "XLA Ops", vec![event(4, 0, 40), event(4, 100, 40), aggregated]),
+    ];
+    let trace = plane("/device:TPU:0", lines, &["0", "1", "jit_f(1)", "op"], &[]);
+    let none = Filter::default();
+    let totals: Vec<i64> = executions(&trace, &none).iter().map(|run| run.account.total.get()).collect();
+    assert_eq!(totals, [40, 40]);
+    let found = steps(&trace, &none);
+    assert_eq!(found.steps.iter().map(|step| step.account.total.get()).collect::<Vec<_>>(), [40, 40]);
+    assert_eq!(found.outside.iter().map(|(_, events)| *events).collect::<Vec<_>>(), [1]);
+    let of_modules: Vec<_> =
+        modules(&trace, &none).iter().map(|module| (module.module.is_some(), module.account.total.get())).collect();
+    assert_eq!(of_modules, [(true, 80), (false, 1_000_000)]);
+}
+
+#[test]
+fn runs_in_runs_runs_without_ops_and_two_lines_of_modules() {
+    let lines = vec![
+        line(1, "XLA Modules", vec![event(1, 0, 100), event(1, 10, 10)]),
+        line(2, "XLA Modules", vec![event(2, 200, 100)]),
+        line(3, "XLA Ops", vec![event(3, 50, 5), event(3, 12, 2)]),
+    ];
+    let trace = plane("/device:TPU:0", lines, &["jit_f(1)", "jit_g(2)", "op"], &[]);
+    let found: Vec<_> = executions(&trace, &Filter::default())
+        .iter()
+        .map(|run| (text(&trace, run.module).to_owned(), run.span.length().get(), run.account.events))
+        .collect();
+    assert_eq!(found, [("jit_f".into(), 100, 1), ("jit_f".into(), 10, 1), ("jit_g".into(), 100, 0)]);
+    let found: Vec<_> = modules(&trace, &Filter::default()).iter().map(|module| module.executions).collect();
+    assert_eq!(found, [Some(2), Some(1)]);
+}
+
+/// An op of a host's device.
+fn host_op(metadata_id: i64, offset: i64, duration_ps: i64, device: i64, run: i64) -> Event {
+    let stat = |id, value| Stat { id, value: Some(value) };
+    let stats = vec![
+        stat(1, Value::Text(b"op".to_vec())),
+        stat(2, Value::Text(b"jit_f".to_vec())),
+        stat(3, Value::Signed(device)),
+        stat(4, Value::Signed(run)),
+    ];
+    Event { stats, ..event(metadata_id, offset, duration_ps) }
+}
+
+const HOST_STATS: [&str; 5] = ["hlo_op", "hlo_module", "device_ordinal", "run_id", "step_num"];
+
+#[test]
+fn devices_of_one_plane_are_accounted_for_one_by_one() {
+    // While device 0 communicates, device 1 computes: that hides nothing.
+    let lines = vec![
+        line(1, "a", vec![host_op(1, 0, 10, 0, 1), host_op(2, 10, 10, 0, 1)]),
+        line(2, "b", vec![host_op(1, 10, 10, 1, 1), host_op(2, 30, 10, 1, 1)]),
+    ];
+    let trace = plane("/host:CPU", lines, &["dot", "all-reduce.1"], &HOST_STATS);
+    let works = summary(&trace, 0)[0].work.clone();
+    let facts: Vec<_> =
+        works.iter().map(|work| (work.device.ordinal, work.busy.get(), work.idle.get(), work.gaps)).collect();
+    assert_eq!(facts, [(Some(0), 20, 0, 0), (Some(1), 20, 10, 1)]);
+    for work in &works {
+        let communication = work.classes.iter().find(|class| class.class == Class::Communication).expect("some");
+        assert_eq!(communication.exposed.get(), 10);
+    }
+    let filter = Filter { devices: vec![String::from("cpu#1")], ..Filter::default() };
+    assert!(rows(&trace, By::Kernel, &filter).iter().all(|row| row.device.ordinal == Some(1)));
+    // A run on two devices is a step of each, not two.
+    assert_eq!(steps(&trace, &Filter::default()).steps.len(), 2);
+}
+
+#[test]
+fn work_is_of_the_step_that_called_it_though_it_runs_later() {
+    let step = |number: i64, offset| Event {
+        stats: vec![Stat { id: 5, value: Some(Value::Signed(number)) }],
+        ..event(3, offset, 10)
+    };
+    // Each call is reported twice, one in the other; both runs begin when the annotations are closed.
+    let calls = vec![step(0, 0), event(2, 1, 5), event(2, 2, 3), step(1, 20), event(2, 21, 5), event(2, 22, 3)];
+    let lines = vec![
+        line(1, "python", calls),
+        line(2, "worker", vec![host_op(1, 40, 10, 0, 7), host_op(1, 50, 10, 0, 8), host_op(1, 61, 4, 0, 8)]),
+    ];
+    let trace = plane("/host:CPU", lines, &["dot", "PjitFunction(f)", "train"], &HOST_STATS);
+    let found = steps(&trace, &Filter::default());
+    let facts: Vec<_> = found.steps.iter().map(|step| (step.number, step.account.events, step.executions)).collect();
+    assert_eq!(facts, [(0, 1, 1), (1, 2, 1)]);
+    assert_eq!(found.outside[0].1, 0);
+}
+
+#[test]
+fn steps_in_a_step_hold_what_starts_in_them() {
+    let step = |number: i64, offset, duration| Event {
+        stats: vec![Stat { id: 1, value: Some(Value::Signed(number)) }],
+        ..event(1, offset, duration)
+    };
+    let mut annotations = vec![step(1000, 0, 10_000)];
+    annotations.extend((0..100).map(|number| step(number, number * 100, 50)));
+    let kernels = (0..100).map(|number| event(2, number * 100 + 70, 10)).collect();
+    let metadata = |names: &[&str]| names.iter().zip(1..).map(|(name, id)| (id, described(name))).collect::<Vec<_>>();
+    let planes =
+        [("/host:CPU", "python", annotations), ("/device:GPU:0", "Stream", kernels)].map(|(name, thread, events)| {
+            Plane {
+                name: name.as_bytes().to_vec(),
+                lines: vec![line(1, thread, events)],
+                event_metadata: metadata(&["train", "kernel"]),
+                stat_metadata: vec![(1, b"step_num".to_vec())],
+                ..Plane::default()
+            }
+        });
+    let trace =
+        strict(&Space { planes: planes.to_vec(), ..Space::default() }.encode(Style::Plain)).expect("a whole file");
+    let found = steps(&trace, &Filter::default());
+    let outer = found.steps.iter().find(|step| step.number == 1000).expect("the outer step");
+    assert_eq!((outer.account.events, found.outside[0].1), (100, 0));
 }
