@@ -285,7 +285,7 @@ fn a_line_with_a_wild_time_moves_no_other() {
         assert_eq!(placed(&trace), [(String::from("one"), vec![1_000_000, 1_000_000])]);
         assert_eq!(
             trace.notices()[0].to_string(),
-            "1 event is more than 53 days from the others: left out of busy and self times"
+            "1 event is more than 53 days from the others: left out of all times"
         );
     }
 }
