@@ -9,7 +9,8 @@ use crate::table::{Kind, Plane, Trace};
 /// filtered out is still part of what surrounds it.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Planes whose name, or `host/name`, has one of these in it, whatever the case; all where there are none.
+    /// Planes whose name, or `host/name`, has one of these in it, whatever the case and with whole numbers (`gpu:1` is
+    /// not in `/device:GPU:10`); all where there are none.
     pub devices: Vec<String>,
     /// A module, op or kernel that begins with this.
     pub prefix: Option<String>,
@@ -28,7 +29,7 @@ impl Filter {
         }
         let host = plane.host.map_or("", |host| trace.text(host));
         let name = format!("{host}{}", trace.text(plane.name)).to_lowercase();
-        self.devices.iter().any(|device| name.contains(&device.to_lowercase()))
+        self.devices.iter().any(|device| is_named(&name, &device.to_lowercase()))
     }
 
     /// Whether a kind of event is asked for.
@@ -49,5 +50,29 @@ impl Filter {
     /// For every kind of the trace whether it is asked for.
     pub(crate) fn kinds(&self, trace: &Trace) -> Vec<bool> {
         trace.kinds().iter().map(|kind| self.takes_kind(trace, kind)).collect()
+    }
+}
+
+/// Whether a name has a text in it that does not end within a number.
+fn is_named(name: &str, text: &str) -> bool {
+    let ends_in_digit = text.ends_with(|character: char| character.is_ascii_digit());
+    name.match_indices(text).any(|(at, _)| {
+        let goes_on = name[at + text.len()..].starts_with(|character: char| character.is_ascii_digit());
+        !(ends_in_digit && goes_on)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_the_beginning_of_another() {
+        let gpus = ["/device:gpu:1", "/device:gpu:10", "host1/device:gpu:0"];
+        let taken = |text: &str| gpus.map(|gpu| is_named(gpu, text));
+        assert_eq!(taken("gpu:1"), [true, false, false]);
+        assert_eq!(taken("gpu"), [true; 3]);
+        assert_eq!(taken("host1/device:gpu:0"), [false, false, true]);
+        assert_eq!(taken(""), [true; 3]);
     }
 }

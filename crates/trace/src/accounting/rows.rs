@@ -73,17 +73,16 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
     let mut labels = Vec::new();
     let mut groups = Vec::with_capacity(trace.kinds().len());
     for kind in trace.kinds() {
-        let mut label = by.label(trace, kind);
-        // Names are one row whatever class the op beneath them has; the first decides.
-        if by != By::Class {
-            let anything = Label { class: Class::Compute, ..label };
-            label = places.get(&anything).map_or(label, |&place| labels[place as usize]);
-        }
+        let label = by.label(trace, kind);
+        // A name is one row, whatever the classes of its events.
         let key = if by == By::Class { label } else { Label { class: Class::Compute, ..label } };
-        groups.push(*places.entry(key).or_insert_with(|| {
+        let place = *places.entry(key).or_insert_with(|| {
             labels.push(label);
             (labels.len() - 1) as u32
-        }));
+        });
+        let class = &mut labels[place as usize].class;
+        *class = class.with(label.class);
+        groups.push(place);
     }
     let taken = filter.kinds(trace);
     let planes: Vec<(usize, &Plane)> =
