@@ -7,6 +7,7 @@ mod mock_server;
 mod monitor;
 mod profile;
 mod servers;
+mod trace;
 
 use std::path::PathBuf;
 use std::process::Output;
