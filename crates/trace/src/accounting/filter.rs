@@ -53,3 +53,27 @@ impl Filter {
         }
     }
 }
+
+/// Whether a name has a text in it that does not end within a number.
+fn is_named(name: &str, text: &str) -> bool {
+    let ends_in_digit = text.ends_with(|character: char| character.is_ascii_digit());
+    name.match_indices(text).any(|(at, _)| {
+        let goes_on = name[at + text.len()..].starts_with(|character: char| character.is_ascii_digit());
+        !(ends_in_digit && goes_on)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_the_beginning_of_another() {
+        let gpus = ["/device:gpu:1", "/device:gpu:10", "host1/device:gpu:0"];
+        let taken = |text: &str| gpus.map(|gpu| is_named(gpu, text));
+        assert_eq!(taken("gpu:1"), [true, false, false]);
+        assert_eq!(taken("gpu"), [true; 3]);
+        assert_eq!(taken("host1/device:gpu:0"), [false, false, true]);
+        assert_eq!(taken(""), [true; 3]);
+    }
+}
