@@ -30,15 +30,6 @@ impl Class {
         }
     }
 
-    /// Of what has events of two classes: an op that clears its memory first is still what its kernels do.
-    pub(crate) fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Communication, _) | (_, Self::Communication) => Self::Communication,
-            (Self::Compute, _) | (_, Self::Compute) => Self::Compute,
-            (Self::Memcpy, Self::Memcpy) => Self::Memcpy,
-        }
-    }
-
     /// By the names of the event, its op and its category. A fusion is named after what it computes, so only whole words at
     /// the beginning count.
     pub(crate) fn of(trace: &Trace, kind: &Kind) -> Self {
@@ -95,15 +86,6 @@ const MEMCPY: [&str; 8] =
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_clears_its_memory_still_computes() {
-        assert_eq!(Class::Memcpy.with(Class::Compute), Class::Compute);
-        assert_eq!(Class::Compute.with(Class::Communication), Class::Communication);
-        for class in Class::ALL {
-            assert_eq!(class.with(class), class);
-        }
-    }
 
     #[test]
     fn names_are_matched_by_whole_words() {

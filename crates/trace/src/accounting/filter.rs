@@ -10,7 +10,8 @@ use crate::table::{Kind, Trace};
 /// filtered out is still part of what surrounds it.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Devices whose name, or `host/name`, has one of these in it, whatever the case; all where there are none.
+    /// Devices whose name, or `host/name`, has one of these in it, whatever the case and with whole numbers (`gpu:1` is
+    /// not in `/device:GPU:10`); all where there are none. One of several devices of a plane is `/host:CPU#1`.
     pub devices: Vec<String>,
     /// A module, op or kernel that begins with this.
     pub prefix: Option<String>,
@@ -29,7 +30,7 @@ impl Filter {
         }
         let host = trace.planes().get(device.plane).and_then(|plane| plane.host).map_or("", |host| trace.text(host));
         let name = format!("{host}{}", device.name(trace)).to_lowercase();
-        self.devices.iter().any(|device| name.contains(&device.to_lowercase()))
+        self.devices.iter().any(|device| is_named(&name, &device.to_lowercase()))
     }
 
     /// Whether a plane is asked for, whichever devices it has.
