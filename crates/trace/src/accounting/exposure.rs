@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::class::Class;
 use super::device::Device;
 use super::interval::{Interval, Union};
-use crate::table::Trace;
 
 /// The time of a class of work on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,9 +22,8 @@ pub struct Exposure {
     pub exposed: Picos,
 }
 
-/// The classes of a device's work that have events.
-pub(crate) fn exposure(trace: &Trace, device: &Device<'_>) -> Vec<Exposure> {
-    let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
+/// The classes of a device's work that have events; `classes` has that of every kind.
+pub(crate) fn exposure(classes: &[Class], device: &Device<'_>) -> Vec<Exposure> {
     let mut intervals = [const { Vec::new() }; Class::ALL.len()];
     let mut events = [0; Class::ALL.len()];
     for (_, line, event) in device.work() {

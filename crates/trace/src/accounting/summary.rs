@@ -4,6 +4,7 @@ use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::account::Span;
+use super::class::Class;
 use super::device::{Device, DeviceId};
 use super::exposure::{Exposure, exposure};
 use super::filter::Filter;
@@ -86,8 +87,9 @@ pub fn summary(trace: &Trace, timeline_parts: usize) -> Vec<PlaneSummary> {
     let summaries = planes.into_par_iter().map(|(number, plane)| plane_summary(number, plane));
     let mut summaries: Vec<PlaneSummary> = summaries.filter(|summary| summary.events > 0).collect();
     let devices = Device::all(trace, &Filter::default());
+    let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
     let works: Vec<Option<WorkSummary>> =
-        devices.par_iter().map(|device| work_summary(trace, device, timeline_parts)).collect();
+        devices.par_iter().map(|device| work_summary(&classes, device, timeline_parts)).collect();
     for work in works.into_iter().flatten() {
         if let Some(summary) = summaries.iter_mut().find(|summary| summary.plane == work.device.plane) {
             summary.work.push(work);
@@ -160,7 +162,7 @@ fn line_summary(line: &Line) -> (LineSummary, Union) {
     (summary, union)
 }
 
-fn work_summary(trace: &Trace, device: &Device<'_>, timeline_parts: usize) -> Option<WorkSummary> {
+fn work_summary(classes: &[Class], device: &Device<'_>, timeline_parts: usize) -> Option<WorkSummary> {
     let union = work_union(device);
     let hull = union.hull()?;
     Some(WorkSummary {
@@ -171,7 +173,7 @@ fn work_summary(trace: &Trace, device: &Device<'_>, timeline_parts: usize) -> Op
         idle: Picos::new(hull.length() - union.length()),
         gaps: union.gaps().count() as u64,
         longest_gap: Picos::new(union.gaps().map(Interval::length).max().unwrap_or(0)),
-        classes: exposure(trace, device),
+        classes: exposure(classes, device),
         timeline: timeline(&union, hull, timeline_parts),
     })
 }

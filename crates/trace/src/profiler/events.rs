@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::selection::{Selection, said_module, unified_name};
 use crate::accounting::{Assignment, Interval, NONE, Order, Role, Union, kinds_of_work};
@@ -155,20 +155,26 @@ impl<'a> Gathering<'a> {
         let (trace, selection) = (self.trace, self.selection);
         for (number, line) in selection.plane.lines.iter().enumerate() {
             let holds_only = Role::of(trace, selection.plane, line) == Role::Modules;
-            let mut stack: Vec<Open> = Vec::new();
+            // A key stands on the stack once: what it holds is held by the outermost.
+            let (mut stack, mut standing): (Vec<Open>, FxHashSet<usize>) = Default::default();
             for event in Order::of(line).all().filter(|&event| selection.takes(number, line, event)) {
                 let Interval { start, end } = interval(line, event);
-                while stack.pop_if(|open| open.end < end).is_some() {}
+                while let Some(open) = stack.pop_if(|open| open.end < end) {
+                    standing.remove(&open.place);
+                }
                 let module = trace.kind(line.kind[event]).module;
                 let place = self.place(number, line, event);
                 if self.is_found(found, number, line, event) {
                     let is_child = |open: &&Open| module.is_none() || open.module.is_none() || open.module == module;
                     let own = place.filter(|_| !holds_only);
                     for place in stack.iter().filter(is_child).map(|open| open.place).chain(own) {
-                        self.intervals[place].push(Interval { start, end });
+                        let intervals = &mut self.intervals[place];
+                        if intervals.last().is_none_or(|last| start < last.start || last.end < end) {
+                            intervals.push(Interval { start, end });
+                        }
                     }
                 }
-                stack.extend(place.map(|place| Open { end, place, module }));
+                stack.extend(place.filter(|&place| standing.insert(place)).map(|place| Open { end, place, module }));
             }
         }
     }
