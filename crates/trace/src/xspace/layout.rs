@@ -22,6 +22,8 @@ pub(super) struct Layout {
 pub(super) struct SessionLayout {
     pub(super) hosts: Vec<Span>,
     names: FxHashSet<Vec<u8>>,
+    /// How many planes the file had when the hosts came; none before they do.
+    planes_before_hosts: usize,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,12 @@ impl Layout {
             }
             2 => self.errors.push(span),
             3 => self.warnings.push(span),
-            4 => self.session().hosts.push(span),
+            4 => {
+                let planes = self.planes.len();
+                let session = self.session();
+                session.hosts.push(span);
+                session.planes_before_hosts = planes;
+            }
             _ => {}
         }
     }
@@ -105,10 +112,19 @@ impl Layout {
 
     fn add(&mut self, file: &[u8], mut plane: PlaneLayout) {
         let name = plane.name.of(file).to_vec();
-        // One session writes each plane once: a name that comes again is from the next.
+        // One session writes each plane once: a name that comes again is from the next. So are the planes that stand
+        // between it and the hosts, which a session writes last.
         if !self.session().names.insert(name.clone()) {
-            self.sessions.push(SessionLayout::default());
-            self.session().names.insert(name);
+            let first = self.session().planes_before_hosts;
+            let next = self.sessions.len();
+            let mut names: FxHashSet<Vec<u8>> = [name].into_iter().collect();
+            if first > 0 {
+                for plane in self.planes.iter_mut().skip(first) {
+                    plane.session = next;
+                    names.insert(plane.name.of(file).to_vec());
+                }
+            }
+            self.sessions.push(SessionLayout { names, ..SessionLayout::default() });
         }
         plane.session = self.sessions.len() - 1;
         self.planes.push(plane);

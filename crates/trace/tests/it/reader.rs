@@ -289,3 +289,32 @@ fn a_line_with_a_wild_time_moves_no_other() {
         );
     }
 }
+
+#[test]
+fn a_file_behind_another_keeps_all_its_planes() {
+    let environment = |start: u64| Plane {
+        name: b"Task Environment".to_vec(),
+        stat_metadata: vec![(1, b"profile_start_time".to_vec())],
+        stats: vec![Stat { id: 1, value: Some(Value::Unsigned(start)) }],
+        ..Plane::default()
+    };
+    let named = |name: &str| Plane {
+        name: name.as_bytes().to_vec(),
+        lines: vec![Line { id: 1, events: vec![Event { duration_ps: 5, ..Event::default() }], ..Line::default() }],
+        ..Plane::default()
+    };
+    let space =
+        |planes: Vec<Plane>, host: &str| Space { planes, hosts: vec![host.as_bytes().to_vec()], ..Space::default() };
+    let first = space(vec![named("/host:CPU"), environment(1_000)], "one").encode(Style::Plain);
+    let second =
+        space(vec![named("/device:TPU:0"), named("/host:CPU"), environment(3_000)], "two").encode(Style::Plain);
+    let trace = strict(&[first, second].concat()).unwrap();
+    let planes: Vec<_> = trace
+        .planes()
+        .iter()
+        .filter_map(|plane| {
+            Some((trace.text(plane.name), trace.text(plane.host?), plane.lines.first()?.event(0)?.start?.get()))
+        })
+        .collect();
+    assert_eq!(planes, [("/host:CPU", "one", 0), ("/device:TPU:0", "two", 2_000_000), ("/host:CPU", "two", 2_000_000)]);
+}

@@ -63,13 +63,18 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Content<'_>)> {
 pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
     let mut sessions = vec![Space::default()];
     let mut anything = false;
+    let mut before_hosts = 0;
     for field in fields(file) {
         let last = sessions.last_mut().unwrap();
         match field {
             (1, Content::Bytes(bytes)) => {
                 let plane = plane_of(bytes);
                 if last.planes.iter().any(|other| other.name == plane.name) {
-                    sessions.push(Space { planes: vec![plane], ..Space::default() });
+                    // What stands behind the hosts is of the next session too.
+                    let mut planes = if before_hosts > 0 { last.planes.split_off(before_hosts) } else { Vec::new() };
+                    planes.push(plane);
+                    sessions.push(Space { planes, ..Space::default() });
+                    before_hosts = 0;
                 } else {
                     last.planes.push(plane);
                 }
@@ -79,6 +84,7 @@ pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
             (3, Content::Bytes(text)) => last.warnings.push(text.to_vec()),
             (4, Content::Bytes(text)) => {
                 last.hosts.push(text.to_vec());
+                before_hosts = last.planes.len();
                 anything = true;
             }
             _ => {}
