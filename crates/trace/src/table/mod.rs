@@ -23,7 +23,7 @@ pub use strings::{Strings, Text};
 
 pub(crate) use kind::Description;
 pub(crate) use line::{Ids, Segment, number};
-pub(crate) use modules::{MODULES_LINE, ModuleRuns, modules_line};
+pub(crate) use modules::{MODULES_LINE, ModuleRuns, modules_line, parse as parse_module};
 pub(crate) use stat::{Details, StatsOf};
 
 /// The events of one or several files, on one clock.
