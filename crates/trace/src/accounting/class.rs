@@ -130,4 +130,29 @@ mod tests {
             assert!(!begins_with(&words(name), known), "{name}");
         }
     }
+
+    #[test]
+    fn what_an_op_does_counts_before_its_name() {
+        for (opcode, class) in [
+            ("all-reduce", Some(Class::Communication)),
+            ("all-gather-start", Some(Class::Communication)),
+            ("collective-permute-done", Some(Class::Communication)),
+            ("recv-done", Some(Class::Communication)),
+            ("copy-start", Some(Class::Memcpy)),
+            ("outfeed", Some(Class::Memcpy)),
+            ("copy", None),
+            ("fusion", None),
+        ] {
+            assert_eq!(Class::of_opcode(opcode), class, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn collectives_have_the_names_of_primitives_where_nothing_else_is_known() {
+        let named = |name: &str| PRIMITIVES.iter().any(|known| begins_with(&words(name), known));
+        for name in ["psum.3", "psum_invariant.7", "psum_scatter.1", "ppermute.3", "pmax"] {
+            assert!(named(name), "{name}");
+        }
+        assert!(!named("psummary") && !named("pmaximum_fusion"));
+    }
 }

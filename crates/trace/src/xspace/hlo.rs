@@ -18,7 +18,8 @@ const ID: u64 = 35;
 const OPERANDS: u64 = 36;
 const PREDECESSORS: u64 = 37;
 const CALLED: u64 = 38;
-/// Says what an instruction was before it was changed; no part of what it is.
+/// Hints on how to launch and lower it, and what it was before it was changed: no part of what it computes.
+const FRONTEND_ATTRIBUTES: u64 = 68;
 const ORIGINAL_VALUE: u64 = 88;
 
 /// The instructions of a program.
@@ -32,6 +33,8 @@ pub(super) struct Program<'a> {
     places: FxHashMap<u64, usize>,
     /// Those that are inside of a fusion: nothing in them runs on its own.
     fused: FxHashSet<usize>,
+    /// The number of the computation that runs once.
+    entry: Option<u64>,
     schedule: Option<Span>,
     /// The path of each computation that was asked for.
     paths: FxHashMap<usize, &'a [u8]>,
@@ -62,9 +65,10 @@ impl<'a> Program<'a> {
         let mut program = Self { file, ..Self::default() };
         for module in messages(file, proto, 1) {
             for field in whole(file, module) {
-                match (field.number, field.span()) {
-                    (3, Some(computation)) => program.take(computation),
-                    (7, Some(schedule)) => program.schedule = Some(schedule),
+                match (field.number, field.value) {
+                    (3, Value::Span(computation)) => program.take(computation),
+                    (6, Value::Varint(entry)) => program.entry = Some(entry),
+                    (7, Value::Span(schedule)) => program.schedule = Some(schedule),
                     _ => {}
                 }
             }
@@ -95,6 +99,12 @@ impl<'a> Program<'a> {
         let computations = self.computations.iter().enumerate().filter(|(place, _)| !self.fused.contains(place));
         let instructions = computations.flat_map(|(_, computation)| computation.first..computation.end);
         instructions.map(|place| (place, self.instructions[place].name))
+    }
+
+    /// Whether each of these runs once, when the program does.
+    pub(super) fn run_once(&self, instructions: &[usize]) -> bool {
+        let entry = self.entry.and_then(|entry| self.places.get(&entry)).map(|&place| &self.computations[place]);
+        entry.is_some_and(|entry| instructions.iter().all(|place| (entry.first..entry.end).contains(place)))
     }
 
     /// What an instruction does. Of one that starts something, that.
@@ -218,7 +228,7 @@ impl Prints<'_> {
         let mut hasher = FxHasher::default();
         for Field { number, value } in whole(file, self.program.instructions[place].message) {
             match number {
-                NAME | METADATA | ID | PREDECESSORS | ORIGINAL_VALUE => {}
+                NAME | METADATA | ID | PREDECESSORS | FRONTEND_ATTRIBUTES | ORIGINAL_VALUE => {}
                 OPERANDS => numbers(file, value, |id| {
                     if let Some(positions) = positions {
                         hasher.write_usize(positions.get(&id).copied().unwrap_or(usize::MAX));
@@ -276,5 +286,26 @@ fn numbers(file: &[u8], value: Value, mut take: impl FnMut(u64)) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_whole_scopes_in_common() {
+        for (paths, expected) in [
+            (&["a/b/c", "a/b/d"][..], "a/b"),
+            (&["a/b1", "a/b2"], "a"),
+            (&["a/b", "a/b/c"], "a/b"),
+            (&["a/b/c", "a/b"], "a/b"),
+            (&["a", "b"], ""),
+            (&["a/b", ""], ""),
+            (&["a"], "a"),
+            (&[], ""),
+        ] {
+            assert_eq!(common(paths.iter().map(|path| path.as_bytes())), expected.as_bytes(), "{paths:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! An event that says its op is that instruction. Under a command buffer (a CUDA graph) only the kernel's name is left. XLA
 //! names a kernel after an instruction, and lets one kernel serve all instructions that are alike, as those of many layers
 //! are. Which of them ran is told by order: where a launch has as many such events as there are instructions, the first is the
-//! first. Where it has not, an event has what all of them have in common.
+//! first. Where it has fewer, an event has what all of them have in common; where it has more, nothing is known.
 
 use std::ops::Range;
 
@@ -28,8 +28,10 @@ type Said<'a> = Vec<(Vec<KindId>, Found<'a>)>;
 struct Found<'a> {
     opcode: &'a [u8],
     path: &'a [u8],
-    /// The paths of each that a kernel serves, in the order they run, where they differ.
+    /// The paths of all that a kernel may serve, in the order they run.
     members: Vec<&'a [u8]>,
+    /// Whether each of them runs once a launch.
+    run_once: bool,
 }
 
 /// Names the instructions of all events that have one.
@@ -57,7 +59,8 @@ pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
         let mut text = |bytes: &[u8]| (!bytes.is_empty()).then(|| trace.strings.intern(&lossy(bytes)));
         let (opcode, path) = (text(found.opcode), text(found.path));
         if !found.members.is_empty() {
-            shared.groups.push(found.members.iter().map(|path| text(path)).collect());
+            let paths = found.members.iter().map(|path| text(path)).collect();
+            shared.groups.push(Group { paths, run_once: found.run_once });
         }
         for kind in kinds {
             (trace.kinds[kind.index()].opcode, trace.kinds[kind.index()].hlo_path) = (opcode, path);
@@ -133,7 +136,7 @@ fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program:
     if !by_op.is_empty() {
         let named: Vec<(usize, &[u8])> = program.running().filter(|(_, name)| by_op.contains_key(name)).collect();
         for (place, name) in named {
-            let found = Found { opcode: program.opcode(place), path: program.path(place), members: Vec::new() };
+            let found = Found { opcode: program.opcode(place), path: program.path(place), ..Found::default() };
             said.extend(by_op.remove(name).map(|kinds| (kinds, found)));
         }
     }
@@ -187,24 +190,30 @@ impl<'a> Found<'a> {
     /// What is known of instructions that one kernel may serve.
     fn alike(group: &[usize], program: &mut Program<'a>) -> Self {
         let paths: Vec<&[u8]> = group.iter().map(|&place| program.path(place)).collect();
-        let path = if paths.iter().any(|path| path.is_empty()) { b"" } else { common(paths.iter().copied()) };
-        let members = if paths.iter().all(|member| *member == path) { Vec::new() } else { paths };
-        Self { opcode: group.first().map_or(b"", |&place| program.opcode(place)), path, members }
+        let opcode = group.first().map_or(&b""[..], |&place| program.opcode(place));
+        Self { opcode, path: common(paths.iter().copied()), members: paths, run_once: program.run_once(group) }
     }
 
     /// What is known of either.
     fn agreed(self, other: Self) -> Self {
         let opcode = if self.opcode == other.opcode { self.opcode } else { b"" };
-        let is_one = self.path == other.path && self.members.is_empty() && other.members.is_empty();
-        Self { opcode, path: if is_one { self.path } else { b"" }, members: Vec::new() }
+        let is_one = self.members.iter().chain(&other.members).all(|path| *path == self.path);
+        Self { opcode, path: if is_one { self.path } else { b"" }, ..Self::default() }
     }
 }
 
-/// Kernels that serve several instructions.
+/// The instructions that one kernel may serve.
+#[derive(Debug)]
+struct Group {
+    /// Their paths, in the order they run.
+    paths: Vec<Option<Text>>,
+    run_once: bool,
+}
+
+/// Kernels that may serve several instructions.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The paths of the instructions, in the order they run.
-    groups: Vec<Vec<Option<Text>>>,
+    groups: Vec<Group>,
     of_kind: FxHashMap<KindId, usize>,
     /// The kinds that were told apart.
     kinds: FxHashMap<(KindId, Option<Text>), KindId>,
@@ -240,12 +249,19 @@ impl Shared {
     fn settle(&mut self, kinds: &mut Vec<Kind>, line: &mut Line, events: &mut [usize]) {
         let Some(&first) = events.first() else { return };
         let kind = line.kind[first];
-        let Some(paths) = self.of_kind.get(&kind).map(|&group| &self.groups[group]) else { return };
-        if paths.len() != events.len() || events.iter().any(|&event| line.why_unplaced(event).is_some()) {
+        let Some(Group { paths, run_once }) = self.of_kind.get(&kind).map(|&group| &self.groups[group]) else { return };
+        // More than there are: the kernel serves others too, and which is not known.
+        let unknown = *run_once && events.len() > paths.len();
+        let is_told = events.len() == paths.len() && events.iter().all(|&event| line.why_unplaced(event).is_none());
+        if !unknown && !is_told {
             return;
         }
         events.sort_by_key(|&event| line.start_ps[event]);
-        for (&event, &path) in events.iter().zip(paths) {
+        for (place, &event) in events.iter().enumerate() {
+            let path = paths[place.min(paths.len() - 1)].filter(|_| is_told);
+            if path == kinds[kind.index()].hlo_path {
+                continue;
+            }
             line.kind[event] = *self.kinds.entry((kind, path)).or_insert_with(|| {
                 let kind = Kind { hlo_path: path, ..kinds[kind.index()].clone() };
                 kinds.push(kind);
