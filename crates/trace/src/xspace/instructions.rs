@@ -131,7 +131,7 @@ fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program:
     }
     let mut said = Said::new();
     if !by_kernel.is_empty() {
-        said = kernels(by_kernel, &mut program);
+        said = kernels(&by_kernel, &mut program);
     }
     if !by_op.is_empty() {
         let named: Vec<(usize, &[u8])> = program.running().filter(|(_, name)| by_op.contains_key(name)).collect();
@@ -145,7 +145,7 @@ fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program:
 
 /// The instructions that kernels of these names run. A kernel has the name of an instruction, or that with its signs replaced;
 /// the name itself counts first.
-fn kernels<'a>(wanted: FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
+fn kernels<'a>(wanted: &FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
     let mut places: FxHashMap<&[u8], (Option<usize>, Vec<usize>)> = FxHashMap::default();
     let mut kernel = Vec::new();
     for (place, name) in program.running() {
@@ -178,7 +178,7 @@ fn kernels<'a>(wanted: FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>)
             said[group].0.extend(kinds);
         } else {
             let found = candidates.iter().filter_map(|&group| said[group].1.as_ref());
-            let agreed = found.cloned().reduce(Found::agreed);
+            let agreed = found.cloned().reduce(|one, other| one.agreed(&other));
             said.push((kinds.collect(), agreed));
         }
     }
@@ -195,7 +195,7 @@ impl<'a> Found<'a> {
     }
 
     /// What is known of either.
-    fn agreed(self, other: Self) -> Self {
+    fn agreed(self, other: &Self) -> Self {
         let opcode = if self.opcode == other.opcode { self.opcode } else { b"" };
         let is_one = self.members.iter().chain(&other.members).all(|path| *path == self.path);
         Self { opcode, path: if is_one { self.path } else { b"" }, ..Self::default() }
