@@ -30,14 +30,18 @@ impl Class {
         }
     }
 
-    /// By the names of the event, its op and its category. A fusion is named after what it computes, so only whole words at
-    /// the beginning count.
+    /// By what its op does, or else by the names of the event, its op and its category. A fusion is named after what it
+    /// computes, so only whole words at the beginning count.
     pub(crate) fn of(trace: &Trace, kind: &Kind) -> Self {
+        if let Some(class) = kind.opcode.and_then(|opcode| Self::of_opcode(trace.text(opcode))) {
+            return class;
+        }
+        let primitives = if kind.opcode.is_none() { &PRIMITIVES[..] } else { &[] };
         let names = [kind.category, kind.op, Some(kind.name)];
         let names = names.iter().flatten().map(|&text| words(trace.text(text)));
         let mut class = Self::Compute;
         for name in names {
-            if COMMUNICATION.iter().any(|known| begins_with(&name, known)) {
+            if COMMUNICATION.iter().chain(primitives).any(|known| begins_with(&name, known)) {
                 return Self::Communication;
             }
             if MEMCPY.iter().any(|known| begins_with(&name, known)) {
@@ -45,6 +49,25 @@ impl Class {
             }
         }
         class
+    }
+
+    /// What an opcode tells: a fusion, say, may do anything.
+    fn of_opcode(opcode: &str) -> Option<Self> {
+        let started = opcode.strip_suffix("-start").or(opcode.strip_suffix("-done"));
+        match started.unwrap_or(opcode) {
+            "copy" if started.is_some() => Some(Self::Memcpy),
+            "all-reduce"
+            | "all-gather"
+            | "all-to-all"
+            | "reduce-scatter"
+            | "collective-permute"
+            | "collective-broadcast"
+            | "ragged-all-to-all"
+            | "send"
+            | "recv" => Some(Self::Communication),
+            "infeed" | "outfeed" => Some(Self::Memcpy),
+            _ => None,
+        }
     }
 }
 
@@ -79,6 +102,10 @@ const COMMUNICATION: [&str; 16] = [
     "async-collective*",
 ];
 
+/// What JAX calls its collectives. XLA names ops after them, also ops that are something else: they count only where nothing
+/// says what the op does.
+const PRIMITIVES: [&str; 6] = ["psum", "pmax", "pmin", "ppermute", "pbroadcast", "pgather"];
+
 /// Copies and fills as CUPTI names them, the asynchronous copies of HLO, and transfers to and from the host.
 const MEMCPY: [&str; 8] =
     ["memcpy*", "memset*", "copy-start", "copy-done", "infeed", "outfeed", "host-transfer*", "async-copy*"];
@@ -102,5 +129,30 @@ mod tests {
         for (name, known) in [("sender_fusion", "send"), ("loop_all_reduce_fusion", "all-reduce"), ("recvx", "recv")] {
             assert!(!begins_with(&words(name), known), "{name}");
         }
+    }
+
+    #[test]
+    fn what_an_op_does_counts_before_its_name() {
+        for (opcode, class) in [
+            ("all-reduce", Some(Class::Communication)),
+            ("all-gather-start", Some(Class::Communication)),
+            ("collective-permute-done", Some(Class::Communication)),
+            ("recv-done", Some(Class::Communication)),
+            ("copy-start", Some(Class::Memcpy)),
+            ("outfeed", Some(Class::Memcpy)),
+            ("copy", None),
+            ("fusion", None),
+        ] {
+            assert_eq!(Class::of_opcode(opcode), class, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn collectives_have_the_names_of_primitives_where_nothing_else_is_known() {
+        let named = |name: &str| PRIMITIVES.iter().any(|known| begins_with(&words(name), known));
+        for name in ["psum.3", "psum_invariant.7", "psum_scatter.1", "ppermute.3", "pmax"] {
+            assert!(named(name), "{name}");
+        }
+        assert!(!named("psummary") && !named("pmaximum_fusion"));
     }
 }

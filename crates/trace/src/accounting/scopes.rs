@@ -33,8 +33,11 @@ pub struct Scope {
 /// Every named scope, by device, each followed by those in it, longest first.
 #[must_use]
 pub fn scopes(trace: &Trace, filter: &Filter) -> Vec<Scope> {
-    let paths: Vec<Vec<String>> =
-        trace.kinds().iter().map(|kind| kind.path.map_or_else(Vec::new, |path| prefixes(trace.text(path)))).collect();
+    let paths: Vec<Vec<String>> = trace
+        .kinds()
+        .iter()
+        .map(|kind| kind.scope_path().map_or_else(Vec::new, |path| prefixes(trace.text(path))))
+        .collect();
     let chosen = Chosen::new(trace, filter);
     Device::all(trace, filter).par_iter().flat_map_iter(|device| scopes_of(device, &paths, &chosen)).collect()
 }

@@ -33,14 +33,28 @@ pub struct Kind {
     pub program: Option<ProgramId>,
     /// The operation in the module: `hlo_op`.
     pub op: Option<Text>,
-    /// The named scopes it stands in, as in `jit(step)/layer_0/dot_general`.
+    /// What the op does, where the trace has the compiled program: `all-reduce`, `fusion`. Of an asynchronous start, what it
+    /// starts.
+    pub opcode: Option<Text>,
+    /// The named scopes it stands in, as in `jit(step)/layer_0/dot_general`, where the event says them.
     pub path: Option<Text>,
+    /// The named scopes of its op in the compiled program. Where one kernel serves several ops and nothing tells which of them
+    /// ran, those that all of them stand in.
+    pub hlo_path: Option<Text>,
     /// The compiler's category: `hlo_category`.
     pub category: Option<Text>,
     /// Which device of a host that has several on one plane: `device_ordinal`.
     pub device_ordinal: Option<i64>,
     /// Where the trace describes it, for its details.
     pub(crate) description: Description,
+}
+
+impl Kind {
+    /// The named scopes it stands in: what the event says itself, or else its compiled program.
+    #[must_use]
+    pub fn scope_path(&self) -> Option<Text> {
+        self.path.or(self.hlo_path)
+    }
 }
 
 /// Where a kind is described: a number the reader understands.

@@ -25,7 +25,7 @@ pub use strings::{Strings, Text};
 pub(crate) use innermost::Innermost;
 pub(crate) use kind::Description;
 pub(crate) use line::{Ids, Segment, number};
-pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules};
+pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules, parse as parse_module};
 pub(crate) use stat::{Details, StatsOf};
 
 /// The events of one or several files, on one clock.

@@ -50,7 +50,7 @@ pub(crate) fn is_modules(strings: &Strings, plane: &Plane, line: &Line) -> bool 
 }
 
 /// `jit_step(123)` is the module `jit_step` of compilation 123.
-fn parse(name: &str) -> (&str, Option<ProgramId>) {
+pub(crate) fn parse(name: &str) -> (&str, Option<ProgramId>) {
     let parts = name.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
     let Some((module, program)) = parts else { return (name, None) };
     let unsigned = program.parse::<u64>().ok().map(ProgramId::from);

@@ -4,8 +4,10 @@
 //! may stand behind the lines that use them, so names are looked up at the end, once a kind of event.
 
 mod event;
+mod hlo;
 mod hosts;
 mod identity;
+mod instructions;
 mod layout;
 mod line;
 mod resolve;
@@ -24,6 +26,7 @@ use crate::wire::{Damage, Span};
 use event::{Chunk, Columns, Gathered};
 use hosts::name_hosts;
 use identity::{Wanted, WantedStats};
+use instructions::name_instructions;
 use layout::{Layout, Loss, lossy};
 use line::{Head, LANDMARK};
 use resolve::Resolver;
@@ -214,9 +217,11 @@ impl Assembly<'_> {
             sessions,
             zero: zero_ns.map(Timestamp::from_nanos_since_epoch),
             notices: self.notices,
-            details: Box::new(self.files),
+            details: Box::new(Files { sources: Vec::new(), planes: Vec::new() }),
         };
         trace.name_modules();
+        name_instructions(&mut trace, &self.files);
+        trace.details = Box::new(self.files);
         Ok(trace)
     }
 

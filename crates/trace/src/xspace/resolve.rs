@@ -71,8 +71,10 @@ impl Resolver {
                 _ => metadata.program,
             },
             op,
+            opcode: None,
             // On GPU `tf_op` only says that there is a module.
             path: path.or(framework_op.filter(|&text| !self.strings.get(text).starts_with("XlaModule"))),
+            hlo_path: None,
             category: metadata.category,
             device_ordinal: match local.identity.get(Wanted::DeviceOrdinal) {
                 (Tag::Signed | Tag::Unsigned, bits) => Some(bits.cast_signed()),

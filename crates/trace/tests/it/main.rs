@@ -4,6 +4,7 @@ mod accounting;
 mod damage;
 mod encode;
 mod formulas;
+mod instructions;
 mod reader;
 mod reference;
 mod seen;

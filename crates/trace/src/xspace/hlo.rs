@@ -1,0 +1,311 @@
+//! A compiled program, as XLA puts it into a trace: the bytes of an `HloProto` go in, the instructions that run come out,
+//! each with its opcode and its named scopes.
+//!
+//! Messages are walked to a fixed depth and each byte a fixed number of times. Of a damaged program what stands before the
+//! damage counts: nothing depends on there being one.
+
+use std::hash::Hasher;
+
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+
+use crate::wire::{Field, Fields, Span, Value, varint};
+
+/// The fields of an instruction.
+const NAME: u64 = 1;
+const OPCODE: u64 = 2;
+const METADATA: u64 = 7;
+const ID: u64 = 35;
+const OPERANDS: u64 = 36;
+const PREDECESSORS: u64 = 37;
+const CALLED: u64 = 38;
+/// Hints on how to launch and lower it, and what it was before it was changed: no part of what it computes.
+const FRONTEND_ATTRIBUTES: u64 = 68;
+const ORIGINAL_VALUE: u64 = 88;
+
+/// The instructions of a program.
+#[derive(Debug, Default)]
+pub(super) struct Program<'a> {
+    file: &'a [u8],
+    instructions: Vec<Instruction<'a>>,
+    /// By place.
+    computations: Vec<Computation>,
+    /// The place of each, by its number.
+    places: FxHashMap<u64, usize>,
+    /// Those that are inside of a fusion: nothing in them runs on its own.
+    fused: FxHashSet<usize>,
+    /// The number of the computation that runs once.
+    entry: Option<u64>,
+    schedule: Option<Span>,
+    /// The path of each computation that was asked for.
+    paths: FxHashMap<usize, &'a [u8]>,
+}
+
+/// An instruction; what is not said is empty.
+#[derive(Debug, Default, Clone, Copy)]
+struct Instruction<'a> {
+    name: &'a [u8],
+    opcode: &'a [u8],
+    path: &'a [u8],
+    id: u64,
+    /// The first computation it calls.
+    called: Option<u64>,
+    message: Span,
+}
+
+#[derive(Debug, Default)]
+struct Computation {
+    /// The place of the instruction that is its result.
+    root: Option<usize>,
+    first: usize,
+    end: usize,
+}
+
+impl<'a> Program<'a> {
+    pub(super) fn read(file: &'a [u8], proto: Span) -> Self {
+        let mut program = Self { file, ..Self::default() };
+        for module in messages(file, proto, 1) {
+            for field in whole(file, module) {
+                match (field.number, field.value) {
+                    (3, Value::Span(computation)) => program.take(computation),
+                    (6, Value::Varint(entry)) => program.entry = Some(entry),
+                    (7, Value::Span(schedule)) => program.schedule = Some(schedule),
+                    _ => {}
+                }
+            }
+        }
+        let fusions = program.instructions.iter().filter(|instruction| instruction.opcode == b"fusion");
+        let called = fusions.filter_map(|fusion| program.places.get(&fusion.called?).copied());
+        program.fused = called.collect();
+        program
+    }
+
+    fn take(&mut self, computation: Span) {
+        let (mut id, mut root, first) = (0, 0, self.instructions.len());
+        for field in whole(self.file, computation) {
+            match (field.number, field.value) {
+                (2, Value::Span(message)) => self.instructions.push(Instruction::read(self.file, message)),
+                (5, Value::Varint(bits)) => id = bits,
+                (6, Value::Varint(bits)) => root = bits,
+                _ => {}
+            }
+        }
+        self.places.insert(id, self.computations.len());
+        let root = (first..self.instructions.len()).rfind(|&place| self.instructions[place].id == root);
+        self.computations.push(Computation { root, first, end: self.instructions.len() });
+    }
+
+    /// The instructions that run on their own, by place, with their names.
+    pub(super) fn running(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let computations = self.computations.iter().enumerate().filter(|(place, _)| !self.fused.contains(place));
+        let instructions = computations.flat_map(|(_, computation)| computation.first..computation.end);
+        instructions.map(|place| (place, self.instructions[place].name))
+    }
+
+    /// Whether each of these runs once, when the program does.
+    pub(super) fn run_once(&self, instructions: &[usize]) -> bool {
+        let entry = self.entry.and_then(|entry| self.places.get(&entry)).map(|&place| &self.computations[place]);
+        entry.is_some_and(|entry| instructions.iter().all(|place| (entry.first..entry.end).contains(place)))
+    }
+
+    /// What an instruction does. Of one that starts something, that.
+    pub(super) fn opcode(&self, instruction: usize) -> &'a [u8] {
+        let instruction = &self.instructions[instruction];
+        let started = (instruction.opcode == b"async-start").then_some(instruction.called).flatten();
+        let root = started.and_then(|called| self.root(*self.places.get(&called)?));
+        root.map_or(instruction.opcode, |root| root.opcode)
+    }
+
+    /// The named scopes of an instruction, empty where nothing says. Compilers leave them out of some fusions: those are where
+    /// their result is from, or else where all that they compute is from.
+    pub(super) fn path(&mut self, instruction: usize) -> &'a [u8] {
+        let Instruction { opcode, path, called, .. } = self.instructions[instruction];
+        if !path.is_empty() || opcode != b"fusion" {
+            return path;
+        }
+        let Some(&place) = called.and_then(|called| self.places.get(&called)) else { return b"" };
+        if let Some(path) = self.paths.get(&place) {
+            return path;
+        }
+        let path = match self.root(place) {
+            Some(root) if !root.path.is_empty() => root.path,
+            _ => {
+                let computation = &self.computations[place];
+                let inner = self.instructions[computation.first..computation.end].iter();
+                let said = inner.filter(|inner| !matches!(inner.opcode, b"parameter" | b"constant"));
+                common(said.map(|inner| inner.path).filter(|path| !path.is_empty()))
+            }
+        };
+        self.paths.insert(place, path);
+        path
+    }
+
+    fn root(&self, computation: usize) -> Option<&Instruction<'a>> {
+        self.computations[computation].root.map(|root| &self.instructions[root])
+    }
+
+    /// The running instructions that are alike but for their names, operands and scopes, each with the others: one kernel
+    /// may serve them all. In the order they run.
+    pub(super) fn alike(&self) -> Vec<Vec<usize>> {
+        let mut prints = Prints { program: self, computations: FxHashMap::default() };
+        let mut groups: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+        // A computation stands behind those it calls.
+        for (place, computation) in self.computations.iter().enumerate() {
+            let print = prints.computation(computation);
+            prints.computations.insert(place, print);
+        }
+        for (place, _) in self.running() {
+            groups.entry(prints.instruction(place, None)).or_default().push(place);
+        }
+        let order = self.order();
+        let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+        for group in &mut groups {
+            group.sort_by_key(|&place| (order.get(&self.instructions[place].id), place));
+        }
+        groups
+    }
+
+    /// When each instruction runs, by its number.
+    fn order(&self) -> FxHashMap<u64, usize> {
+        let mut order = FxHashMap::default();
+        let entries = self.schedule.into_iter().flat_map(|schedule| messages(self.file, schedule, 1));
+        for sequence in entries.flat_map(|entry| messages(self.file, entry, 2)) {
+            for field in whole(self.file, sequence).filter(|field| field.number == 1) {
+                numbers(self.file, field.value, |id| {
+                    let next = order.len();
+                    order.insert(id, next);
+                });
+            }
+        }
+        order
+    }
+}
+
+impl<'a> Instruction<'a> {
+    fn read(file: &'a [u8], message: Span) -> Self {
+        let mut instruction = Self { message, ..Self::default() };
+        for field in whole(file, message) {
+            match (field.number, field.value) {
+                (NAME, Value::Span(name)) => instruction.name = name.of(file),
+                (OPCODE, Value::Span(opcode)) => instruction.opcode = opcode.of(file),
+                (METADATA, Value::Span(metadata)) => {
+                    let path = messages(file, metadata, 2).last();
+                    instruction.path = path.map_or(&[][..], |path| path.of(file));
+                }
+                (ID, Value::Varint(bits)) => instruction.id = bits,
+                (CALLED, value) => numbers(file, value, |called| {
+                    instruction.called.get_or_insert(called);
+                }),
+                _ => {}
+            }
+        }
+        instruction
+    }
+}
+
+/// Numbers that are equal for what computes the same.
+struct Prints<'a> {
+    program: &'a Program<'a>,
+    /// Of the computations so far.
+    computations: FxHashMap<usize, u64>,
+}
+
+impl Prints<'_> {
+    fn computation(&self, computation: &Computation) -> u64 {
+        let places = computation.first..computation.end;
+        let ids = places.clone().map(|place| self.program.instructions[place].id);
+        let positions: FxHashMap<u64, usize> = ids.zip(0..).collect();
+        let mut hasher = FxHasher::default();
+        hasher.write_usize(computation.root.map_or(usize::MAX, |root| root - computation.first));
+        for place in places {
+            hasher.write_u64(self.instruction(place, Some(&positions)));
+        }
+        hasher.finish()
+    }
+
+    /// With the positions of its operands, where they count.
+    fn instruction(&self, place: usize, positions: Option<&FxHashMap<u64, usize>>) -> u64 {
+        let file = self.program.file;
+        let mut hasher = FxHasher::default();
+        for Field { number, value } in whole(file, self.program.instructions[place].message) {
+            match number {
+                NAME | METADATA | ID | PREDECESSORS | FRONTEND_ATTRIBUTES | ORIGINAL_VALUE => {}
+                OPERANDS => numbers(file, value, |id| {
+                    if let Some(positions) = positions {
+                        hasher.write_usize(positions.get(&id).copied().unwrap_or(usize::MAX));
+                    }
+                }),
+                CALLED => numbers(file, value, |id| {
+                    let print = self.program.places.get(&id).and_then(|place| self.computations.get(place));
+                    hasher.write_u64(print.copied().unwrap_or(id));
+                }),
+                _ => {
+                    hasher.write_u64(number);
+                    match value {
+                        Value::Varint(bits) | Value::Fixed64(bits) => hasher.write_u64(bits),
+                        Value::Fixed32(bits) => hasher.write_u32(bits),
+                        Value::Span(span) => hasher.write(span.of(file)),
+                    }
+                }
+            }
+        }
+        hasher.finish()
+    }
+}
+
+/// What paths have in common: whole scopes.
+pub(super) fn common<'a>(mut paths: impl Iterator<Item = &'a [u8]>) -> &'a [u8] {
+    let Some(first) = paths.next() else { return b"" };
+    paths.fold(first, |common, path| {
+        let same = common.iter().zip(path).take_while(|(one, other)| one == other).count();
+        let ends = |path: &[u8]| path.get(same).is_none_or(|&sign| sign == b'/');
+        if ends(common) && ends(path) {
+            return &common[..same];
+        }
+        &common[..common[..same].iter().rposition(|&sign| sign == b'/').unwrap_or(0)]
+    })
+}
+
+/// The fields of a message up to its first damage.
+fn whole(file: &[u8], message: Span) -> impl Iterator<Item = Field> {
+    Fields::new(file, message).map_while(Result::ok)
+}
+
+/// The messages of one field.
+pub(super) fn messages(file: &[u8], message: Span, number: u64) -> impl Iterator<Item = Span> {
+    whole(file, message).filter(move |field| field.number == number).filter_map(Field::span)
+}
+
+/// The numbers of a field, one or packed together.
+fn numbers(file: &[u8], value: Value, mut take: impl FnMut(u64)) {
+    match value {
+        Value::Varint(bits) => take(bits),
+        Value::Span(span) => {
+            let (bytes, mut at) = (span.of(file), 0);
+            while let Some(number) = varint(bytes, &mut at) {
+                take(number);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_whole_scopes_in_common() {
+        for (paths, expected) in [
+            (&["a/b/c", "a/b/d"][..], "a/b"),
+            (&["a/b1", "a/b2"], "a"),
+            (&["a/b", "a/b/c"], "a/b"),
+            (&["a/b/c", "a/b"], "a/b"),
+            (&["a", "b"], ""),
+            (&["a/b", ""], ""),
+            (&["a"], "a"),
+            (&[], ""),
+        ] {
+            assert_eq!(common(paths.iter().map(|path| path.as_bytes())), expected.as_bytes(), "{paths:?}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Gives events the opcode and the named scopes of their instruction, from the compiled programs that a trace carries.
+//!
+//! An event that says its op is that instruction. Under a command buffer (a CUDA graph) only the kernel's name is left. XLA
+//! names a kernel after an instruction, and lets one kernel serve all instructions that are alike, as those of many layers
+//! are. Which of them ran is told by order: where a launch has as many such events as there are instructions, the first is the
+//! first. Where it has fewer, an event has what all of them have in common; where it has more, nothing is known.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::hlo::{Program, common, messages};
+use super::layout::lossy;
+use super::stats::{Files, raw_stat};
+use crate::accounting::is_command_buffer;
+use crate::table::{Kind, KindId, Line, Strings, Text, Trace, number, parse_module};
+use crate::wire::{Span, Value};
+
+/// A compiled program by session, number and name.
+type Key = (usize, i128, Text);
+
+/// What a program says of kinds: the kinds of each instruction or group of them, and what it says.
+type Said<'a> = Vec<(Vec<KindId>, Found<'a>)>;
+
+/// What is known of an instruction, or of several that cannot be told apart. What is not is empty.
+#[derive(Debug, Default, Clone)]
+struct Found<'a> {
+    opcode: &'a [u8],
+    path: &'a [u8],
+    /// The paths of all that a kernel may serve, in the order they run.
+    members: Vec<&'a [u8]>,
+    /// Whether each of them runs once a launch.
+    run_once: bool,
+}
+
+/// Names the instructions of all events that have one.
+pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
+    let mut wanted: FxHashMap<Key, Vec<KindId>> = FxHashMap::default();
+    for (place, kind) in trace.kinds.iter().enumerate() {
+        let (Some(program), Some(module)) = (kind.program, kind.module) else { continue };
+        let Some(plane) = files.planes.get(kind.description.plane as usize) else { continue };
+        let key = (plane.layout.session, numbered(program.get()), module);
+        wanted.entry(key).or_default().push(KindId(number(place)));
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let programs = programs(&trace.strings, files, &wanted);
+    let said: Vec<Said> = programs
+        .par_iter()
+        .map(|&(key, file, proto)| {
+            let kinds = wanted[&key].iter().map(|&id| (id, &trace.kinds[id.index()]));
+            instructions(&trace.strings, kinds.collect(), Program::read(file, proto))
+        })
+        .collect();
+    let mut shared = Shared::default();
+    for (kinds, found) in said.into_iter().flatten() {
+        let mut text = |bytes: &[u8]| (!bytes.is_empty()).then(|| trace.strings.intern(&lossy(bytes)));
+        let (opcode, path) = (text(found.opcode), text(found.path));
+        if !found.members.is_empty() {
+            let paths = found.members.iter().map(|path| text(path)).collect();
+            shared.groups.push(Group { paths, run_once: found.run_once });
+        }
+        for kind in kinds {
+            (trace.kinds[kind.index()].opcode, trace.kinds[kind.index()].hlo_path) = (opcode, path);
+            if !found.members.is_empty() {
+                shared.of_kind.insert(kind, shared.groups.len() - 1);
+            }
+        }
+    }
+    if !shared.groups.is_empty() {
+        for line in trace.planes.iter_mut().flat_map(|plane| &mut plane.lines) {
+            shared.tell_apart(&mut trace.kinds, line);
+        }
+    }
+}
+
+/// Traces write one number signed or unsigned.
+fn numbered(program: i128) -> i128 {
+    program.rem_euclid(1 << 64)
+}
+
+/// The programs that are wanted, each with its file. Of several with one name the first counts.
+fn programs<'a>(
+    strings: &Strings,
+    files: &'a Files,
+    wanted: &FxHashMap<Key, Vec<KindId>>,
+) -> Vec<(Key, &'a [u8], Span)> {
+    let mut programs: FxHashMap<Key, (i64, &[u8], Span)> = FxHashMap::default();
+    for plane in &files.planes {
+        let file = files.sources[plane.source].bytes();
+        if plane.layout.name.of(file) != b"/host:metadata" {
+            continue;
+        }
+        for (&id, &description) in &plane.layout.event_metadata {
+            let name = messages(file, description, 2).last().unwrap_or_default();
+            let name = lossy(name.of(file));
+            let (module, Some(program)) = parse_module(&name) else { continue };
+            let Some(module) = strings.find(module) else { continue };
+            let key = (plane.layout.session, numbered(program.get()), module);
+            let proto = messages(file, description, 5).find_map(|stat| match raw_stat(file, stat).ok()? {
+                (name, Some((6, Value::Span(proto)))) => {
+                    let name = plane.layout.stat_names.get(&name)?.of(file);
+                    matches!(name, b"Hlo Proto" | b"hlo_proto").then_some(proto)
+                }
+                _ => None,
+            });
+            if let Some(proto) = proto.filter(|_| wanted.contains_key(&key)) {
+                let first = programs.entry(key).or_insert((id, file, proto));
+                if id < first.0 {
+                    *first = (id, file, proto);
+                }
+            }
+        }
+    }
+    let mut programs: Vec<_> = programs.into_iter().map(|(key, (_, file, proto))| (key, file, proto)).collect();
+    programs.sort_unstable_by_key(|&(key, ..)| key);
+    programs
+}
+
+/// The instructions of these kinds.
+fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program: Program<'a>) -> Said<'a> {
+    let mut by_op: FxHashMap<&[u8], Vec<KindId>> = FxHashMap::default();
+    let mut by_kernel: FxHashMap<&[u8], Vec<KindId>> = FxHashMap::default();
+    for (id, kind) in kinds {
+        match kind.op.map(|op| strings.get(op)).filter(|op| !is_command_buffer(op)) {
+            Some(op) => by_op.entry(op.as_bytes()).or_default().push(id),
+            None => by_kernel.entry(strings.get(kind.name).as_bytes()).or_default().push(id),
+        }
+    }
+    let mut said = Said::new();
+    if !by_kernel.is_empty() {
+        said = kernels(&by_kernel, &mut program);
+    }
+    if !by_op.is_empty() {
+        let named: Vec<(usize, &[u8])> = program.running().filter(|(_, name)| by_op.contains_key(name)).collect();
+        for (place, name) in named {
+            let found = Found { opcode: program.opcode(place), path: program.path(place), ..Found::default() };
+            said.extend(by_op.remove(name).map(|kinds| (kinds, found)));
+        }
+    }
+    said
+}
+
+/// The instructions that kernels of these names run. A kernel has the name of an instruction, or that with its signs replaced;
+/// the name itself counts first.
+fn kernels<'a>(wanted: &FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
+    let mut places: FxHashMap<&[u8], (Option<usize>, Vec<usize>)> = FxHashMap::default();
+    let mut kernel = Vec::new();
+    for (place, name) in program.running() {
+        if let Some((&name, _)) = wanted.get_key_value(name) {
+            places.entry(name).or_default().0 = Some(place);
+        }
+        kernel.clear();
+        kernel.extend(name.iter().map(|&sign| if sign.is_ascii_alphanumeric() { sign } else { b'_' }));
+        if let Some((&name, _)) = wanted.get_key_value(&kernel[..]) {
+            places.entry(name).or_default().1.push(place);
+        }
+    }
+    if places.is_empty() {
+        return Said::new();
+    }
+    let groups = program.alike();
+    let members = groups.iter().enumerate().flat_map(|(group, places)| places.iter().map(move |&place| (place, group)));
+    let group_of: FxHashMap<usize, usize> = members.collect();
+    let mut said: Vec<(Vec<KindId>, Option<Found>)> = vec![(Vec::new(), None); groups.len()];
+    for (name, (exact, replaced)) in places {
+        let candidates = exact.map_or(replaced, |place| vec![place]);
+        let mut candidates: Vec<usize> = candidates.iter().filter_map(|place| group_of.get(place).copied()).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        for &group in &candidates {
+            said[group].1.get_or_insert_with(|| Found::alike(&groups[group], program));
+        }
+        let kinds = wanted.get(name).into_iter().flatten().copied();
+        if let [group] = candidates[..] {
+            said[group].0.extend(kinds);
+        } else {
+            let found = candidates.iter().filter_map(|&group| said[group].1.as_ref());
+            let agreed = found.cloned().reduce(|one, other| one.agreed(&other));
+            said.push((kinds.collect(), agreed));
+        }
+    }
+    let said = said.into_iter().filter(|(kinds, _)| !kinds.is_empty());
+    said.filter_map(|(kinds, found)| Some((kinds, found?))).collect()
+}
+
+impl<'a> Found<'a> {
+    /// What is known of instructions that one kernel may serve.
+    fn alike(group: &[usize], program: &mut Program<'a>) -> Self {
+        let paths: Vec<&[u8]> = group.iter().map(|&place| program.path(place)).collect();
+        let opcode = group.first().map_or(&b""[..], |&place| program.opcode(place));
+        Self { opcode, path: common(paths.iter().copied()), members: paths, run_once: program.run_once(group) }
+    }
+
+    /// What is known of either.
+    fn agreed(self, other: &Self) -> Self {
+        let opcode = if self.opcode == other.opcode { self.opcode } else { b"" };
+        let is_one = self.members.iter().chain(&other.members).all(|path| *path == self.path);
+        Self { opcode, path: if is_one { self.path } else { b"" }, ..Self::default() }
+    }
+}
+
+/// The instructions that one kernel may serve.
+#[derive(Debug)]
+struct Group {
+    /// Their paths, in the order they run.
+    paths: Vec<Option<Text>>,
+    run_once: bool,
+}
+
+/// Kernels that may serve several instructions.
+#[derive(Debug, Default)]
+struct Shared {
+    groups: Vec<Group>,
+    of_kind: FxHashMap<KindId, usize>,
+    /// The kinds that were told apart.
+    kinds: FxHashMap<(KindId, Option<Text>), KindId>,
+}
+
+impl Shared {
+    /// Gives events of shared kernels the path of their own instruction, where the order tells it.
+    fn tell_apart(&mut self, kinds: &mut Vec<Kind>, line: &mut Line) {
+        let segments: Vec<Range<usize>> = line.segments.iter().map(|segment| segment.events.clone()).collect();
+        for segment in segments {
+            let mut launches: FxHashMap<KindId, (i64, Vec<usize>)> = FxHashMap::default();
+            for event in segment {
+                let kind = line.kind[event];
+                if !self.of_kind.contains_key(&kind) {
+                    continue;
+                }
+                let Some(launch) = line.ids.correlation.get(number(event)) else { continue };
+                let (current, events) = launches.entry(kind).or_insert((launch, Vec::new()));
+                if *current != launch {
+                    self.settle(kinds, line, events);
+                    *current = launch;
+                    events.clear();
+                }
+                events.push(event);
+            }
+            for (_, mut events) in launches.into_values() {
+                self.settle(kinds, line, &mut events);
+            }
+        }
+    }
+
+    /// The events of one kind in one launch.
+    fn settle(&mut self, kinds: &mut Vec<Kind>, line: &mut Line, events: &mut [usize]) {
+        let Some(&first) = events.first() else { return };
+        let kind = line.kind[first];
+        let Some(Group { paths, run_once }) = self.of_kind.get(&kind).map(|&group| &self.groups[group]) else { return };
+        // More than there are: the kernel serves others too, and which is not known.
+        let unknown = *run_once && events.len() > paths.len();
+        let is_told = events.len() == paths.len() && events.iter().all(|&event| line.why_unplaced(event).is_none());
+        if !unknown && !is_told {
+            return;
+        }
+        events.sort_by_key(|&event| line.start_ps[event]);
+        for (place, &event) in events.iter().enumerate() {
+            let path = paths[place.min(paths.len() - 1)].filter(|_| is_told);
+            if path == kinds[kind.index()].hlo_path {
+                continue;
+            }
+            line.kind[event] = *self.kinds.entry((kind, path)).or_insert_with(|| {
+                let kind = Kind { hlo_path: path, ..kinds[kind.index()].clone() };
+                kinds.push(kind);
+                KindId(number(kinds.len() - 1))
+            });
+        }
+    }
+}
