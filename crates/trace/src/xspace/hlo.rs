@@ -22,6 +22,9 @@ const CALLED: u64 = 38;
 const FRONTEND_ATTRIBUTES: u64 = 68;
 const ORIGINAL_VALUE: u64 = 88;
 
+/// A longer path is none: many instructions may share it, and each asks for its bytes.
+const LONGEST_PATH: usize = 4096;
+
 /// The instructions of a program.
 #[derive(Debug, Default)]
 pub(super) struct Program<'a> {
@@ -188,8 +191,10 @@ impl<'a> Instruction<'a> {
                 (NAME, Value::Span(name)) => instruction.name = name.of(file),
                 (OPCODE, Value::Span(opcode)) => instruction.opcode = opcode.of(file),
                 (METADATA, Value::Span(metadata)) => {
-                    let path = messages(file, metadata, 2).last();
-                    instruction.path = path.map_or(&[][..], |path| path.of(file));
+                    // What was made of several instructions has the paths of all.
+                    let path = messages(file, metadata, 2).last().unwrap_or_default().of(file);
+                    let path = if path.len() > LONGEST_PATH { b"" } else { path };
+                    instruction.path = common(path.split(|&sign| sign == b';'));
                 }
                 (ID, Value::Varint(bits)) => instruction.id = bits,
                 (CALLED, value) => numbers(file, value, |called| {

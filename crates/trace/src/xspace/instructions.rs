@@ -30,6 +30,8 @@ struct Found<'a> {
     path: &'a [u8],
     /// The paths of all that a kernel may serve, in the order they run.
     members: Vec<&'a [u8]>,
+    /// Whether those are all one.
+    is_one: bool,
     /// Whether each of them runs once a launch.
     run_once: bool,
 }
@@ -178,7 +180,10 @@ fn kernels<'a>(wanted: &FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>
             said[group].0.extend(kinds);
         } else {
             let found = candidates.iter().filter_map(|&group| said[group].1.as_ref());
-            let agreed = found.cloned().reduce(|one, other| one.agreed(&other));
+            let agreed = found.map(Found::certain).reduce(|one, other| {
+                (if one.0 == other.0 { one.0 } else { b"" }, if one.1 == other.1 { one.1 } else { b"" })
+            });
+            let agreed = agreed.map(|(opcode, path)| Found { opcode, path, ..Found::default() });
             said.push((kinds.collect(), agreed));
         }
     }
@@ -191,14 +196,14 @@ impl<'a> Found<'a> {
     fn alike(group: &[usize], program: &mut Program<'a>) -> Self {
         let paths: Vec<&[u8]> = group.iter().map(|&place| program.path(place)).collect();
         let opcode = group.first().map_or(&b""[..], |&place| program.opcode(place));
-        Self { opcode, path: common(paths.iter().copied()), members: paths, run_once: program.run_once(group) }
+        let (path, run_once) = (common(paths.iter().copied()), program.run_once(group));
+        let is_one = paths.iter().all(|member| *member == path);
+        Self { opcode, path, members: paths, is_one, run_once }
     }
 
-    /// What is known of either.
-    fn agreed(self, other: &Self) -> Self {
-        let opcode = if self.opcode == other.opcode { self.opcode } else { b"" };
-        let is_one = self.members.iter().chain(&other.members).all(|path| *path == self.path);
-        Self { opcode, path: if is_one { self.path } else { b"" }, ..Self::default() }
+    /// What is known whichever of them it is.
+    fn certain(&self) -> (&'a [u8], &'a [u8]) {
+        (self.opcode, if self.is_one { self.path } else { b"" })
     }
 }
 
