@@ -29,6 +29,16 @@ pub enum TraceError {
         /// The file.
         file: PathBuf,
     },
+    /// More planes or lines than any trace has.
+    #[error("{} is no trace: it claims more than {planes} planes or {lines} lines", file.display())]
+    TooManyParts {
+        /// The file.
+        file: PathBuf,
+        /// How many planes may be.
+        planes: usize,
+        /// How many lines may be.
+        lines: usize,
+    },
     /// More events than there is room for.
     #[error("the trace has {events} events, more than the limit of {limit}. hint: record a shorter one")]
     TooManyEvents {

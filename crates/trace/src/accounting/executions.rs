@@ -5,8 +5,8 @@
 //! modules is one, and has the ops that start in it.
 
 use ergometer_units::Picos;
+use foldhash::{HashMap, HashSet};
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::account::{Account, Span};
@@ -97,7 +97,7 @@ pub(crate) struct Assignment {
     pub(crate) of: Vec<Vec<u32>>,
     /// From when to when each goes, where a line of modules says it.
     spans: Vec<Span>,
-    places: FxHashMap<Key, u32>,
+    places: HashMap<Key, u32>,
 }
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -241,7 +241,7 @@ fn executions_of(device: &Device<'_>, assignment: &Assignment, chosen: &Chosen) 
     let mut accounts = Grouping { device, count: assignment.keys.len(), group }.accounts().accounts;
     // A run on a line of modules is one though nothing ran in it.
     if !assignment.spans.is_empty() && chosen.is_all() {
-        let mut filled: FxHashMap<usize, Account> = accounts.into_iter().collect();
+        let mut filled: HashMap<usize, Account> = accounts.into_iter().collect();
         accounts = (0..assignment.keys.len()).map(|place| (place, filled.remove(&place).unwrap_or_default())).collect();
     }
     let execution = |(place, account): (usize, Account)| {
@@ -262,7 +262,7 @@ fn executions_of(device: &Device<'_>, assignment: &Assignment, chosen: &Chosen) 
     };
     let mut executions: Vec<Execution> = accounts.into_iter().filter_map(execution).collect();
     executions.sort_by_key(|execution| (execution.span.start, execution.span.end));
-    let mut numbers = FxHashMap::default();
+    let mut numbers = HashMap::default();
     for execution in &mut executions {
         let next = numbers.entry((execution.module, execution.program)).or_insert(0);
         execution.number = *next;
@@ -286,7 +286,7 @@ fn modules_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Module
     let assignment = Assignment::of(trace, device.plane);
     // The first is for work that is of no module.
     let mut labels: Vec<(Option<Text>, Option<ProgramId>)> = vec![(None, None)];
-    let mut places: FxHashMap<(Option<Text>, Option<ProgramId>), usize> = FxHashMap::default();
+    let mut places: HashMap<(Option<Text>, Option<ProgramId>), usize> = HashMap::default();
     let module_of: Vec<usize> = assignment
         .keys
         .iter()
@@ -308,7 +308,7 @@ fn modules_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Module
         chosen.has(line, event).then(|| module_of.get(execution).copied().unwrap_or(0))
     };
     let mut accounts = Grouping { device, count: labels.len(), group }.accounts();
-    let filled: FxHashSet<usize> = accounts.accounts.iter().map(|(place, _)| *place).collect();
+    let filled: HashSet<usize> = accounts.accounts.iter().map(|(place, _)| *place).collect();
     let empty = (1..labels.len()).filter(|place| !runs[*place].is_empty() && !filled.contains(place));
     accounts.accounts.extend(empty.map(|place| (place, Account::default())));
     let module = |(place, account): (usize, Account)| {

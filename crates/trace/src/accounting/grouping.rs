@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use ergometer_units::Picos;
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use super::account::{Account, Gathering};
 use super::device::Device;
@@ -119,14 +119,14 @@ struct Gathered {
 /// Where the groups of a part are: there may be many groups, of which a part has few.
 enum Slots {
     Table(Vec<u32>),
-    Map(FxHashMap<u32, u32>),
+    Map(HashMap<u32, u32>),
 }
 
 const EMPTY: u32 = u32::MAX;
 
 impl Slots {
     fn new(groups: usize, events: usize) -> Self {
-        if groups <= 4 * events + 64 { Self::Table(vec![EMPTY; groups]) } else { Self::Map(FxHashMap::default()) }
+        if groups <= 4 * events + 64 { Self::Table(vec![EMPTY; groups]) } else { Self::Map(HashMap::default()) }
     }
 
     /// The slot of a group, which is `next` where it had none.

@@ -4,7 +4,7 @@
 //! runs of a module begin in the order of the calls of its function: where there are as many of one as of the other on a
 //! device, the first run is of the first call, and so on.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::device::Device;
 use super::executions::{Assignment, NONE};
@@ -14,7 +14,7 @@ use crate::table::{Line, Platform, Text, Trace, number};
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     /// By session and correlation id.
-    by_correlation: FxHashMap<(u32, i64), i64>,
+    by_correlation: HashMap<(u32, i64), i64>,
     /// By execution.
     by_execution: Vec<Option<i64>>,
 }
@@ -79,7 +79,7 @@ fn by_order(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Vec<
             *start = (*start).min(time);
         }
     }
-    let mut runs: FxHashMap<(u32, Text), Vec<(i64, usize)>> = FxHashMap::default();
+    let mut runs: HashMap<(u32, Text), Vec<(i64, usize)>> = HashMap::default();
     for (place, (key, start)) in assignment.keys.iter().zip(&starts).enumerate() {
         if let (Some(module), Some(start)) = (key.module, start) {
             runs.entry((key.session, module)).or_default().push((*start, place));
@@ -102,8 +102,8 @@ fn by_order(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Vec<
 
 /// The calls of jitted functions on the host's threads, by session and the name of the module that each compiles to. One
 /// call may be reported by two events, one in the other.
-fn calls<'a>(trace: &'a Trace, device: &Device<'_>) -> FxHashMap<(u32, &'a str), Vec<i64>> {
-    let modules: FxHashMap<String, &str> = trace
+fn calls<'a>(trace: &'a Trace, device: &Device<'_>) -> HashMap<(u32, &'a str), Vec<i64>> {
+    let modules: HashMap<String, &str> = trace
         .kinds()
         .iter()
         .filter_map(|kind| kind.module)
@@ -111,7 +111,7 @@ fn calls<'a>(trace: &'a Trace, device: &Device<'_>) -> FxHashMap<(u32, &'a str),
         .collect();
     let called: Vec<Option<&str>> =
         trace.kinds().iter().map(|kind| modules.get(&module_of_call(trace.text(kind.name))?).copied()).collect();
-    let mut calls: FxHashMap<(u32, &str), Vec<(i64, i64)>> = FxHashMap::default();
+    let mut calls: HashMap<(u32, &str), Vec<(i64, i64)>> = HashMap::default();
     for line in &device.plane.lines {
         for event in 0..line.len() {
             if let (Some(module), Some(stretch)) = (called[line.kind[event].index()], line.stretch(event)) {

@@ -1,7 +1,7 @@
 //! Accounts of events that share a name: ops, kernels, classes, or anything else that a kind of event decides.
 
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use super::account::Account;
 use super::class::Class;
@@ -107,7 +107,7 @@ struct Labels {
 impl Labels {
     fn new(trace: &Trace, by: By) -> Self {
         let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
-        let mut places: FxHashMap<Label, u32> = FxHashMap::default();
+        let mut places: HashMap<Label, u32> = HashMap::default();
         let (mut labels, mut firsts, mut is_mixed) = (Vec::new(), Vec::new(), false);
         let groups: Vec<u32> = trace
             .kinds()

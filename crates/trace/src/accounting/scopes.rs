@@ -1,8 +1,8 @@
 //! Named scopes: the work beneath every prefix of the paths that ops carry, as in `jit(step)/layer_0/dot_general`.
 
 use ergometer_units::Picos;
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use super::account::Account;
 use super::device::{Chosen, Device, DeviceId};
@@ -47,7 +47,7 @@ fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec
     let mut scopes = Vec::new();
     for depth in 0..deepest.max(1) {
         let mut names: Vec<Option<&str>> = Vec::new();
-        let mut places: FxHashMap<Option<&str>, usize> = FxHashMap::default();
+        let mut places: HashMap<Option<&str>, usize> = HashMap::default();
         let groups: Vec<Option<usize>> = paths
             .iter()
             .map(|prefixes| {
@@ -83,7 +83,7 @@ fn in_order(mut scopes: Vec<Scope>) -> Vec<Scope> {
         let longest = right.account.self_time.cmp(&left.account.self_time);
         left.depth.cmp(&right.depth).then(longest).then_with(|| left.path.cmp(&right.path))
     });
-    let mut children: FxHashMap<Option<String>, Vec<Scope>> = FxHashMap::default();
+    let mut children: HashMap<Option<String>, Vec<Scope>> = HashMap::default();
     let mut roots = Vec::new();
     for scope in scopes {
         match scope.path.as_deref().and_then(|path| parent(path)) {

@@ -4,8 +4,8 @@
 //! of the step in which the host launched it, as far as the trace tells when that was. A program that annotates none has a
 //! step for each run of the module that keeps the device busy longest.
 
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::account::{Account, Span};
@@ -95,7 +95,7 @@ fn steps_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> (Vec<Step>, 
     let group = |place: usize, line: &Line, event: usize| {
         if chosen.has(line, event) { step_of(place, line, event) } else { None }
     };
-    let mut accounts: FxHashMap<usize, Account> =
+    let mut accounts: HashMap<usize, Account> =
         Grouping { device, count: windows.len(), group }.accounts().accounts.into_iter().collect();
     let mut executions: Vec<(usize, u32)> = device
         .work()
@@ -171,7 +171,7 @@ fn sorted(mut windows: Vec<Window>) -> Vec<Window> {
 /// From each run of the module that is busy longest to the next; the last goes on to the end of all work.
 fn by_module(device: &Device<'_>, assignment: &Assignment) -> Vec<Window> {
     let mut hulls: Vec<Option<Interval>> = vec![None; assignment.keys.len()];
-    let mut totals: FxHashMap<_, i64> = FxHashMap::default();
+    let mut totals: HashMap<_, i64> = HashMap::default();
     let mut last = i64::MIN;
     for (place, line, event) in device.work() {
         let Some((start, end)) = line.stretch(event) else { continue };

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ergometer_units::Picos;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::{FunctionId, FunctionOptions, FunctionTimes, Functions};
 use crate::accounting::{DeviceId, Execution, FoundBy, executions};
@@ -52,11 +52,11 @@ struct Shared {
 impl Collected {
     /// Takes in a trace: of its executions those that `takes` wants.
     pub(crate) fn add(&mut self, trace: &Trace, options: &FunctionOptions, takes: impl Fn(&Execution) -> bool) {
-        let mut ids: FxHashMap<Text, Option<FunctionId>> = FxHashMap::default();
+        let mut ids: HashMap<Text, Option<FunctionId>> = HashMap::default();
         // By time on each device.
         let executions = executions(trace, &options.filter);
-        let mut seen: FxHashMap<(Shared, DeviceId), u64> = FxHashMap::default();
-        let mut places: FxHashMap<(Shared, u64), usize> = FxHashMap::default();
+        let mut seen: HashMap<(Shared, DeviceId), u64> = HashMap::default();
+        let mut places: HashMap<(Shared, u64), usize> = HashMap::default();
         let mut runs: Vec<(Shared, Run)> = Vec::new();
         for execution in executions.iter().filter(|execution| takes(execution)) {
             let Some(module) = execution.module else { continue };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashSet};
 use regex::Regex;
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::selection::{Selection, said_module, unified_name};
 use crate::accounting::{Assignment, Interval, NONE, Order, Role, Union, kinds_of_work};
@@ -46,7 +46,7 @@ struct Gathering<'a> {
     trace: &'a Trace,
     selection: &'a Selection<'a>,
     keys: Vec<Key>,
-    places: FxHashMap<Key, usize>,
+    places: HashMap<Key, usize>,
     intervals: Vec<Vec<Interval>>,
 }
 
@@ -60,7 +60,7 @@ struct Open {
 /// Seconds by key.
 pub(super) fn seconds(trace: &Trace, selection: &Selection, filter: Option<&Regex>) -> BTreeMap<String, f64> {
     let mut gathering =
-        Gathering { trace, selection, keys: Vec::new(), places: FxHashMap::default(), intervals: Vec::new() };
+        Gathering { trace, selection, keys: Vec::new(), places: HashMap::default(), intervals: Vec::new() };
     match filter {
         None => gathering.whole(),
         Some(filter) => {
@@ -79,7 +79,7 @@ struct Found<'a> {
     /// Of every kind, whether it does in the name of its module, op or kernel.
     kinds: Vec<bool>,
     /// Of keys that were asked about, whether it does in `name(P-S)`.
-    keys: FxHashMap<Key, bool>,
+    keys: HashMap<Key, bool>,
 }
 
 impl<'a> Found<'a> {
@@ -88,7 +88,7 @@ impl<'a> Found<'a> {
             let names = [said_module(kind), kind.op, Some(kind.name)];
             names.iter().flatten().any(|&name| filter.is_match(trace.text(name)))
         };
-        Self { filter, kinds: trace.kinds().iter().map(finds).collect(), keys: FxHashMap::default() }
+        Self { filter, kinds: trace.kinds().iter().map(finds).collect(), keys: HashMap::default() }
     }
 }
 
@@ -156,7 +156,7 @@ impl<'a> Gathering<'a> {
         for (number, line) in selection.plane.lines.iter().enumerate() {
             let holds_only = Role::of(trace, selection.plane, line) == Role::Modules;
             // A key stands on the stack once: what it holds is held by the outermost.
-            let (mut stack, mut standing): (Vec<Open>, FxHashSet<usize>) = Default::default();
+            let (mut stack, mut standing): (Vec<Open>, HashSet<usize>) = Default::default();
             for event in Order::of(line).all().filter(|&event| selection.takes(number, line, event)) {
                 let Interval { start, end } = interval(line, event);
                 while let Some(open) = stack.pop_if(|open| open.end < end) {

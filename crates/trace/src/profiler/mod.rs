@@ -14,8 +14,8 @@ mod selection;
 use std::collections::BTreeMap;
 
 use ergometer_units::Picos;
+use foldhash::HashSet;
 use regex::Regex;
-use rustc_hash::FxHashSet;
 
 use crate::accounting::{Execution, Filter};
 use crate::functions::{Collected, FunctionId, FunctionOptions, Functions};
@@ -195,7 +195,7 @@ impl Profiler {
         for profile in profiles {
             profiles_seen += 1;
             let planes = self.find_device_plane_ids(profile, platform)?;
-            let mut cut: FxHashSet<CutExecution> = FxHashSet::default();
+            let mut cut: HashSet<CutExecution> = HashSet::default();
             for &plane in &planes {
                 let selection = Selection::of(profile, plane, &self.options)?;
                 warnings.extend(selection.warnings(&self.options));

@@ -1,7 +1,7 @@
 //! Which events of a plane a profiler looks at: those long enough, up to a cap, in the order of the file.
 
 use ergometer_units::Picos;
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::{ProfilerOptions, ProfilerWarning, ProfilingError};
 use crate::accounting::{Assignment, Execution, FoundBy, NONE};
@@ -121,8 +121,8 @@ impl<'a> Selection<'a> {
     }
 
     /// The executions of which the cap cuts a part.
-    pub(super) fn cut_executions(&self, trace: &Trace) -> FxHashSet<CutExecution> {
-        let mut cut = FxHashSet::default();
+    pub(super) fn cut_executions(&self, trace: &Trace) -> HashSet<CutExecution> {
+        let mut cut = HashSet::default();
         if self.left_out == 0 {
             return cut;
         }

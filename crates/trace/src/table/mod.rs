@@ -12,7 +12,7 @@ mod stat;
 mod strings;
 
 use ergometer_units::Timestamp;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::wire::Damage;
 
@@ -98,7 +98,7 @@ pub struct Session {
     /// When it stopped.
     pub stopped: Option<Timestamp>,
     /// Of each `scope_range_id`, the one it stands in.
-    pub(crate) scope_parents: FxHashMap<i64, i64>,
+    pub(crate) scope_parents: HashMap<i64, i64>,
 }
 
 /// An event of a trace, by place.

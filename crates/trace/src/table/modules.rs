@@ -1,7 +1,7 @@
 //! On planes that have a line of modules (TPU), ops do not say which module they are of: the time does. Here they are told,
 //! so that one question has one form on every platform.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::{Innermost, Kind, KindId, Line, Plane, Platform, ProgramId, Strings, Text, Trace, number};
 
@@ -100,7 +100,7 @@ impl Trace {
 /// Kinds with a module, by the kind without.
 #[derive(Default)]
 struct Renamed {
-    kinds: FxHashMap<(KindId, Text, Option<ProgramId>), KindId>,
+    kinds: HashMap<(KindId, Text, Option<ProgramId>), KindId>,
 }
 
 impl Renamed {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 /// A name of a trace: as cheap as a number to copy and to compare. [`Strings`] says what it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub struct Text(u32);
 #[derive(Debug, Clone, Default)]
 pub struct Strings {
     texts: Vec<Arc<str>>,
-    places: FxHashMap<Arc<str>, Text>,
+    places: HashMap<Arc<str>, Text>,
 }
 
 impl Strings {

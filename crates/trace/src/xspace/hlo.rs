@@ -4,9 +4,10 @@
 //! Messages are walked to a fixed depth and each byte a fixed number of times. Of a damaged program what stands before the
 //! damage counts: nothing depends on there being one.
 
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher};
 
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use foldhash::fast::FixedState;
+use foldhash::{HashMap, HashSet};
 
 use crate::wire::{Field, Fields, Span, Value, varint};
 
@@ -33,14 +34,14 @@ pub(super) struct Program<'a> {
     /// By place.
     computations: Vec<Computation>,
     /// The place of each, by its number.
-    places: FxHashMap<u64, usize>,
+    places: HashMap<u64, usize>,
     /// Those that are inside of a fusion: nothing in them runs on its own.
-    fused: FxHashSet<usize>,
+    fused: HashSet<usize>,
     /// The number of the computation that runs once.
     entry: Option<u64>,
     schedule: Option<Span>,
     /// The path of each computation that was asked for.
-    paths: FxHashMap<usize, &'a [u8]>,
+    paths: HashMap<usize, &'a [u8]>,
 }
 
 /// An instruction; what is not said is empty.
@@ -149,8 +150,8 @@ impl<'a> Program<'a> {
     /// The running instructions that are alike but for their names, operands and scopes, each with the others: one kernel
     /// may serve them all. In the order they run.
     pub(super) fn alike(&self) -> Vec<Vec<usize>> {
-        let mut prints = Prints { program: self, computations: FxHashMap::default() };
-        let mut groups: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+        let mut prints = Prints { program: self, computations: HashMap::default() };
+        let mut groups: HashMap<u64, Vec<usize>> = HashMap::default();
         // A computation stands behind those it calls.
         for (place, computation) in self.computations.iter().enumerate() {
             let print = prints.computation(computation);
@@ -168,8 +169,8 @@ impl<'a> Program<'a> {
     }
 
     /// When each instruction runs, by its number.
-    fn order(&self) -> FxHashMap<u64, usize> {
-        let mut order = FxHashMap::default();
+    fn order(&self) -> HashMap<u64, usize> {
+        let mut order = HashMap::default();
         let entries = self.schedule.into_iter().flat_map(|schedule| messages(self.file, schedule, 1));
         for sequence in entries.flat_map(|entry| messages(self.file, entry, 2)) {
             for field in whole(self.file, sequence).filter(|field| field.number == 1) {
@@ -211,15 +212,15 @@ impl<'a> Instruction<'a> {
 struct Prints<'a> {
     program: &'a Program<'a>,
     /// Of the computations so far.
-    computations: FxHashMap<usize, u64>,
+    computations: HashMap<usize, u64>,
 }
 
 impl Prints<'_> {
     fn computation(&self, computation: &Computation) -> u64 {
         let places = computation.first..computation.end;
         let ids = places.clone().map(|place| self.program.instructions[place].id);
-        let positions: FxHashMap<u64, usize> = ids.zip(0..).collect();
-        let mut hasher = FxHasher::default();
+        let positions: HashMap<u64, usize> = ids.zip(0..).collect();
+        let mut hasher = FixedState::default().build_hasher();
         hasher.write_usize(computation.root.map_or(usize::MAX, |root| root - computation.first));
         for place in places {
             hasher.write_u64(self.instruction(place, Some(&positions)));
@@ -228,9 +229,9 @@ impl Prints<'_> {
     }
 
     /// With the positions of its operands, where they count.
-    fn instruction(&self, place: usize, positions: Option<&FxHashMap<u64, usize>>) -> u64 {
+    fn instruction(&self, place: usize, positions: Option<&HashMap<u64, usize>>) -> u64 {
         let file = self.program.file;
-        let mut hasher = FxHasher::default();
+        let mut hasher = FixedState::default().build_hasher();
         for Field { number, value } in whole(file, self.program.instructions[place].message) {
             match number {
                 NAME | METADATA | ID | PREDECESSORS | FRONTEND_ATTRIBUTES | ORIGINAL_VALUE => {}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::layout::lossy;
 use super::session::Facts;
@@ -10,14 +10,14 @@ use crate::source::Source;
 
 /// Gives sessions of several files their own host where they name none, or one that another file uses at the same time.
 pub(super) fn name_hosts(sources: &[Source], sessions: &mut [Facts]) {
-    let mut by_host: FxHashMap<Option<&str>, Vec<usize>> = FxHashMap::default();
+    let mut by_host: HashMap<Option<&str>, Vec<usize>> = HashMap::default();
     for (number, facts) in sessions.iter().enumerate() {
         by_host.entry(facts.host.as_deref()).or_default().push(number);
     }
     let mut clashing: Vec<usize> = by_host.values().flat_map(|numbers| clashes(sessions, numbers)).collect();
     clashing.sort_unstable();
     // Files of one name in two folders are told apart by the whole path.
-    let mut stems: FxHashMap<String, Option<usize>> = FxHashMap::default();
+    let mut stems: HashMap<String, Option<usize>> = HashMap::default();
     for &number in &clashing {
         let source = sessions[number].source;
         if let Some(stem) = sources.get(source).and_then(|file| host_of(file.path())) {

@@ -1,6 +1,6 @@
 //! What tells one kind of event from another on a plane, as raw numbers; names are looked up once a kind, not once an event.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::table::number;
 use crate::wire::Span;
@@ -105,7 +105,7 @@ pub(super) struct LocalKind {
 #[derive(Debug, Default)]
 pub(super) struct WantedStats {
     dense: Vec<Option<Wanted>>,
-    sparse: FxHashMap<i64, Wanted>,
+    sparse: HashMap<i64, Wanted>,
 }
 
 /// Numbers below this are looked up in a table.
@@ -153,11 +153,11 @@ impl WantedStats {
 #[derive(Debug)]
 pub(super) struct Interner<'a> {
     pub(super) kinds: Vec<LocalKind>,
-    places: FxHashMap<LocalKind, u32>,
+    places: HashMap<LocalKind, u32>,
     /// The kind that events of this metadata had last: it is nearly always the next one's too.
     last: Vec<u32>,
     pub(super) strings: Vec<Span>,
-    string_places: FxHashMap<&'a [u8], u32>,
+    string_places: HashMap<&'a [u8], u32>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -168,10 +168,10 @@ impl<'a> Interner<'a> {
         let length = usize::try_from(largest.clamp(-1, 1 << 16) + 1).unwrap_or(0).min(events.saturating_mul(4));
         Self {
             kinds: Vec::new(),
-            places: FxHashMap::default(),
+            places: HashMap::default(),
             last: vec![NONE; length],
             strings: Vec::new(),
-            string_places: FxHashMap::default(),
+            string_places: HashMap::default(),
         }
     }
 

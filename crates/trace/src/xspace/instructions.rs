@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use super::hlo::{Program, common, messages};
 use super::layout::lossy;
@@ -38,7 +38,7 @@ struct Found<'a> {
 
 /// Names the instructions of all events that have one.
 pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
-    let mut wanted: FxHashMap<Key, Vec<KindId>> = FxHashMap::default();
+    let mut wanted: HashMap<Key, Vec<KindId>> = HashMap::default();
     for (place, kind) in trace.kinds.iter().enumerate() {
         let (Some(program), Some(module)) = (kind.program, kind.module) else { continue };
         let Some(plane) = files.planes.get(kind.description.plane as usize) else { continue };
@@ -84,12 +84,8 @@ fn numbered(program: i128) -> i128 {
 }
 
 /// The programs that are wanted, each with its file. Of several with one name the first counts.
-fn programs<'a>(
-    strings: &Strings,
-    files: &'a Files,
-    wanted: &FxHashMap<Key, Vec<KindId>>,
-) -> Vec<(Key, &'a [u8], Span)> {
-    let mut programs: FxHashMap<Key, (i64, &[u8], Span)> = FxHashMap::default();
+fn programs<'a>(strings: &Strings, files: &'a Files, wanted: &HashMap<Key, Vec<KindId>>) -> Vec<(Key, &'a [u8], Span)> {
+    let mut programs: HashMap<Key, (i64, &[u8], Span)> = HashMap::default();
     for plane in &files.planes {
         let file = files.sources[plane.source].bytes();
         if plane.layout.name.of(file) != b"/host:metadata" {
@@ -123,8 +119,8 @@ fn programs<'a>(
 
 /// The instructions of these kinds.
 fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program: Program<'a>) -> Said<'a> {
-    let mut by_op: FxHashMap<&[u8], Vec<KindId>> = FxHashMap::default();
-    let mut by_kernel: FxHashMap<&[u8], Vec<KindId>> = FxHashMap::default();
+    let mut by_op: HashMap<&[u8], Vec<KindId>> = HashMap::default();
+    let mut by_kernel: HashMap<&[u8], Vec<KindId>> = HashMap::default();
     for (id, kind) in kinds {
         match kind.op.map(|op| strings.get(op)).filter(|op| !is_command_buffer(op)) {
             Some(op) => by_op.entry(op.as_bytes()).or_default().push(id),
@@ -147,8 +143,8 @@ fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program:
 
 /// The instructions that kernels of these names run. A kernel has the name of an instruction, or that with its signs replaced;
 /// the name itself counts first.
-fn kernels<'a>(wanted: &FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
-    let mut places: FxHashMap<&[u8], (Option<usize>, Vec<usize>)> = FxHashMap::default();
+fn kernels<'a>(wanted: &HashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
+    let mut places: HashMap<&[u8], (Option<usize>, Vec<usize>)> = HashMap::default();
     let mut kernel = Vec::new();
     for (place, name) in program.running() {
         if let Some((&name, _)) = wanted.get_key_value(name) {
@@ -165,7 +161,7 @@ fn kernels<'a>(wanted: &FxHashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>
     }
     let groups = program.alike();
     let members = groups.iter().enumerate().flat_map(|(group, places)| places.iter().map(move |&place| (place, group)));
-    let group_of: FxHashMap<usize, usize> = members.collect();
+    let group_of: HashMap<usize, usize> = members.collect();
     let mut said: Vec<(Vec<KindId>, Option<Found>)> = vec![(Vec::new(), None); groups.len()];
     for (name, (exact, replaced)) in places {
         let candidates = exact.map_or(replaced, |place| vec![place]);
@@ -219,9 +215,9 @@ struct Group {
 #[derive(Debug, Default)]
 struct Shared {
     groups: Vec<Group>,
-    of_kind: FxHashMap<KindId, usize>,
+    of_kind: HashMap<KindId, usize>,
     /// The kinds that were told apart.
-    kinds: FxHashMap<(KindId, Option<Text>), KindId>,
+    kinds: HashMap<(KindId, Option<Text>), KindId>,
 }
 
 impl Shared {
@@ -229,7 +225,7 @@ impl Shared {
     fn tell_apart(&mut self, kinds: &mut Vec<Kind>, line: &mut Line) {
         let segments: Vec<Range<usize>> = line.segments.iter().map(|segment| segment.events.clone()).collect();
         for segment in segments {
-            let mut launches: FxHashMap<KindId, (i64, Vec<usize>)> = FxHashMap::default();
+            let mut launches: HashMap<KindId, (i64, Vec<usize>)> = HashMap::default();
             for event in segment {
                 let kind = line.kind[event];
                 if !self.of_kind.contains_key(&kind) {

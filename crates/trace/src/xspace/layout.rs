@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::stats::raw_stat;
 use crate::wire::{Damage, Field, Fields, Span, Value};
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 #[derive(Debug, Default)]
 pub(super) struct SessionLayout {
     pub(super) hosts: Vec<Span>,
-    names: FxHashSet<Vec<u8>>,
+    names: HashSet<Vec<u8>>,
     /// How many planes the file had when the hosts came; none before they do.
     planes_before_hosts: usize,
 }
@@ -33,9 +33,9 @@ pub(super) struct PlaneLayout {
     pub(super) name: Span,
     pub(super) lines: Vec<Span>,
     /// The description of each kind of event, by its number.
-    pub(super) event_metadata: FxHashMap<i64, Span>,
+    pub(super) event_metadata: HashMap<i64, Span>,
     /// The name of each kind of stat, by its number.
-    pub(super) stat_names: FxHashMap<i64, Span>,
+    pub(super) stat_names: HashMap<i64, Span>,
     pub(super) stats: Vec<Span>,
     /// The highest number of a description of events; -1 where there is none.
     pub(super) largest_metadata: i64,
@@ -51,13 +51,24 @@ pub(super) struct Loss {
     pub(super) bytes: u64,
 }
 
+/// More planes and lines than any trace has: each costs far more memory than the two bytes that claim it.
+pub(super) const MOST_PLANES: usize = 100_000;
+pub(super) const MOST_LINES: usize = 1_000_000;
+
 impl Layout {
+    /// Whether there are more planes or lines than any trace has.
+    pub(super) fn is_too_large(&self) -> bool {
+        let lines: usize = self.planes.iter().map(|plane| plane.lines.len()).sum();
+        self.planes.len() > MOST_PLANES || lines > MOST_LINES
+    }
+
     pub(super) fn of(file: &[u8]) -> Self {
         let mut layout = Self::default();
         let mut fields = Fields::new(file, Span { start: 0, end: file.len() });
         loop {
             let start = fields.offset();
             match fields.next() {
+                _ if layout.planes.len() > MOST_PLANES => return layout,
                 Some(Ok(field)) => layout.take(file, field),
                 Some(Err(damage)) => layout.take_cut(file, start, fields.cut(), damage),
                 None => return layout,
@@ -117,7 +128,7 @@ impl Layout {
         if !self.session().names.insert(name.clone()) {
             let first = self.session().planes_before_hosts;
             let next = self.sessions.len();
-            let mut names: FxHashSet<Vec<u8>> = [name].into_iter().collect();
+            let mut names: HashSet<Vec<u8>> = [name].into_iter().collect();
             if first > 0 {
                 for plane in self.planes.iter_mut().skip(first) {
                     plane.session = next;

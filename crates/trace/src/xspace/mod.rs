@@ -15,8 +15,8 @@ mod session;
 mod stats;
 
 use ergometer_units::Timestamp;
+use foldhash::HashMap;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use crate::error::TraceError;
 use crate::source::{Leniency, Source};
@@ -27,7 +27,7 @@ use event::{Chunk, Columns, Gathered};
 use hosts::name_hosts;
 use identity::{Wanted, WantedStats};
 use instructions::name_instructions;
-use layout::{Layout, Loss, lossy};
+use layout::{Layout, Loss, MOST_LINES, MOST_PLANES, lossy};
 use line::{Head, LANDMARK};
 use resolve::Resolver;
 use session::Facts;
@@ -41,7 +41,7 @@ pub struct ReadOptions {
     /// Whether to read the numbers that executions and steps are found by.
     pub ids: KeepIds,
     /// How many events there may be.
-    pub events: u64,
+    pub max_events: u64,
 }
 
 /// Whether to read the numbers that tie events together.
@@ -56,7 +56,7 @@ pub enum KeepIds {
 impl Default for ReadOptions {
     fn default() -> Self {
         // Twenty bytes an event: 10 GB.
-        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, events: 500_000_000 }
+        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, max_events: 500_000_000 }
     }
 }
 
@@ -109,6 +109,9 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
         notices.push(Notice::CutPacking { file: path.to_owned(), why: cut.to_string() });
     }
     let layout = Layout::of(file);
+    if layout.is_too_large() {
+        return Err(TraceError::TooManyParts { file: path.to_owned(), planes: MOST_PLANES, lines: MOST_LINES });
+    }
     if layout.planes.is_empty() {
         // What does not even begin like a trace is something else; the damage would be a riddle.
         let begins = file.first().is_some_and(|tag| [PLANES, ERRORS, WARNINGS, HOSTS].contains(tag));
@@ -194,7 +197,7 @@ struct Task<'a> {
 impl Assembly<'_> {
     fn finish(mut self) -> Result<Trace, TraceError> {
         let events: u64 = self.heads.iter().flatten().map(|head| head.events as u64).sum();
-        let most = self.options.events.min(u64::from(u32::MAX));
+        let most = self.options.max_events.min(u64::from(u32::MAX));
         if events > most {
             return Err(TraceError::TooManyEvents { events, limit: most });
         }
@@ -241,8 +244,8 @@ impl Assembly<'_> {
     /// The planes and lines of the table, with room for the events of each.
     fn planes(&self, resolver: &mut Resolver) -> Vec<Plane> {
         let mut planes: Vec<Plane> = Vec::new();
-        let mut plane_places: FxHashMap<(Option<Text>, Text), usize> = FxHashMap::default();
-        let mut line_places: FxHashMap<(usize, i64), usize> = FxHashMap::default();
+        let mut plane_places: HashMap<(Option<Text>, Text), usize> = HashMap::default();
+        let mut line_places: HashMap<(usize, i64), usize> = HashMap::default();
         for (file_plane, (plane, heads)) in self.files.planes.iter().zip(&self.heads).enumerate() {
             let file = self.files.sources[plane.source].bytes();
             let name = resolver.text(plane.layout.name.of(file));

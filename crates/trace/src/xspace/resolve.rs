@@ -1,6 +1,6 @@
 //! The kinds of a chunk into those of the trace: numbers become names, once a kind.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::event::Gathered;
 use super::identity::{LocalKind, Tag, Wanted};
@@ -14,12 +14,12 @@ use crate::wire::{Fields, Span, Value};
 pub(super) struct Resolver {
     pub(super) strings: Strings,
     pub(super) kinds: Vec<Kind>,
-    places: FxHashMap<Kind, KindId>,
+    places: HashMap<Kind, KindId>,
     /// Kinds of a plane that were seen before, without strings of their own.
-    known: FxHashMap<(u32, LocalKind), KindId>,
+    known: HashMap<(u32, LocalKind), KindId>,
     /// Each description is read once, however many kinds of event have it.
-    described: FxHashMap<Description, Metadata>,
-    pub(super) undescribed: FxHashSet<KindId>,
+    described: HashMap<Description, Metadata>,
+    pub(super) undescribed: HashSet<KindId>,
 }
 
 impl Resolver {

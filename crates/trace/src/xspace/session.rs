@@ -1,7 +1,7 @@
 //! When and where a session ran, and how its times come onto one clock with those of the others.
 
 use ergometer_units::Timestamp;
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::event::FARTHEST_PS;
 use super::layout::PlaneLayout;
@@ -15,7 +15,7 @@ pub(super) struct Facts {
     pub(super) host: Option<String>,
     pub(super) started: Option<Timestamp>,
     pub(super) stopped: Option<Timestamp>,
-    pub(super) scope_parents: FxHashMap<i64, i64>,
+    pub(super) scope_parents: HashMap<i64, i64>,
     /// What its lines' times are relative to: zero, or where they count from the Unix epoch, the first of them.
     pub(super) base_ns: i64,
     /// The wall time of that base.
