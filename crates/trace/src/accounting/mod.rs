@@ -38,7 +38,7 @@ pub use summary::{LineSummary, PlaneSummary, WorkSummary, summary};
 pub(crate) use executions::{Assignment, NONE};
 pub(crate) use interval::{Interval, Union};
 pub(crate) use sweep::Order;
-pub(crate) use work::{Role, is_command_buffer, kinds_of_work};
+pub(crate) use work::{Role, kinds_of_work};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn as_ps<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S::Error> {

@@ -70,7 +70,7 @@ impl By {
 /// One row a label and device, longest self time first.
 #[must_use]
 pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
-    let labels = Labels::new(trace, by);
+    let labels = Labelled::new(trace, by);
     let chosen = Chosen::new(trace, filter);
     let planes = trace.planes().iter().enumerate();
     let devices: Vec<Device<'_>> = match by {
@@ -94,7 +94,7 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
 }
 
 /// The labels there may be, and which kinds have which.
-struct Labels {
+struct Labelled {
     labels: Vec<Label>,
     /// Of every kind its label.
     groups: Vec<u32>,
@@ -104,7 +104,7 @@ struct Labels {
     by: By,
 }
 
-impl Labels {
+impl Labelled {
     fn new(trace: &Trace, by: By) -> Self {
         let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
         let mut places: HashMap<Label, u32> = HashMap::default();

@@ -3,7 +3,7 @@
 //! On GPU it is what runs on streams; on TPU the ops, whose line lies beneath those of modules and steps; on a host, where
 //! the ops run among everything else its threads do, the events that say which op they are.
 
-use crate::table::{Kind, Line, MODULES_LINE, Plane, Platform, Text, Trace};
+use crate::table::{Kind, Line, MODULES_LINE, Plane, Platform, Text, Trace, is_command_buffer};
 
 /// The role of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +55,4 @@ pub(crate) fn op(trace: &Trace, kind: &Kind) -> Text {
         Some(op) if !is_command_buffer(trace.text(op)) => op,
         _ => kind.name,
     }
-}
-
-/// Whether an op stands for the many that a command buffer (a CUDA graph) launches at once.
-pub(crate) fn is_command_buffer(op: &str) -> bool {
-    op.strip_prefix("command_buffer").is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
 }

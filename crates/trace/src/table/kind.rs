@@ -103,3 +103,8 @@ impl Serialize for ProgramId {
         }
     }
 }
+
+/// Whether an op stands for the many that a command buffer (a CUDA graph) launches at once.
+pub(crate) fn is_command_buffer(op: &str) -> bool {
+    op.strip_prefix("command_buffer").is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
+}

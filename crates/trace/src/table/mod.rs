@@ -23,7 +23,7 @@ pub use stat::{Stat, StatValue};
 pub use strings::{Strings, Text};
 
 pub(crate) use innermost::Innermost;
-pub(crate) use kind::Description;
+pub(crate) use kind::{Description, is_command_buffer};
 pub(crate) use line::{Ids, Segment, number};
 pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules, parse as parse_module};
 pub(crate) use stat::{Details, StatsOf};

@@ -13,8 +13,7 @@ use rayon::prelude::*;
 use super::hlo::{Program, common, messages};
 use super::layout::lossy;
 use super::stats::{Files, raw_stat};
-use crate::accounting::is_command_buffer;
-use crate::table::{Kind, KindId, Line, Strings, Text, Trace, number, parse_module};
+use crate::table::{Kind, KindId, Line, Strings, Text, Trace, is_command_buffer, number, parse_module};
 use crate::wire::{Span, Value};
 
 /// A compiled program by session, number and name.
