@@ -193,6 +193,7 @@ pub(crate) enum StepSort {
     SelfTime,
     Total,
     Span,
+    Window,
     Events,
     Executions,
     Name,

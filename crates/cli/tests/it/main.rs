@@ -7,6 +7,7 @@ mod mock_server;
 mod monitor;
 mod profile;
 mod servers;
+mod trace;
 mod trace_functions;
 
 use std::path::PathBuf;

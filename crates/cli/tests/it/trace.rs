@@ -77,7 +77,7 @@ fn a_summary_has_every_plane_and_line() {
     assert_eq!(number(gpu, "idle_ps"), 42_317_906_000 - 29_793_798_000);
     let lines = gpu["lines"].as_array().unwrap();
     assert_eq!(lines.iter().map(|line| number(line, "events")).sum::<i64>(), 3120);
-    let module = &gpu["work"]["modules"][0];
+    let module = &gpu["work"][0]["modules"][0];
     assert_eq!((text(module, "module"), number(module, "executions")), ("jit_fwd", 20));
     let busy = module["busy_per_execution_ps"]["mean"].as_f64().unwrap();
     assert!((busy - 1.4897e9).abs() < 1e6, "{busy}");
@@ -85,7 +85,10 @@ fn a_summary_has_every_plane_and_line() {
     assert!(summary["zero_ns"].as_i64().unwrap() > 1_700_000_000_000_000_000);
     assert!(summary["other_planes"].as_array().unwrap().contains(&"Task Environment".into()), "{summary}");
     let host = planes.iter().find(|plane| plane["name"] == "/host:CPU").unwrap();
-    assert_eq!((host["work"].is_null(), number(host, "events")), (true, 742));
+    assert_eq!((&host["work"], number(host, "events")), (&serde_json::json!([]), 742));
+    let top = gpu["work"][0]["top"].as_array().unwrap();
+    assert_eq!((top.len(), text(&top[0], "kernel"), number(&top[0], "count")), (5, "fusion_212", 160));
+    assert!(top[0]["device_ordinal"].is_null() && gpu["work"][0]["device_ordinal"].is_null());
 }
 
 #[test]

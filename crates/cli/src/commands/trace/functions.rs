@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
+use ergometer_trace::accounting::DeviceId;
 use ergometer_trace::statistics::{self, Interval, Ranking, Summary, Verdict};
 use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, KeepIds, functions};
 use serde::Serialize;
 
 use super::cell::Cell;
-use super::listing::{Column, Listing, arrange, print_json};
+use super::listing::{Column, Listing, OfDevice, arrange, print_json};
 use super::open::open;
 use crate::arguments::{Format, FunctionSort, FunctionsArguments};
 use crate::exit::{Exit, Failure};
@@ -58,6 +59,12 @@ struct Shown<'a> {
     times: &'a FunctionTimes,
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<Comparison>,
+}
+
+impl OfDevice for Shown<'_> {
+    fn device(&self) -> Option<DeviceId> {
+        None
+    }
 }
 
 /// Beside the fastest.

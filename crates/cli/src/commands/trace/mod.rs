@@ -13,6 +13,7 @@ mod modules;
 mod open;
 mod rows;
 mod scopes;
+mod shares;
 mod spread;
 mod steps;
 mod summary;
