@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use crate::source::shown;
 use crate::wire::Damage;
 
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A part of a file is not what it should be.
-    #[error("{} is damaged in {part}: {damage}. hint: copy or record it again; --lenient reads what is whole", file.display())]
+    #[error(
+        "{} is damaged in {part}: {damage}. hint: copy or record it again; --lenient reads what is whole",
+        shown(file)
+    )]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -18,14 +22,27 @@ pub enum TraceError {
         damage: Damage,
     },
     /// A file has no bytes.
-    #[error("{} is empty. hint: the profiler writes a trace when it stops; was it stopped?", file.display())]
+    #[error("{} is empty. hint: the profiler writes a trace when it stops; was it stopped?", shown(file))]
     Empty {
         /// The file.
         file: PathBuf,
     },
     /// A file is something else.
-    #[error("{} is no XSpace trace: it has no planes. hint: JAX writes them as plugins/profile/TIME/HOST.xplane.pb", file.display())]
+    #[error(
+        "{} is no XSpace trace: it has no planes. hint: JAX writes them as plugins/profile/TIME/HOST.xplane.pb",
+        shown(file)
+    )]
     NotATrace {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file is the text of another profiler.
+    #[error(
+        "{} is JSON: a Chrome or PyTorch trace, which `ergo trace` does not read yet. \
+         hint: JAX writes what it reads beside it, as HOST.xplane.pb",
+        shown(file)
+    )]
+    Json {
         /// The file.
         file: PathBuf,
     },

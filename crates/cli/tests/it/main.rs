@@ -9,6 +9,7 @@ mod profile;
 mod servers;
 mod trace;
 mod trace_functions;
+mod trace_handmade;
 
 use std::path::PathBuf;
 use std::process::Output;

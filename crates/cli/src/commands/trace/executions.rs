@@ -11,7 +11,7 @@ use super::listing::{Column, Listing, arrange};
 use super::open::{device_cells, device_columns, open};
 use super::rows::is_ambiguous;
 use super::shares::Shares;
-use crate::arguments::{ExecutionSort, TableArguments};
+use crate::arguments::{ExecutionSort, ExecutionsArguments};
 use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::screen::Screen;
@@ -39,13 +39,18 @@ const COLUMNS: [Column; 17] = [
     Column::figure("events", "events").rank(2),
 ];
 
-pub(super) fn run(arguments: &TableArguments<ExecutionSort>, screen: Screen) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let ExecutionsArguments { table: arguments, module } = arguments;
     let opened = open(&arguments.files, KeepIds::Yes, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = executions(trace, &filter);
-    if rows.is_empty() {
+    let found = rows.len();
+    rows.retain(|row| module.takes(row.module.map(|module| trace.text(module))));
+    if found == 0 {
         opened.tell_empty("executions", &arguments.filter, screen);
+    } else if rows.is_empty() {
+        screen.note(&format!("none of {found} executions is of that module"));
     }
     let unknown = rows.iter().filter(|row| row.found_by == FoundBy::Nothing).count();
     if unknown > 0 {

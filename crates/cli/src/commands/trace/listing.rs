@@ -13,7 +13,7 @@ use crate::arguments::{Format, OrderArguments, Sorted};
 use crate::csv;
 use crate::exit::Failure;
 use crate::figures::{fitted, thousands};
-use crate::screen::{Align, Screen, Table, Tone, print};
+use crate::screen::{Align, Screen, Table, Tone, print, visible};
 
 /// How many rows a table has when nobody says.
 const TABLE_ROWS: usize = 20;
@@ -243,7 +243,7 @@ pub(super) fn notes(notes: &[String], screen: Screen) -> String {
     for note in notes {
         let mut used = 0;
         let _ = write!(text, "  {}  ", screen.paint(Tone::Strong, "note"));
-        for word in note.split(' ') {
+        for word in visible(note).split(' ') {
             let length = word.chars().count();
             if used > 0 && used + 1 + length > room {
                 let _ = write!(text, "\n{NOTE}{word}");

@@ -1,17 +1,20 @@
 //! What the user typed into a trace and a filter: files opened in parallel, and everything told that there is to know.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
-    KeepIds, Leniency, Limits, Platform, ReadOptions, Reading, SkipReason, Source, SourceError, Trace, find, read,
+    KeepIds, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError, Trace,
+    TraceError, find, read,
 };
 use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::cell::Cell;
 use super::listing::Column;
+use super::memory;
 use crate::arguments::{FilesArguments, FilterArguments};
 use crate::exit::Failure;
 use crate::screen::Screen;
@@ -26,8 +29,12 @@ pub(super) struct Opened {
 /// Opens files as one trace. Warnings are told as they are found.
 pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> Result<Opened, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let reading = Reading { limits: Limits { decompressed_bytes: arguments.max_size }, leniency };
+    let decompressed_bytes = arguments.max_size.unwrap_or_else(memory::most_bytes);
+    let reading = Reading { limits: Limits { decompressed_bytes }, leniency };
     let found = find(&arguments.files).map_err(Failure::failed)?;
+    for twice in given_twice(&arguments.files) {
+        screen.note(&format!("{} is given more than once: it counts once", twice.display()));
+    }
     for skipped in &found.skipped {
         let path = skipped.path.display();
         match skipped.reason {
@@ -43,12 +50,43 @@ pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> 
         .collect::<Result<_, _>>()
         .map_err(|error| unopened(&error))?;
     let options = ReadOptions { leniency, ids, ..ReadOptions::default() };
-    let trace = read(sources, &options).map_err(Failure::failed)?;
-    let warnings: Vec<String> = trace.notices().iter().map(ToString::to_string).collect();
+    let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
+    let warnings: Vec<String> = trace.notices().iter().map(|notice| told(notice.clone())).collect();
     for warning in &warnings {
         screen.warning(warning);
     }
     Ok(Opened { files: found.files, trace, warnings })
+}
+
+/// The files that were typed again.
+fn given_twice(files: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut seen = HashSet::new();
+    let is_again = |file: &&PathBuf| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file)));
+    files.iter().filter(is_again).collect()
+}
+
+/// A notice, in which standard input is called by its name.
+fn told(mut notice: Notice) -> String {
+    if let Notice::Lost { file, .. }
+    | Notice::CutPacking { file, .. }
+    | Notice::NoEpoch { file }
+    | Notice::NoEvents { file } = &mut notice
+        && file == Path::new("-")
+    {
+        *file = PathBuf::from("standard input");
+    }
+    notice.to_string()
+}
+
+/// What was asked for already is no hint.
+fn unread(error: &TraceError, leniency: Leniency) -> Failure {
+    let failure = Failure::failed(error);
+    match (error, leniency) {
+        (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
+            failure.hint("copy or record it again: nothing of it is whole")
+        }
+        _ => failure,
+    }
 }
 
 fn unopened(error: &SourceError) -> Failure {

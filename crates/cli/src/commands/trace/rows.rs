@@ -11,7 +11,7 @@ use ergometer_units::Picos;
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
 use super::open::{device_cells, device_columns, open};
-use crate::arguments::{RowSort, TableArguments};
+use crate::arguments::{ClassArguments, ClassChoice, KernelsArguments, OpsArguments, RowSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
@@ -53,14 +53,52 @@ fn noun(by: By) -> (&'static str, &'static str) {
     }
 }
 
-pub(super) fn run(arguments: &TableArguments<RowSort>, by: By, screen: Screen) -> Result<ExitCode, Failure> {
+pub(super) fn ops(arguments: &OpsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let is_asked = |trace: &Trace, row: &Row| {
+        arguments.class.takes(row.class) && arguments.module.takes(row.label.module.map(|module| trace.text(module)))
+    };
+    list(&arguments.table, By::Op, is_asked, screen)
+}
+
+pub(super) fn kernels(arguments: &KernelsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    list(&arguments.table, By::Kernel, |_: &Trace, row: &Row| arguments.class.takes(row.class), screen)
+}
+
+pub(super) fn events(arguments: &TableArguments<RowSort>, screen: Screen) -> Result<ExitCode, Failure> {
+    list(arguments, By::Name, |_: &Trace, _: &Row| true, screen)
+}
+
+impl ClassArguments {
+    fn takes(&self, class: Option<Class>) -> bool {
+        self.class.is_none_or(|asked| {
+            class
+                == Some(match asked {
+                    ClassChoice::Compute => Class::Compute,
+                    ClassChoice::Communication => Class::Communication,
+                    ClassChoice::Memcpy => Class::Memcpy,
+                })
+        })
+    }
+}
+
+/// Lists the rows that are asked for.
+fn list(
+    arguments: &TableArguments<RowSort>,
+    by: By,
+    is_asked: impl Fn(&Trace, &Row) -> bool,
+    screen: Screen,
+) -> Result<ExitCode, Failure> {
     let opened = open(&arguments.files, KeepIds::No, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = rows(trace, by, &filter);
     let (key, what) = noun(by);
-    if rows.is_empty() {
+    let found = rows.len();
+    rows.retain(|row| is_asked(trace, row));
+    if found == 0 {
         opened.tell_empty(what, &arguments.filter, screen);
+    } else if rows.is_empty() {
+        screen.note(&format!("none of {found} {what} is of that class and module"));
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
@@ -109,6 +147,7 @@ pub(super) fn compare(trace: &Trace, key: RowSort, left: &Row, right: &Row) -> O
     let name = |row: &Row| row.label.name.map(|name| trace.text(name));
     match key {
         RowSort::SelfTime => other.self_time.cmp(&one.self_time),
+        RowSort::Share => right.share.unwrap_or(-1.0).total_cmp(&left.share.unwrap_or(-1.0)),
         RowSort::Total => other.total.cmp(&one.total),
         RowSort::Busy => other.busy.cmp(&one.busy),
         RowSort::Count => other.events.cmp(&one.events),

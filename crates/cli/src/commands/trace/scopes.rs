@@ -99,6 +99,7 @@ fn compare(key: ScopeSort, left: &Scope, right: &Scope) -> Ordering {
     match key {
         ScopeSort::Tree => Ordering::Equal,
         ScopeSort::SelfTime => other.self_time.cmp(&one.self_time),
+        ScopeSort::Own => right.own_time.cmp(&left.own_time),
         ScopeSort::Total => other.total.cmp(&one.total),
         ScopeSort::Busy => other.busy.cmp(&one.busy),
         ScopeSort::Count => other.events.cmp(&one.events),

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{By, DeviceId, Filter, Module, PlaneSummary, Row, modules, rows, summary};
-use ergometer_trace::{KeepIds, Line, Platform, StatValue, Text, Trace};
+use ergometer_trace::{KeepIds, Line, Platform, Session, StatValue, Text, Trace};
+use ergometer_units::Timestamp;
 
 use super::listing::{print_json, width};
 use super::open::{Opened, device_label, is_filtered, open, plane_label};
@@ -84,6 +85,13 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
         kernels.reverse();
     }
     let mut notes = notes(trace, &planes);
+    let sessions = apart(trace.sessions());
+    if sessions > 1 {
+        notes.push(format!(
+            "{sessions} profiler sessions, one after the other; the time between them counts as idle. hint: give the files \
+             of one session only"
+        ));
+    }
     let is_filtered = is_filtered(&arguments.filter);
     if is_filtered {
         notes.push(String::from(
@@ -152,6 +160,20 @@ fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// How many groups of sessions there are of which each began after all before it had stopped.
+fn apart(sessions: &[Session]) -> usize {
+    let mut times: Vec<(Timestamp, Timestamp)> =
+        sessions.iter().filter_map(|session| Some((session.started?, session.stopped?))).collect();
+    times.sort_unstable();
+    let mut until = None;
+    let mut groups = 0;
+    for (started, stopped) in times {
+        groups += usize::from(until.is_none_or(|until| started > until));
+        until = until.max(Some(stopped));
+    }
+    groups
 }
 
 /// Whether a line has the work of its device: streams and lines of ops; of a host the threads that only run ops, as what

@@ -1,5 +1,6 @@
 //! A summary as people read it: each device with its picture, its modules and its kernels; then the hosts; then what to know.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use ergometer_trace::Platform;
@@ -13,7 +14,7 @@ use super::super::spread::Spread;
 use super::picture::picture;
 use super::{ROWS, Runs, Summary, device_name};
 use crate::figures::{digits, percent, thousands, time_ps, time_unit};
-use crate::screen::{Screen, Tone};
+use crate::screen::{Screen, Tone, visible};
 
 const MODULE_COLUMNS: [Column; 6] = [
     Column::name("", "module").only_table(),
@@ -42,7 +43,7 @@ impl Summary<'_> {
                 counted(plane.events, "event", "events"),
                 counted(plane.lines.len() as u64, "line", "lines")
             );
-            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &line));
+            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &visible(&line)));
         }
         text + &notes(&self.notes, screen)
     }
@@ -125,6 +126,7 @@ impl Summary<'_> {
                 thousands(several.len() as f64)
             )),
         }
+        let pieces: Vec<Cow<'_, str>> = pieces.iter().map(|piece| visible(piece)).collect();
         let limit = width().unwrap_or(usize::MAX);
         let mut used = 0;
         for (number, piece) in pieces.iter().enumerate() {
