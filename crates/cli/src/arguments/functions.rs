@@ -11,7 +11,7 @@ use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, pars
 #[command(
     after_help = "An execution on several devices counts once and takes the longest of them. With --prefix, --regex or \
                   --min-duration its times are those of the events that pass. `trimmed` is the mean without the shortest \
-                  and the longest, ± the standard deviation of the rest: the figures of older autotuners."
+                  and the longest, ± the standard deviation of the rest: the figures of older autotuners. --sort has the fastest first, by whichever time."
 )]
 pub(crate) struct FunctionsArguments {
     #[command(flatten)]
@@ -34,10 +34,12 @@ pub(crate) struct FunctionsArguments {
     pub(crate) order: OrderArguments<FunctionSort>,
 }
 
-/// What variants are sorted by. Without it the fastest comes first.
+/// What variants are sorted by: all times from small to large, `busy` and `median` being the same. Without it the fastest
+/// comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FunctionSort {
     Busy,
+    Median,
     Span,
     Mean,
     Min,

@@ -19,8 +19,9 @@ pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
-    CatArguments, ExecutionSort, FilesArguments, FilterArguments, GapSort, ModuleSort, OrderArguments, RowSort,
-    ScopeSort, Sorted, StepSort, SummaryArguments, TableArguments, TraceCommand,
+    CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
+    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, RowSort, ScopeSort, Sorted, StepSort,
+    SummaryArguments, TableArguments, TraceCommand,
 };
 
 /// Measure what AI inference costs, in time and in energy.

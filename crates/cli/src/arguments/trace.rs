@@ -15,20 +15,20 @@ pub(crate) enum TraceCommand {
     /// The trace at a glance: how busy each device was, with what, and what to know before believing it.
     Summary(SummaryArguments),
     /// The ops of each module: how often, how long.
-    Ops(TableArguments<RowSort>),
+    Ops(OpsArguments),
     /// The kernels, whichever op launched them.
-    Kernels(TableArguments<RowSort>),
+    Kernels(KernelsArguments),
     /// All events by name, those of host threads too.
     Events(TableArguments<RowSort>),
     /// The compiled modules (jitted functions): how often each ran, how long a run takes.
     Modules(TableArguments<ModuleSort>),
     /// Every single run of every module.
-    Executions(TableArguments<ExecutionSort>),
+    Executions(ExecutionsArguments),
     /// The steps of a program: those it annotated, or runs of its busiest module.
     Steps(TableArguments<StepSort>),
     /// Where a device had nothing to do, and what stood around it.
     Gaps(TableArguments<GapSort>),
-    /// The named scopes of the program, as a tree.
+    /// The named scopes of the program, as a tree: `self` with all inner scopes, `own` without.
     Scopes(TableArguments<ScopeSort>),
     /// The variants of an autotuned function: how long each takes, and which is the fastest.
     Functions(FunctionsArguments),
@@ -46,22 +46,23 @@ pub(crate) struct FilesArguments {
     /// Read what is whole of a trace that is cut or damaged, and say what is lost.
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// The most bytes that one packed file may unpack to.
-    #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_bytes)]
-    pub(crate) max_size: u64,
+    /// The most bytes that one packed file may unpack to, as in 8GiB. Without this 8GiB, or half of the free memory where
+    /// that is less.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) max_size: Option<u64>,
 }
 
 /// Which events.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which events")]
 pub(crate) struct FilterArguments {
-    /// Only planes that have this in their name, as in gpu:0 or host1/device. Repeatable, or with commas.
+    /// Only devices that have this in their name, as in gpu:0, host1/device or cpu#2. Repeatable, or with commas.
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Only modules, ops and kernels whose name begins with this.
+    /// Only events whose module, op or own name (on a GPU the kernel) begins with this; scopes and steps have no say.
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
-    /// Only modules, ops and kernels in whose name this regular expression is found.
+    /// Only events in whose module, op or own name this regular expression is found.
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     pub(crate) regex: Option<Regex>,
     /// Only events (of `gaps`: gaps) at least this long, as in 1us or 500ns.
@@ -79,7 +80,7 @@ pub(crate) struct OrderArguments<K: Sorted> {
     /// The other way round.
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Only the first rows; 0 is all. Without this a table has 20 (of each device in `summary` 5), json and csv have all.
+    /// Only the first rows of each device; 0 is all. Without this a table has 20 (in `summary` 5), json and csv have all.
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 }
@@ -99,6 +100,65 @@ pub(crate) struct TableArguments<K: Sorted> {
     pub(crate) filter: FilterArguments,
     #[command(flatten)]
     pub(crate) order: OrderArguments<K>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OpsArguments {
+    #[command(flatten)]
+    pub(crate) table: TableArguments<RowSort>,
+    #[command(flatten)]
+    pub(crate) class: ClassArguments,
+    #[command(flatten)]
+    pub(crate) module: ModuleArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KernelsArguments {
+    #[command(flatten)]
+    pub(crate) table: TableArguments<RowSort>,
+    #[command(flatten)]
+    pub(crate) class: ClassArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecutionsArguments {
+    #[command(flatten)]
+    pub(crate) table: TableArguments<ExecutionSort>,
+    #[command(flatten)]
+    pub(crate) module: ModuleArguments,
+}
+
+/// Which rows, by what they do.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which rows")]
+pub(crate) struct ClassArguments {
+    /// Only what does this for the most part.
+    #[arg(long, value_enum)]
+    pub(crate) class: Option<ClassChoice>,
+}
+
+/// Which rows, by their module.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which rows")]
+pub(crate) struct ModuleArguments {
+    /// Only modules that have this in their name.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) module: Option<String>,
+}
+
+impl ModuleArguments {
+    /// Whether a module is asked for.
+    pub(crate) fn takes(&self, module: Option<&str>) -> bool {
+        self.module.as_ref().is_none_or(|asked| module.is_some_and(|module| module.contains(asked.as_str())))
+    }
+}
+
+/// What work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClassChoice {
+    Compute,
+    Communication,
+    Memcpy,
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +206,7 @@ pub(crate) enum LinesFormat {
 pub(crate) enum RowSort {
     #[value(name = "self")]
     SelfTime,
+    Share,
     Total,
     Busy,
     Count,
@@ -193,6 +254,7 @@ pub(crate) enum StepSort {
     SelfTime,
     Total,
     Span,
+    Window,
     Events,
     Executions,
     Name,
@@ -211,6 +273,7 @@ pub(crate) enum ScopeSort {
     Tree,
     #[value(name = "self")]
     SelfTime,
+    Own,
     Total,
     Busy,
     Count,

@@ -7,7 +7,9 @@ mod mock_server;
 mod monitor;
 mod profile;
 mod servers;
+mod trace;
 mod trace_functions;
+mod trace_handmade;
 
 use std::path::PathBuf;
 use std::process::Output;

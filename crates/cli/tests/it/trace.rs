@@ -77,7 +77,7 @@ fn a_summary_has_every_plane_and_line() {
     assert_eq!(number(gpu, "idle_ps"), 42_317_906_000 - 29_793_798_000);
     let lines = gpu["lines"].as_array().unwrap();
     assert_eq!(lines.iter().map(|line| number(line, "events")).sum::<i64>(), 3120);
-    let module = &gpu["work"]["modules"][0];
+    let module = &gpu["work"][0]["modules"][0];
     assert_eq!((text(module, "module"), number(module, "executions")), ("jit_fwd", 20));
     let busy = module["busy_per_execution_ps"]["mean"].as_f64().unwrap();
     assert!((busy - 1.4897e9).abs() < 1e6, "{busy}");
@@ -85,7 +85,10 @@ fn a_summary_has_every_plane_and_line() {
     assert!(summary["zero_ns"].as_i64().unwrap() > 1_700_000_000_000_000_000);
     assert!(summary["other_planes"].as_array().unwrap().contains(&"Task Environment".into()), "{summary}");
     let host = planes.iter().find(|plane| plane["name"] == "/host:CPU").unwrap();
-    assert_eq!((host["work"].is_null(), number(host, "events")), (true, 742));
+    assert_eq!((&host["work"], number(host, "events")), (&serde_json::json!([]), 742));
+    let top = gpu["work"][0]["top"].as_array().unwrap();
+    assert_eq!((top.len(), text(&top[0], "kernel"), number(&top[0], "count")), (5, "fusion_212", 160));
+    assert!(top[0]["device_ordinal"].is_null() && gpu["work"][0]["device_ordinal"].is_null());
 }
 
 #[test]
@@ -170,6 +173,16 @@ fn filters_sorts_and_cuts_do_what_they_say() {
     assert_eq!(both.len(), rows(&["events", &file]).len());
     let (table, _) = said(&["ops", &file, "--top", "2"]);
     assert!(table.contains("… and 8 more: --top 0 shows all"), "{table}");
+    let module = |command: &str| rows(&[command, &file, "--module", "fn_3"]);
+    assert!(module("ops").iter().chain(&module("executions")).all(|row| text(row, "module") == "jit_autotune_fn_3"));
+    assert_eq!((module("ops").len(), module("executions").len()), (2, 5));
+    let copies = rows(&["kernels", &file, "--class", "memcpy", "--sort", "share"]);
+    assert!(!copies.is_empty() && copies.iter().all(|row| text(row, "class") == "memcpy"), "{copies:?}");
+    let (shown, note) = said(&["summary", &file, "--device", "cpu"]);
+    assert!(note.contains("--device leaves out every device that did something; there are /device:GPU:0"), "{note}");
+    assert!(!shown.contains("note"), "{shown}");
+    let (shown, _) = said(&["summary", &file, "--prefix", "jit_autotune_fn_0"]);
+    assert!(shown.contains("20 executions of 4 modules") && shown.contains("all other figures are of all"), "{shown}");
     let (table, note) = said(&["ops", &file, "--prefix", "nothing_like_it"]);
     assert_eq!(table, "");
     assert!(note.contains("no ops match the filter"), "{note}");
@@ -233,6 +246,8 @@ fn packed_piped_and_several_files_are_read() {
     let gpus = two["planes"].as_array().unwrap().iter().filter(|plane| text(plane, "name") == "/device:GPU:0");
     assert_eq!(gpus.map(|plane| number(plane, "events")).sum::<i64>(), 55 + 3120);
     assert_eq!(two["files"].as_array().unwrap().len(), 2);
+    let notes = two["notes"].to_string();
+    assert!(notes.contains("2 profiler sessions"), "{notes}");
     let packed = packed.to_str().unwrap();
     assert_fails(&["trace", "ops", packed, "--max-size", "10KiB"], 1, &["limit of 10240 bytes", "--max-size"]);
 }

@@ -32,13 +32,16 @@ fn every_time_of_every_function_is_there() {
     let rows = rows(&[&gpu()]);
     assert_eq!(rows.iter().map(|row| row["id"].as_i64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3]);
     let first = &rows[0];
-    assert_eq!(first["busy_ps"], serde_json::json!([12_991_000, 13_056_000, 13_054_000, 13_248_000, 12_864_000]));
+    assert_eq!(first["busy_times_ps"], serde_json::json!([12_991_000, 13_056_000, 13_054_000, 13_248_000, 12_864_000]));
     assert_eq!(
         (&first["n"], &first["modules"][0], &first["program_ids"][0]),
         (&5.into(), &"jit_autotune_fn_0".into(), &3981.into())
     );
-    assert_eq!(first["busy"]["median_s"], 13.054e-6);
-    assert_eq!((&first["busy"]["mean_interval_s"]["level"], &first["busy"]["trimmed"]["n"]), (&0.95.into(), &3.into()));
+    assert_eq!((&first["busy"]["median_ps"], &first["busy"]["mean_ps"]), (&13_054_000.into(), &13_042_600.into()));
+    assert_eq!(
+        (&first["busy"]["mean_interval_ps"]["level"], &first["busy"]["trimmed"]["n"]),
+        (&0.95.into(), &3.into())
+    );
     assert!(first.get("comparison").is_none());
 }
 
@@ -49,7 +52,7 @@ fn on_a_processor_runs_are_told_apart_by_their_number() {
         rows.iter().map(|row| (&row["id"], row["n"].as_i64().unwrap())).collect::<Vec<_>>(),
         [(&2.into(), 5), (&0.into(), 5), (&1.into(), 5)]
     );
-    assert_eq!(rows[0]["busy"]["mean_interval_s"]["level"], 0.9);
+    assert_eq!(rows[0]["busy"]["mean_interval_ps"]["level"], 0.9);
     let verdicts: Vec<&Value> = rows.iter().map(|row| &row["comparison"]["verdict"]).collect();
     assert_eq!(verdicts, ["fastest", "too_close_to_call", "too_close_to_call"]);
 }
@@ -60,6 +63,8 @@ fn people_see_a_table_and_why_the_fastest_is_the_fastest() {
     insta::assert_snapshot!("trace_functions_compare", table(&[&gpu(), "--compare"]));
     let once = table(&[&gpu(), "--compare", "--regex", "nvjet|gemm_fusion_dot$", "--pattern", "fn_[03]"]);
     assert!(once.contains("fn_0") && once.contains("fn_3") && once.contains("corrected for 1 comparison,"), "{once}");
+    let alone = table(&[&gpu(), "--compare", "--pattern", "fn_0"]);
+    assert!(alone.contains("nothing to compare it with") && !alone.contains("corrected"), "{alone}");
 }
 
 #[test]
@@ -70,13 +75,17 @@ fn spreadsheets_have_picoseconds() {
     assert!(lines.iter().all(|line| line.len() == lines[0].len()));
     let column = |key: &str| lines[0].iter().position(|name| *name == key).unwrap();
     assert_eq!((lines[1][column("busy_median_ps")], lines[1][column("rank")]), ("13054000", "1"));
+    assert_eq!(lines[1][column("busy_times_ps")], "12991000 13056000 13054000 13248000 12864000");
     assert_eq!((lines[2][column("verdict")], lines[1][column("p")]), ("slower", ""));
 }
 
 #[test]
 fn order_and_patterns_are_the_users() {
     let ids = |arguments: &[&str]| rows(arguments).iter().map(|row| row["id"].to_string()).collect::<Vec<_>>();
-    assert_eq!(ids(&[&gpu(), "--sort", "busy"]), ["3", "2", "1", "0"]);
+    for key in ["busy", "median", "mean", "min", "max"] {
+        assert_eq!(ids(&[&gpu(), "--sort", key]), ["0", "1", "2", "3"], "{key}");
+    }
+    assert_eq!(ids(&[&gpu(), "--sort", "span", "--reverse"]), ["3", "2", "0", "1"]);
     assert_eq!(ids(&[&gpu(), "--sort", "id", "--reverse", "--top", "1"]), ["3"]);
     assert_eq!(ids(&[&trace("gpu_infer_20.xplane.pb"), "--pattern", "^jit_([a-z]+)"]).len(), 1);
 }

@@ -78,7 +78,7 @@ pub enum SourceError {
 }
 
 /// The path as people know it.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) { "standard input".to_owned() } else { path.display().to_string() }
 }
 

@@ -18,6 +18,7 @@ use memmap2::Mmap;
 use memmap2::UncheckedAdvice;
 
 pub use error::SourceError;
+pub(crate) use error::shown;
 pub use find::{Found, SkipReason, Skipped, find};
 pub use unpack::{Cut, Packing};
 use unpack::{Fault, Held};

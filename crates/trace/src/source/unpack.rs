@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use lzma_rust2::{Action, Status, XzStream};
 
 /// How far back a packed stream may refer: what `zstd` takes without --long, and twice what `xz -9` needs. It is
@@ -144,9 +144,26 @@ impl Held {
     pub(super) fn unpack(&mut self, packing: Packing, packed: &[u8]) -> Result<(), Fault> {
         match packing {
             Packing::None => self.add(packed),
-            Packing::Gzip => self.read(MultiGzDecoder::new(packed)),
+            Packing::Gzip => self.unpack_gzip(packed),
             Packing::Xz => self.unpack_xz(packed),
             Packing::Zstd => self.unpack_zstd(packed),
+        }
+    }
+
+    /// Stream by stream, to tell one that is damaged from something else behind the last.
+    fn unpack_gzip(&mut self, mut packed: &[u8]) -> Result<(), Fault> {
+        loop {
+            let mut stream = GzDecoder::new(packed);
+            self.read(&mut stream)?;
+            packed = stream.into_inner();
+            match Packing::of(packed) {
+                _ if packed.is_empty() => return Ok(()),
+                Packing::Gzip => {}
+                _ => {
+                    let why = format!("{} bytes that are no gzip follow its end", packed.len());
+                    return Err(Fault::Stream(io::Error::new(io::ErrorKind::InvalidData, why)));
+                }
+            }
         }
     }
 

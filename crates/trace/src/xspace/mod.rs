@@ -104,6 +104,9 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     if layout.is_too_large() {
         return Err(TraceError::TooManyParts { file: path.to_owned(), planes: MOST_PLANES, lines: MOST_LINES });
     }
+    if layout.planes.is_empty() && matches!(file.trim_ascii_start(), [b'{' | b'[', ..]) {
+        return Err(TraceError::Json { file: path.to_owned() });
+    }
     if layout.planes.is_empty() {
         // What does not even begin like a trace is something else; the damage would be a riddle.
         let begins = file.first().is_some_and(|tag| [PLANES, ERRORS, WARNINGS, HOSTS].contains(tag));

@@ -3,11 +3,12 @@
 //! Events are picked one after the other, written by many threads into memory a few thousand at a time, and printed in
 //! order: memory does not grow with the trace, and a reader that goes away ends it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use ergometer_trace::accounting::Filter;
-use ergometer_trace::{Event, EventId, KeepIds, Line, Trace, Why};
+use ergometer_trace::accounting::{DeviceId, Filter};
+use ergometer_trace::{Event, EventId, KeepIds, Line, Platform, Trace, Why};
 use rayon::prelude::*;
 
 use super::json_text::{number, stats, text};
@@ -82,11 +83,12 @@ impl<'a> Cat<'a> {
         let mut printed = 0;
         let mut tasks = Vec::new();
         for (plane, found) in self.trace.planes().iter().enumerate() {
-            if !self.filter.takes_plane(self.trace, found) {
+            let devices = self.devices(plane);
+            if devices.is_empty() {
                 continue;
             }
             for (number, line) in found.lines.iter().enumerate() {
-                let mut picked = (0..line.len()).filter(|&event| self.takes(line, event));
+                let mut picked = (0..line.len()).filter(|&event| self.takes(&devices, line, event));
                 loop {
                     let room = if self.top == 0 { TASK_EVENTS } else { TASK_EVENTS.min(self.top - printed) };
                     let events: Vec<usize> = picked.by_ref().take(room).collect();
@@ -106,9 +108,24 @@ impl<'a> Cat<'a> {
         Ok(printed)
     }
 
-    fn takes(&self, line: &Line, event: usize) -> bool {
-        line.event(event)
-            .is_some_and(|event| self.is_taken[event.kind.index()] && event.duration >= self.filter.min_duration)
+    /// Of which devices of a plane events are asked for: `None` stands for all of the plane.
+    fn devices(&self, plane: usize) -> Vec<Option<i64>> {
+        let takes = |ordinal| self.filter.takes_device(self.trace, DeviceId { plane, ordinal });
+        if takes(None) {
+            return vec![None];
+        }
+        if self.trace.planes()[plane].platform != Platform::Host {
+            return Vec::new();
+        }
+        let ordinals: BTreeSet<i64> = self.trace.kinds().iter().filter_map(|kind| kind.device_ordinal).collect();
+        ordinals.into_iter().map(Some).filter(|&ordinal| takes(ordinal)).collect()
+    }
+
+    fn takes(&self, devices: &[Option<i64>], line: &Line, event: usize) -> bool {
+        line.event(event).is_some_and(|event| {
+            let is_there = devices.contains(&None) || devices.contains(&self.trace.kind(event.kind).device_ordinal);
+            is_there && self.is_taken[event.kind.index()] && event.duration >= self.filter.min_duration
+        })
     }
 
     fn write(&self, tasks: &mut Vec<Task>, out: &mut impl io::Write) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::spread::Spread;
 use crate::figures::{percent, thousands, time_ps};
+use crate::screen::visible;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +65,7 @@ impl<'a> Cell<'a> {
     /// As people read it.
     pub(super) fn shown(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => Cow::Borrowed(text),
+            Self::Text(text) => visible(text),
             Self::Time(time) => Cow::Owned(time_ps(time.get() as f64)),
             Self::Between(picos) => Cow::Owned(time_ps(*picos)),
             Self::Count(count) => Cow::Owned(thousands(*count as f64)),

@@ -8,18 +8,22 @@ use ergometer_trace::{KeepIds, Trace};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{host, open, plane_label, plane_name};
-use super::rows::ambiguous;
-use crate::arguments::{ExecutionSort, TableArguments};
+use super::open::{device_cells, device_columns, open};
+use super::rows::is_ambiguous;
+use super::shares::Shares;
+use crate::arguments::{ExecutionSort, ExecutionsArguments};
 use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::screen::Screen;
 
-const COLUMNS: [Column; 16] = [
-    Column::shared("", "device").only_table().rank(3),
-    Column::data("plane"),
-    Column::data("host"),
-    Column::figure("device_ordinal", "ordinal").rank(7),
+/// Of which device a row is.
+const DEVICE: [Column; 4] = device_columns(3);
+
+const COLUMNS: [Column; 17] = [
+    DEVICE[0],
+    DEVICE[1],
+    DEVICE[2],
+    DEVICE[3],
     Column::name("module", "module"),
     Column::data("program_id"),
     Column::figure("", "program").only_table().rank(6),
@@ -31,16 +35,22 @@ const COLUMNS: [Column; 16] = [
     Column::figure("span_ps", "span"),
     Column::figure("total_ps", "total").rank(5),
     Column::figure("self_ps", "self").rank(4),
+    Column::figure("share", "share").rank(3),
     Column::figure("events", "events").rank(2),
 ];
 
-pub(super) fn run(arguments: &TableArguments<ExecutionSort>, screen: Screen) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let ExecutionsArguments { table: arguments, module } = arguments;
     let opened = open(&arguments.files, KeepIds::Yes, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = executions(trace, &filter);
-    if rows.is_empty() {
+    let found = rows.len();
+    rows.retain(|row| module.takes(row.module.map(|module| trace.text(module))));
+    if found == 0 {
         opened.tell_empty("executions", &arguments.filter, screen);
+    } else if rows.is_empty() {
+        screen.note(&format!("none of {found} executions is of that module"));
     }
     let unknown = rows.iter().filter(|row| row.found_by == FoundBy::Nothing).count();
     if unknown > 0 {
@@ -51,16 +61,14 @@ pub(super) fn run(arguments: &TableArguments<ExecutionSort>, screen: Screen) -> 
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
-    let ambiguous = ambiguous(rows.iter().map(|row| (row.module, row.program)));
+    let shares = Shares::new(trace, &filter);
+    let is_ambiguous = is_ambiguous(rows.iter().map(|row| (row.module, row.program)));
     let cells = |row: &Execution| {
-        vec![
-            Cell::owned(plane_label(trace, row.plane)),
-            Cell::text(Some(plane_name(trace, row.plane))),
-            Cell::text(host(trace, row.plane)),
-            Cell::number(row.device_ordinal),
+        let mut cells = device_cells(trace, row.device);
+        cells.extend([
             Cell::text(row.module.map(|module| trace.text(module))),
             Cell::program(row.program),
-            Cell::program(row.program.filter(|_| row.module.is_some_and(|module| ambiguous.contains(&module)))),
+            Cell::program(row.program.filter(|_| is_ambiguous)),
             Cell::Count(row.number),
             Cell::number(row.id),
             Cell::text(Some(found_by(row.found_by))),
@@ -69,8 +77,10 @@ pub(super) fn run(arguments: &TableArguments<ExecutionSort>, screen: Screen) -> 
             Cell::Time(row.span.length()),
             Cell::Time(row.account.total),
             Cell::Time(row.account.self_time),
+            Cell::share(shares.of(row.device, row.account.self_time)),
             Cell::Count(row.account.events),
-        ]
+        ]);
+        cells
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())

@@ -4,12 +4,14 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-use ergometer_trace::statistics::{self, Interval, Ranking, Summary, Verdict};
+use ergometer_trace::accounting::DeviceId;
+use ergometer_trace::statistics::{self, Ranking, Summary, Verdict};
 use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, KeepIds, functions};
-use serde::Serialize;
+use ergometer_units::Picos;
 
 use super::cell::Cell;
-use super::listing::{Column, Listing, arrange, print_json};
+use super::function_report::{Comparison, Figures, Report};
+use super::listing::{Column, Listing, OfDevice, arrange, print_json};
 use super::open::open;
 use crate::arguments::{Format, FunctionSort, FunctionsArguments};
 use crate::exit::{Exit, Failure};
@@ -17,8 +19,8 @@ use crate::figures::{digits, margin, time_unit};
 use crate::screen::Screen;
 
 /// The columns of tables and CSV; JSON has all statistics and every time.
-const COLUMNS: [Column; 31] = [
-    Column::data("rank"),
+const COLUMNS: [Column; 33] = [
+    Column::figure("rank", "rank"),
     Column::name("id", "id"),
     Column::shared("modules", "module").rank(7),
     Column::data("program_ids"),
@@ -40,6 +42,8 @@ const COLUMNS: [Column; 31] = [
     Column::data("span_mad_ps"),
     Column::data("span_mean_ps"),
     Column::data("span_std_ps"),
+    Column::data("busy_times_ps"),
+    Column::data("span_times_ps"),
     Column::figure("", "to fastest").only_table(),
     Column::figure("", "interval").only_table().rank(1),
     Column::figure("", "p").only_table(),
@@ -52,24 +56,17 @@ const COLUMNS: [Column; 31] = [
 ];
 
 /// A variant, and what can be said of it beside the fastest.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    times: &'a FunctionTimes,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<Comparison>,
+pub(super) struct Shown<'a> {
+    pub(super) times: &'a FunctionTimes,
+    pub(super) busy: Figures,
+    pub(super) span: Figures,
+    pub(super) comparison: Option<Comparison>,
 }
 
-/// Beside the fastest.
-#[derive(Serialize)]
-struct Comparison {
-    /// From 1.
-    rank: usize,
-    ratio: Option<f64>,
-    ratio_interval: Option<Interval>,
-    p: Option<f64>,
-    corrected_p: Option<f64>,
-    verdict: Verdict,
+impl OfDevice for Shown<'_> {
+    fn device(&self) -> Option<DeviceId> {
+        None
+    }
 }
 
 pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -86,13 +83,18 @@ pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<Exit
     let ranking = arguments.compare.then(|| ergometer_trace::compare(&found, arguments.level));
     let notes = notes(&found, ranking.as_ref());
     let mut comparisons = comparisons(ranking);
-    let mut rows: Vec<Shown> =
-        found.rows.iter().map(|times| Shown { times, comparison: comparisons.remove(&times.id.to_string()) }).collect();
+    let shown = |times| Shown {
+        times,
+        busy: Figures::of(&times.busy),
+        span: Figures::of(&times.span),
+        comparison: comparisons.remove(&times.id.to_string()),
+    };
+    let mut rows: Vec<Shown> = found.rows.iter().map(shown).collect();
     let more = arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| {
         compare(key, left.times, right.times)
     });
     if arguments.format == Format::Json {
-        print_json(&rows)?;
+        print_json(&rows.iter().map(Report::of).collect::<Vec<_>>())?;
     } else {
         Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
     }
@@ -126,11 +128,22 @@ fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
     let mut notes = Vec::new();
     let once = found.rows.iter().filter(|row| row.n < 2).count();
     if once > 0 {
-        let of = if once == found.rows.len() { String::new() } else { format!(" of {once} functions") };
-        notes
-            .push(format!("one execution{of} says nothing of its spread: no std, no interval. Run each several times"));
+        let of = match once {
+            _ if once == found.rows.len() => String::new(),
+            1 => String::from(" of 1 function"),
+            _ => format!(" of {once} functions"),
+        };
+        notes.push(format!(
+            "one execution{of} says nothing of its spread: no MAD, no std, no interval. Run each several times"
+        ));
     }
     let Some(ranking) = ranking else { return notes };
+    if ranking.rows.len() < 2 {
+        if !ranking.rows.is_empty() {
+            notes.push(String::from("there is one function, and so nothing to compare it with"));
+        }
+        return notes;
+    }
     if ranking.rows.iter().any(|row| row.verdict == Verdict::TooFewSamples) {
         let enough =
             needed(ranking.rows.len() - 1, ranking.level).map_or(String::new(), |n| format!(". {n} of each could"));
@@ -164,12 +177,12 @@ fn needed(comparisons: usize, level: f64) -> Option<u32> {
 
 /// The cells of a variant, one for each of [`COLUMNS`].
 fn cells<'a>(row: &Shown<'a>) -> Vec<Cell<'a>> {
-    let Shown { times, comparison } = row;
-    let (busy, span) = (&times.busy, &times.span);
-    let time = |seconds: f64| Cell::Between(picos(seconds));
-    let maybe = |seconds: Option<f64>| seconds.map_or(Cell::Absent, time);
+    let Shown { times, busy, span, comparison } = row;
+    let maybe = |picos: Option<f64>| picos.map_or(Cell::Absent, Cell::Between);
     let listed = |texts: Vec<String>| Cell::owned(texts.join(" "));
-    let interval = busy.mean_interval_s;
+    let each = |times: &[Picos]| listed(times.iter().map(|time| time.get().to_string()).collect());
+    let interval = busy.mean_interval_ps;
+    let trimmed = busy.trimmed;
     let mut cells = vec![
         comparison.as_ref().map_or(Cell::Absent, |comparison| Cell::Count(comparison.rank as u64)),
         Cell::owned(times.id.to_string()),
@@ -177,22 +190,24 @@ fn cells<'a>(row: &Shown<'a>) -> Vec<Cell<'a>> {
         listed(times.program_ids.iter().map(ToString::to_string).collect()),
         Cell::Count(times.n as u64),
         Cell::Count(times.devices as u64),
-        time(busy.median_s),
-        time(busy.mad_s),
-        Cell::owned(with_margin(busy.mean_s, interval.map(|interval| (interval.high - interval.low) / 2.0))),
-        maybe(busy.std_s),
-        Cell::owned(with_margin(busy.trimmed.mean_s, Some(busy.trimmed.std_s))),
-        time(span.median_s),
-        time(busy.mean_s),
+        Cell::Between(busy.median_ps),
+        maybe(busy.mad_ps),
+        Cell::owned(with_margin(busy.mean_ps, interval.map(|interval| (interval.high - interval.low) / 2.0))),
+        maybe(busy.std_ps),
+        trimmed.map_or(Cell::Absent, |trimmed| Cell::owned(with_margin(trimmed.mean_ps, Some(trimmed.std_ps)))),
+        Cell::Between(span.median_ps),
+        Cell::Between(busy.mean_ps),
         maybe(interval.map(|interval| interval.low)),
         maybe(interval.map(|interval| interval.high)),
-        time(busy.min_s),
-        time(busy.max_s),
-        time(busy.trimmed.mean_s),
-        time(busy.trimmed.std_s),
-        time(span.mad_s),
-        time(span.mean_s),
-        maybe(span.std_s),
+        Cell::Between(busy.min_ps),
+        Cell::Between(busy.max_ps),
+        maybe(trimmed.map(|trimmed| trimmed.mean_ps)),
+        maybe(trimmed.map(|trimmed| trimmed.std_ps)),
+        maybe(span.mad_ps),
+        Cell::Between(span.mean_ps),
+        maybe(span.std_ps),
+        each(&times.busy_times),
+        each(&times.span_times),
     ];
     cells.extend(comparison.as_ref().map_or_else(|| vec![Cell::Absent; 9], beside));
     cells
@@ -225,24 +240,19 @@ fn words(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Picoseconds, without the noise of the last bits.
-fn picos(seconds: f64) -> f64 {
-    (seconds * 1e15).round() / 1e3
-}
-
 /// `13.04 us ±0.17`
-fn with_margin(seconds: f64, half_s: Option<f64>) -> String {
-    let (factor, unit) = time_unit(picos(seconds));
-    let value = picos(seconds) / factor;
-    let beside = half_s.map(|half| format!(" {}", margin(picos(half) / factor, value))).unwrap_or_default();
+fn with_margin(picos: f64, half: Option<f64>) -> String {
+    let (factor, unit) = time_unit(picos);
+    let value = picos / factor;
+    let beside = half.map(|half| format!(" {}", margin(half / factor, value))).unwrap_or_default();
     format!("{} {unit}{beside}", digits(value))
 }
 
-/// Times and counts from large to small, ids from small to large.
+/// The fastest first; counts from large to small.
 fn compare(key: FunctionSort, left: &FunctionTimes, right: &FunctionTimes) -> Ordering {
-    let by = |figure: fn(&Summary) -> f64, one: &Summary, other: &Summary| figure(other).total_cmp(&figure(one));
+    let by = |figure: fn(&Summary) -> f64, one: &Summary, other: &Summary| figure(one).total_cmp(&figure(other));
     match key {
-        FunctionSort::Busy => by(|summary| summary.median_s, &left.busy, &right.busy),
+        FunctionSort::Busy | FunctionSort::Median => by(|summary| summary.median_s, &left.busy, &right.busy),
         FunctionSort::Span => by(|summary| summary.median_s, &left.span, &right.span),
         FunctionSort::Mean => by(|summary| summary.mean_s, &left.busy, &right.busy),
         FunctionSort::Min => by(|summary| summary.min_s, &left.busy, &right.busy),
@@ -266,8 +276,8 @@ mod tests {
 
     #[test]
     fn a_margin_is_as_precise_as_its_mean() {
-        assert_eq!(with_margin(13.0426e-6, Some(0.1733e-6)), "13.04 us ±0.17");
-        assert_eq!(with_margin(354e-6, None), "354.0 us");
-        assert_eq!((picos(13.054e-6), digits_of(99.9), digits_of(95.0)), (13_054_000.0, "99.9".into(), "95".into()));
+        assert_eq!(with_margin(13.0426e6, Some(0.1733e6)), "13.04 us ±0.17");
+        assert_eq!(with_margin(354e6, None), "354.0 us");
+        assert_eq!((digits_of(99.9), digits_of(95.0)), ("99.9".into(), "95".into()));
     }
 }

@@ -1,9 +1,11 @@
 //! Rows in order, cut to what was asked for, and printed: JSON and CSV have everything, a table what fits its terminal.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
 
+use ergometer_trace::accounting::{DeviceId, Execution, Gap, Module, Row, Scope, Step};
 use serde::{Serialize, Serializer};
 
 use super::cell::Cell;
@@ -11,7 +13,7 @@ use crate::arguments::{Format, OrderArguments, Sorted};
 use crate::csv;
 use crate::exit::Failure;
 use crate::figures::{fitted, thousands};
-use crate::screen::{Align, Screen, Table, Tone, print};
+use crate::screen::{Align, Screen, Table, Tone, print, visible};
 
 /// How many rows a table has when nobody says.
 const TABLE_ROWS: usize = 20;
@@ -110,8 +112,9 @@ pub(super) struct Listing<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> {
     pub(super) notes: Vec<String>,
 }
 
-/// Sorts rows and cuts them; returns how many were cut. `compare` has the larger first.
-pub(super) fn arrange<R, K: Sorted>(
+/// Sorts rows and cuts those of each device; returns how many were cut. `compare` has the larger first. A table has the
+/// rows of one device after those of another.
+pub(super) fn arrange<R: OfDevice, K: Sorted>(
     rows: &mut Vec<R>,
     order: &OrderArguments<K>,
     format: Format,
@@ -123,16 +126,46 @@ pub(super) fn arrange<R, K: Sorted>(
         None if order.reverse => rows.reverse(),
         None => {}
     }
-    cut(rows, order.top, format, TABLE_ROWS)
+    if format == Format::Table {
+        rows.sort_by_key(OfDevice::device);
+    }
+    cut(rows, order.top.unwrap_or(if format == Format::Table { TABLE_ROWS } else { 0 }))
 }
 
-/// Leaves the first rows; returns how many were cut.
-pub(super) fn cut<R>(rows: &mut Vec<R>, top: Option<usize>, format: Format, in_table: usize) -> usize {
-    let kept = top.unwrap_or(if format == Format::Table { in_table } else { 0 });
-    let kept = if kept == 0 { rows.len() } else { kept.min(rows.len()) };
-    let more = rows.len() - kept;
-    rows.truncate(kept);
-    more
+/// Leaves the first rows of each device, all where `top` is 0; returns how many were cut.
+pub(super) fn cut<R: OfDevice>(rows: &mut Vec<R>, top: usize) -> usize {
+    let before = rows.len();
+    let mut seen: HashMap<Option<DeviceId>, usize> = HashMap::new();
+    rows.retain(|row| {
+        let seen = seen.entry(row.device()).or_default();
+        *seen += 1;
+        top == 0 || *seen <= top
+    });
+    before - rows.len()
+}
+
+/// A row that may be of a device.
+pub(super) trait OfDevice {
+    /// Which one; `None` where rows are of no device.
+    fn device(&self) -> Option<DeviceId>;
+}
+
+macro_rules! of_device {
+    ($($row:ty),*) => {
+        $(impl OfDevice for $row {
+            fn device(&self) -> Option<DeviceId> {
+                Some(self.device)
+            }
+        })*
+    };
+}
+
+of_device!(Row, Module, Execution, Step, Gap, Scope);
+
+impl<R: OfDevice> OfDevice for &R {
+    fn device(&self) -> Option<DeviceId> {
+        (*self).device()
+    }
 }
 
 /// How many characters a line has: of the terminal, or as `COLUMNS` says; `None` where nothing limits it.
@@ -210,7 +243,7 @@ pub(super) fn notes(notes: &[String], screen: Screen) -> String {
     for note in notes {
         let mut used = 0;
         let _ = write!(text, "  {}  ", screen.paint(Tone::Strong, "note"));
-        for word in note.split(' ') {
+        for word in visible(note).split(' ') {
             let length = word.chars().count();
             if used > 0 && used + 1 + length > room {
                 let _ = write!(text, "\n{NOTE}{word}");

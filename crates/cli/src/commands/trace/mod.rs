@@ -5,21 +5,22 @@
 mod cat;
 mod cell;
 mod executions;
+mod function_report;
 mod functions;
 mod gaps;
 mod json_text;
 mod listing;
+mod memory;
 mod modules;
 mod open;
 mod rows;
 mod scopes;
+mod shares;
 mod spread;
 mod steps;
 mod summary;
 
 use std::process::ExitCode;
-
-use ergometer_trace::accounting::By;
 
 use crate::arguments::TraceCommand;
 use crate::exit::Failure;
@@ -28,9 +29,9 @@ use crate::screen::Screen;
 pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Failure> {
     match command {
         TraceCommand::Summary(arguments) => summary::run(arguments, screen),
-        TraceCommand::Ops(arguments) => rows::run(arguments, By::Op, screen),
-        TraceCommand::Kernels(arguments) => rows::run(arguments, By::Kernel, screen),
-        TraceCommand::Events(arguments) => rows::run(arguments, By::Name, screen),
+        TraceCommand::Ops(arguments) => rows::ops(arguments, screen),
+        TraceCommand::Kernels(arguments) => rows::kernels(arguments, screen),
+        TraceCommand::Events(arguments) => rows::events(arguments, screen),
         TraceCommand::Modules(arguments) => modules::run(arguments, screen),
         TraceCommand::Executions(arguments) => executions::run(arguments, screen),
         TraceCommand::Steps(arguments) => steps::run(arguments, screen),

@@ -1,30 +1,34 @@
 //! `ergo trace modules`: what was compiled, how often it ran, and how long a run takes.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{Module, Span, modules};
-use ergometer_trace::{KeepIds, Text, Trace};
+use ergometer_trace::{KeepIds, Trace};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{host, open, plane_label, plane_name};
-use super::rows::{ambiguous, start};
+use super::open::{device_cells, device_columns, open};
+use super::rows::{is_ambiguous, start};
 use super::spread::Spread;
 use crate::arguments::{ModuleSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
+/// Of which device a row is.
+const DEVICE: [Column; 4] = device_columns(4);
+
 /// The columns; JSON has the spreads as objects, CSV a column for each part.
-pub(super) const COLUMNS: [Column; 25] = [
-    Column::shared("", "device").only_table().rank(4),
-    Column::data("plane"),
-    Column::data("host"),
+pub(super) const COLUMNS: [Column; 29] = [
+    DEVICE[0],
+    DEVICE[1],
+    DEVICE[2],
+    DEVICE[3],
     Column::name("module", "module"),
     Column::data("program_id"),
     Column::figure("", "program").only_table().rank(5),
     Column::figure("events", "events").rank(3),
+    Column::data("count"),
     Column::figure("executions", "executions"),
     Column::figure("busy_per_execution_ps", "busy/execution").only_json(),
     Column::figure("span_per_execution_ps", "span/execution").only_json().rank(1),
@@ -36,11 +40,13 @@ pub(super) const COLUMNS: [Column; 25] = [
     Column::data("busy_per_execution_mean_ps").only_csv(),
     Column::data("busy_per_execution_half_width_ps").only_csv(),
     Column::data("busy_per_execution_median_ps").only_csv(),
+    Column::data("busy_per_execution_p90_ps").only_csv(),
     Column::data("busy_per_execution_min_ps").only_csv(),
     Column::data("busy_per_execution_max_ps").only_csv(),
     Column::data("span_per_execution_mean_ps").only_csv(),
     Column::data("span_per_execution_half_width_ps").only_csv(),
     Column::data("span_per_execution_median_ps").only_csv(),
+    Column::data("span_per_execution_p90_ps").only_csv(),
     Column::data("span_per_execution_min_ps").only_csv(),
     Column::data("span_per_execution_max_ps").only_csv(),
 ];
@@ -55,23 +61,22 @@ pub(super) fn run(arguments: &TableArguments<ModuleSort>, screen: Screen) -> Res
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
-    let ambiguous = ambiguous(rows.iter().map(|row| (row.module, row.program)));
-    let cells = |row: &Module| cells(trace, row, &ambiguous);
+    let is_ambiguous = is_ambiguous(rows.iter().map(|row| (row.module, row.program)));
+    let cells = |row: &Module| cells(trace, row, is_ambiguous);
     Listing { columns: &COLUMNS, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
 }
 
 /// The cells of a module, one for each of [`COLUMNS`].
-pub(super) fn cells<'a>(trace: &'a Trace, row: &Module, ambiguous: &HashSet<Text>) -> Vec<Cell<'a>> {
+pub(super) fn cells<'a>(trace: &'a Trace, row: &Module, is_ambiguous: bool) -> Vec<Cell<'a>> {
     let (busy, spans) = (Spread::of(&row.busy), Spread::of(&row.spans));
     let module = row.module;
-    let mut cells = vec![
-        Cell::owned(plane_label(trace, row.plane)),
-        Cell::text(Some(plane_name(trace, row.plane))),
-        Cell::text(host(trace, row.plane)),
+    let mut cells = device_cells(trace, row.device);
+    cells.extend([
         Cell::text(module.map(|module| trace.text(module))),
         Cell::program(row.program),
-        Cell::program(row.program.filter(|_| module.is_some_and(|module| ambiguous.contains(&module)))),
+        Cell::program(row.program.filter(|_| is_ambiguous)),
+        Cell::Count(row.account.events),
         Cell::Count(row.account.events),
         Cell::count(row.executions),
         Cell::spread(busy),
@@ -81,13 +86,14 @@ pub(super) fn cells<'a>(trace: &'a Trace, row: &Module, ambiguous: &HashSet<Text
         Cell::Time(row.account.total),
         Cell::Time(row.account.self_time),
         row.account.span.map(Span::length).map_or(Cell::Absent, Cell::Time),
-    ];
+    ]);
     for spread in [busy, spans] {
         let part = |value: Option<f64>| value.map_or(Cell::Absent, Cell::Between);
         cells.extend([
             part(spread.map(|spread| spread.mean)),
             part(spread.and_then(|spread| spread.half_width)),
             part(spread.map(|spread| spread.median)),
+            part(spread.map(|spread| spread.p90)),
             Cell::number(spread.map(|spread| spread.min)),
             Cell::number(spread.map(|spread| spread.max)),
         ]);

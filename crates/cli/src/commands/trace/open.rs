@@ -1,14 +1,20 @@
 //! What the user typed into a trace and a filter: files opened in parallel, and everything told that there is to know.
 
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use ergometer_trace::accounting::Filter;
+use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
-    KeepIds, Leniency, Limits, ReadOptions, Reading, SkipReason, Source, SourceError, Trace, find, read,
+    KeepIds, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError, Trace,
+    TraceError, find, read,
 };
 use ergometer_units::Picos;
 use rayon::prelude::*;
 
+use super::cell::Cell;
+use super::listing::Column;
+use super::memory;
 use crate::arguments::{FilesArguments, FilterArguments};
 use crate::exit::Failure;
 use crate::screen::Screen;
@@ -23,8 +29,12 @@ pub(super) struct Opened {
 /// Opens files as one trace. Warnings are told as they are found.
 pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> Result<Opened, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let reading = Reading { limits: Limits { decompressed_bytes: arguments.max_size }, leniency };
+    let decompressed_bytes = arguments.max_size.unwrap_or_else(memory::most_bytes);
+    let reading = Reading { limits: Limits { decompressed_bytes }, leniency };
     let found = find(&arguments.files).map_err(Failure::failed)?;
+    for twice in given_twice(&arguments.files) {
+        screen.note(&format!("{} is given more than once: it counts once", twice.display()));
+    }
     for skipped in &found.skipped {
         let path = skipped.path.display();
         match skipped.reason {
@@ -40,12 +50,43 @@ pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> 
         .collect::<Result<_, _>>()
         .map_err(|error| unopened(&error))?;
     let options = ReadOptions { leniency, ids, ..ReadOptions::default() };
-    let trace = read(sources, &options).map_err(Failure::failed)?;
-    let warnings: Vec<String> = trace.notices().iter().map(ToString::to_string).collect();
+    let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
+    let warnings: Vec<String> = trace.notices().iter().map(|notice| told(notice.clone())).collect();
     for warning in &warnings {
         screen.warning(warning);
     }
     Ok(Opened { files: found.files, trace, warnings })
+}
+
+/// The files that were typed again.
+fn given_twice(files: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut seen = HashSet::new();
+    let is_again = |file: &&PathBuf| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file)));
+    files.iter().filter(is_again).collect()
+}
+
+/// A notice, in which standard input is called by its name.
+fn told(mut notice: Notice) -> String {
+    if let Notice::Lost { file, .. }
+    | Notice::CutPacking { file, .. }
+    | Notice::NoEpoch { file }
+    | Notice::NoEvents { file } = &mut notice
+        && file == Path::new("-")
+    {
+        *file = PathBuf::from("standard input");
+    }
+    notice.to_string()
+}
+
+/// What was asked for already is no hint.
+fn unread(error: &TraceError, leniency: Leniency) -> Failure {
+    let failure = Failure::failed(error);
+    match (error, leniency) {
+        (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
+            failure.hint("copy or record it again: nothing of it is whole")
+        }
+        _ => failure,
+    }
 }
 
 fn unopened(error: &SourceError) -> Failure {
@@ -63,7 +104,7 @@ impl Opened {
     pub(super) fn filter(&self, arguments: &FilterArguments) -> Result<Filter, Failure> {
         for device in &arguments.device {
             let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
-            if !self.trace.planes().iter().any(|plane| alone.takes_plane(&self.trace, plane)) {
+            if !self.devices().iter().any(|&device| alone.takes_device(&self.trace, device)) {
                 return Err(Failure::usage(format!("no plane of the trace has `{device}` in its name"))
                     .hint(format!("there are {}", self.plane_names().join(", "))));
             }
@@ -74,6 +115,19 @@ impl Opened {
             pattern: arguments.regex.clone(),
             min_duration: arguments.min_duration.unwrap_or(Picos::ZERO),
         })
+    }
+
+    /// The planes, each followed by the devices that its ops may name where it is a host's.
+    fn devices(&self) -> Vec<DeviceId> {
+        let ordinals: BTreeSet<i64> = self.trace.kinds().iter().filter_map(|kind| kind.device_ordinal).collect();
+        let planes = self.trace.planes().iter().enumerate();
+        planes
+            .flat_map(|(number, plane)| {
+                let of_host = ordinals.iter().filter(|_| plane.platform == Platform::Host && ordinals.len() > 1);
+                let ordinals: Vec<Option<i64>> = [None].into_iter().chain(of_host.copied().map(Some)).collect();
+                ordinals.into_iter().map(move |ordinal| DeviceId { plane: number, ordinal })
+            })
+            .collect()
     }
 
     /// The planes that have events, or all where none has.
@@ -89,21 +143,55 @@ impl Opened {
 
     /// Tells why there is nothing to show.
     pub(super) fn tell_empty(&self, what: &str, arguments: &FilterArguments, screen: Screen) {
-        let is_filtered = arguments.prefix.is_some() || arguments.regex.is_some() || arguments.min_duration.is_some();
         let planes = self.plane_names().join(", ");
-        if is_filtered {
+        if is_filtered(arguments) {
             screen.note(&format!("no {what} match the filter; the trace has {} events", self.trace.event_count()));
+        } else if !arguments.device.is_empty() {
+            let chosen = arguments.device.join(", ");
+            screen.note(&format!(
+                "no {what} on {chosen}: nothing is left of the devices that did something; the trace has {planes}"
+            ));
         } else {
             screen.note(&format!("no {what}: nothing ran on a device in this trace; it has {planes}"));
         }
     }
 }
 
+/// Whether events are chosen by name or length.
+pub(super) fn is_filtered(arguments: &FilterArguments) -> bool {
+    arguments.prefix.is_some() || arguments.regex.is_some() || arguments.min_duration.is_some()
+}
+
 /// The name of a plane, with its host where there are several.
 pub(super) fn plane_label(trace: &Trace, plane: usize) -> String {
-    let Some(found) = trace.planes().get(plane) else { return String::new() };
+    device_label(trace, DeviceId { plane, ordinal: None })
+}
+
+/// The name of a device, with its host where there are several.
+pub(super) fn device_label(trace: &Trace, device: DeviceId) -> String {
+    let Some(found) = trace.planes().get(device.plane) else { return String::new() };
     let host = found.host.filter(|_| trace.planes().iter().any(|other| other.host != found.host));
-    format!("{}{}", host.map_or("", |host| trace.text(host)), trace.text(found.name))
+    format!("{}{}", host.map_or("", |host| trace.text(host)), device.name(trace))
+}
+
+/// The columns that say of which device a row is; in a table it is one, which leaves at this rank.
+pub(super) const fn device_columns(rank: u8) -> [Column; 4] {
+    [
+        Column::shared("", "device").only_table().rank(rank),
+        Column::data("plane"),
+        Column::data("host"),
+        Column::data("device_ordinal"),
+    ]
+}
+
+/// The cells of a device, one for each of [`device_columns`].
+pub(super) fn device_cells(trace: &Trace, device: DeviceId) -> Vec<Cell<'_>> {
+    vec![
+        Cell::owned(device_label(trace, device)),
+        Cell::text(Some(plane_name(trace, device.plane))),
+        Cell::text(host(trace, device.plane)),
+        Cell::number(device.ordinal),
+    ]
 }
 
 /// The host of a plane, where the trace names it.

@@ -1,26 +1,30 @@
 //! `ergo trace ops`, `kernels` and `events`: what shares a name, and how long it took.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::process::ExitCode;
 
-use ergometer_trace::accounting::{Account, By, Row, rows};
+use ergometer_trace::accounting::{Account, By, Class, Row, rows};
 use ergometer_trace::{KeepIds, ProgramId, Text, Trace};
 use ergometer_units::Picos;
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{host, open, plane_label, plane_name};
-use crate::arguments::{RowSort, TableArguments};
+use super::open::{device_cells, device_columns, open};
+use crate::arguments::{ClassArguments, ClassChoice, KernelsArguments, OpsArguments, RowSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
+/// Of which device a row is.
+const DEVICE: [Column; 4] = device_columns(1);
+
 /// The columns; the name of the second says what it is.
-const fn columns(key: &'static str) -> [Column; 18] {
+pub(super) const fn columns(key: &'static str) -> [Column; 19] {
     [
-        Column::shared("", "device").only_table().rank(1),
-        Column::data("plane"),
-        Column::data("host"),
+        DEVICE[0],
+        DEVICE[1],
+        DEVICE[2],
+        DEVICE[3],
         Column::name("name", key),
         Column::data(key).only_json(),
         Column::shared("module", "module"),
@@ -49,57 +53,92 @@ fn noun(by: By) -> (&'static str, &'static str) {
     }
 }
 
-pub(super) fn run(arguments: &TableArguments<RowSort>, by: By, screen: Screen) -> Result<ExitCode, Failure> {
+pub(super) fn ops(arguments: &OpsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let is_asked = |trace: &Trace, row: &Row| {
+        arguments.class.takes(row.class) && arguments.module.takes(row.label.module.map(|module| trace.text(module)))
+    };
+    list(&arguments.table, By::Op, is_asked, screen)
+}
+
+pub(super) fn kernels(arguments: &KernelsArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    list(&arguments.table, By::Kernel, |_: &Trace, row: &Row| arguments.class.takes(row.class), screen)
+}
+
+pub(super) fn events(arguments: &TableArguments<RowSort>, screen: Screen) -> Result<ExitCode, Failure> {
+    list(arguments, By::Name, |_: &Trace, _: &Row| true, screen)
+}
+
+impl ClassArguments {
+    fn takes(&self, class: Option<Class>) -> bool {
+        self.class.is_none_or(|asked| {
+            class
+                == Some(match asked {
+                    ClassChoice::Compute => Class::Compute,
+                    ClassChoice::Communication => Class::Communication,
+                    ClassChoice::Memcpy => Class::Memcpy,
+                })
+        })
+    }
+}
+
+/// Lists the rows that are asked for.
+fn list(
+    arguments: &TableArguments<RowSort>,
+    by: By,
+    is_asked: impl Fn(&Trace, &Row) -> bool,
+    screen: Screen,
+) -> Result<ExitCode, Failure> {
     let opened = open(&arguments.files, KeepIds::No, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = rows(trace, by, &filter);
     let (key, what) = noun(by);
-    if rows.is_empty() {
+    let found = rows.len();
+    rows.retain(|row| is_asked(trace, row));
+    if found == 0 {
         opened.tell_empty(what, &arguments.filter, screen);
+    } else if rows.is_empty() {
+        screen.note(&format!("none of {found} {what} is of that class and module"));
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
-    let ambiguous = ambiguous(rows.iter().map(|row| (row.label.module, row.label.program)));
+    let is_ambiguous = is_ambiguous(rows.iter().map(|row| (row.label.module, row.label.program)));
     let columns = columns(key);
-    let cells = |row: &Row| {
-        let module = row.label.module;
-        let name = row.label.name.map(|name| trace.text(name));
-        let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
-        vec![
-            Cell::owned(plane_label(trace, row.plane)),
-            Cell::text(Some(plane_name(trace, row.plane))),
-            Cell::text(host(trace, row.plane)),
-            Cell::text(name),
-            Cell::text(name),
-            Cell::text(module.map(|module| trace.text(module))),
-            Cell::program(row.label.program),
-            Cell::program(row.label.program.filter(|_| module.is_some_and(|module| ambiguous.contains(&module)))),
-            Cell::text(Some(row.label.class.name())),
-            Cell::Count(events),
-            Cell::Time(self_time),
-            Cell::share(row.share),
-            Cell::Time(total),
-            Cell::Time(busy),
-            Cell::Time(min),
-            Cell::Between(median_ps),
-            Cell::Between(p90_ps),
-            Cell::Time(max),
-        ]
-    };
+    let cells = |row: &Row| cells(trace, row, is_ambiguous);
     Listing { columns: &columns, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
 }
 
-/// The modules of which there are several compilations.
-pub(super) fn ambiguous(modules: impl Iterator<Item = (Option<Text>, Option<ProgramId>)>) -> HashSet<Text> {
+/// The cells of a row, one for each of [`columns`].
+pub(super) fn cells<'a>(trace: &'a Trace, row: &Row, is_ambiguous: bool) -> Vec<Cell<'a>> {
+    let module = row.label.module;
+    let name = row.label.name.map(|name| trace.text(name));
+    let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
+    let mut cells = device_cells(trace, row.device);
+    cells.extend([
+        Cell::text(name),
+        Cell::text(name),
+        Cell::text(module.map(|module| trace.text(module))),
+        Cell::program(row.label.program),
+        Cell::program(row.label.program.filter(|_| is_ambiguous)),
+        Cell::text(row.class.map(Class::name)),
+        Cell::Count(events),
+        Cell::Time(self_time),
+        Cell::share(row.share),
+        Cell::Time(total),
+        Cell::Time(busy),
+        Cell::Time(min),
+        Cell::Between(median_ps),
+        Cell::Between(p90_ps),
+        Cell::Time(max),
+    ]);
+    cells
+}
+
+/// Whether there are several compilations of a module, so that its name does not tell which.
+pub(super) fn is_ambiguous(mut modules: impl Iterator<Item = (Option<Text>, Option<ProgramId>)>) -> bool {
     let mut first: HashMap<Text, Option<ProgramId>> = HashMap::new();
-    modules
-        .filter_map(|(module, program)| {
-            let module = module?;
-            (*first.entry(module).or_insert(program) != program).then_some(module)
-        })
-        .collect()
+    modules.any(|(module, program)| module.is_some_and(|module| *first.entry(module).or_insert(program) != program))
 }
 
 /// The larger first; names and starts the smaller first.
@@ -108,6 +147,7 @@ pub(super) fn compare(trace: &Trace, key: RowSort, left: &Row, right: &Row) -> O
     let name = |row: &Row| row.label.name.map(|name| trace.text(name));
     match key {
         RowSort::SelfTime => other.self_time.cmp(&one.self_time),
+        RowSort::Share => right.share.unwrap_or(-1.0).total_cmp(&left.share.unwrap_or(-1.0)),
         RowSort::Total => other.total.cmp(&one.total),
         RowSort::Busy => other.busy.cmp(&one.busy),
         RowSort::Count => other.events.cmp(&one.events),

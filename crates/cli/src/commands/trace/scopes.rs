@@ -8,31 +8,36 @@ use ergometer_trace::accounting::{Account, Scope, scopes};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{host, open, plane_label, plane_name};
+use super::open::{device_cells, device_columns, open};
 use crate::arguments::{ScopeSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
-const COLUMNS: [Column; 15] = [
-    Column::shared("", "device").only_table().rank(1),
-    Column::data("plane"),
-    Column::data("host"),
+/// Of which device a row is.
+const DEVICE: [Column; 4] = device_columns(1);
+
+const COLUMNS: [Column; 17] = [
+    DEVICE[0],
+    DEVICE[1],
+    DEVICE[2],
+    DEVICE[3],
     Column::name("", "scope").only_table(),
     Column::data("scope"),
     Column::data("depth"),
     Column::figure("count", "count"),
     Column::figure("self_ps", "self"),
+    Column::figure("own_ps", "own").rank(2),
     Column::figure("share", "share"),
-    Column::figure("total_ps", "total").rank(5),
-    Column::figure("busy_ps", "busy").rank(2),
-    Column::figure("min_ps", "min").rank(7),
-    Column::figure("median_ps", "median").rank(3),
-    Column::figure("p90_ps", "p90").rank(6),
-    Column::figure("max_ps", "max").rank(4),
+    Column::figure("total_ps", "total").rank(6),
+    Column::figure("busy_ps", "busy").rank(3),
+    Column::figure("min_ps", "min").rank(8),
+    Column::figure("median_ps", "median").rank(4),
+    Column::figure("p90_ps", "p90").rank(7),
+    Column::figure("max_ps", "max").rank(5),
 ];
 
 pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = scopes(trace, &filter);
@@ -50,15 +55,14 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
         let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
         let path = row.path.clone();
         let shown = if is_tree && !arguments.order.reverse { in_tree(row) } else { path.clone() };
-        vec![
-            Cell::owned(plane_label(trace, row.plane)),
-            Cell::text(Some(plane_name(trace, row.plane))),
-            Cell::text(host(trace, row.plane)),
+        let mut cells = device_cells(trace, row.device);
+        cells.extend([
             Cell::owned(shown.unwrap_or_else(|| String::from("(none)"))),
             path.map_or(Cell::Absent, Cell::owned),
             Cell::Count(row.depth as u64),
             Cell::Count(events),
             Cell::Time(self_time),
+            Cell::Time(row.own_time),
             Cell::share(row.share),
             Cell::Time(total),
             Cell::Time(busy),
@@ -66,7 +70,8 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
             Cell::Between(median_ps),
             Cell::Between(p90_ps),
             Cell::Time(max),
-        ]
+        ]);
+        cells
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
@@ -94,6 +99,7 @@ fn compare(key: ScopeSort, left: &Scope, right: &Scope) -> Ordering {
     match key {
         ScopeSort::Tree => Ordering::Equal,
         ScopeSort::SelfTime => other.self_time.cmp(&one.self_time),
+        ScopeSort::Own => right.own_time.cmp(&left.own_time),
         ScopeSort::Total => other.total.cmp(&one.total),
         ScopeSort::Busy => other.busy.cmp(&one.busy),
         ScopeSort::Count => other.events.cmp(&one.events),

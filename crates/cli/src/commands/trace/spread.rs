@@ -1,4 +1,5 @@
-//! How long repeated runs took: the mean and how well it is known, the median, the shortest and the longest.
+//! How long repeated runs took: the mean and how well it is known, the median, the 90th percentile, the shortest and the
+//! longest.
 
 use ergometer_trace::statistics::percentile;
 use ergometer_units::Picos;
@@ -15,6 +16,9 @@ pub(super) struct Spread {
     pub(super) mean: f64,
     #[serde(serialize_with = "whole")]
     pub(super) median: f64,
+    /// The time that nine of ten do not exceed.
+    #[serde(serialize_with = "whole")]
+    pub(super) p90: f64,
     pub(super) min: i64,
     pub(super) max: i64,
     /// Half of the mean's 95 % interval; absent below two times.
@@ -31,6 +35,7 @@ impl Spread {
         Some(Self {
             mean: mean.value,
             median: percentile(&sorted, 50.0)?,
+            p90: percentile(&sorted, 90.0)?,
             min: *sorted.first()?,
             max: *sorted.last()?,
             half_width: mean.half_width,

@@ -3,62 +3,75 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
-use ergometer_trace::accounting::{By, Filter, Step, StepsBy, outside_steps, rows, steps};
+use ergometer_trace::accounting::{DeviceId, Span, Step, Steps, StepsBy, steps};
 use ergometer_trace::{KeepIds, Trace};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{host, open, plane_label, plane_name};
+use super::open::{device_cells, device_columns, device_label, open};
+use super::rows::start;
+use super::shares::Shares;
 use crate::arguments::{StepSort, TableArguments};
 use crate::exit::{Exit, Failure};
-use crate::figures::thousands;
+use crate::figures::{percent, thousands};
 use crate::screen::Screen;
 
-const COLUMNS: [Column; 13] = [
-    Column::shared("", "device").only_table().rank(3),
-    Column::data("plane"),
-    Column::data("host"),
+/// Of which device a row is.
+const DEVICE: [Column; 4] = device_columns(3);
+
+/// A step has a window, in which the host annotated it, and a span, in which its work ran on the device.
+const COLUMNS: [Column; 17] = [
+    DEVICE[0],
+    DEVICE[1],
+    DEVICE[2],
+    DEVICE[3],
     Column::figure("step", "step"),
     Column::name("name", "name"),
     Column::data("found_by"),
-    Column::figure("start_ps", "start").rank(1),
-    Column::figure("span_ps", "span"),
+    Column::figure("window_start_ps", "window start").rank(5),
+    Column::figure("window_span_ps", "window").rank(2),
+    Column::figure("start_ps", "work start").rank(4),
+    Column::figure("span_ps", "work span"),
     Column::figure("busy_ps", "busy"),
-    Column::figure("total_ps", "total").rank(5),
-    Column::figure("self_ps", "self").rank(4),
+    Column::figure("total_ps", "total").rank(7),
+    Column::figure("self_ps", "self").rank(6),
+    Column::figure("share", "share").rank(3),
     Column::figure("events", "events"),
-    Column::figure("executions", "executions").rank(2),
+    Column::figure("executions", "executions").rank(1),
 ];
 
 pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Result<ExitCode, Failure> {
     let opened = open(&arguments.files, KeepIds::Yes, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
-    let mut rows = steps(trace, &filter);
-    let notes = if rows.is_empty() {
+    let found = steps(trace, &filter);
+    if found.steps.is_empty() {
         opened.tell_empty("steps", &arguments.filter, screen);
-        Vec::new()
-    } else {
-        notes(trace, &filter, &rows)
-    };
+    }
+    let notes = notes(trace, &found, screen);
+    let shares = Shares::new(trace, &filter);
+    let mut rows = found.steps;
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
+    let time = |time: Option<_>| time.map_or(Cell::Absent, Cell::Time);
     let cells = |row: &Step| {
-        vec![
-            Cell::owned(plane_label(trace, row.plane)),
-            Cell::text(Some(plane_name(trace, row.plane))),
-            Cell::text(host(trace, row.plane)),
+        let mut cells = device_cells(trace, row.device);
+        cells.extend([
             Cell::Number(row.number),
             Cell::text(Some(trace.text(row.name))),
             Cell::text(Some(found_by(row.found_by))),
-            Cell::Time(row.span.start),
-            Cell::Time(row.span.length()),
+            Cell::Time(row.window.start),
+            Cell::Time(row.window.length()),
+            time(row.account.span.map(|span| span.start)),
+            time(row.account.span.map(Span::length)),
             Cell::Time(row.account.busy),
             Cell::Time(row.account.total),
             Cell::Time(row.account.self_time),
+            Cell::share(shares.of(row.device, row.account.self_time)),
             Cell::Count(row.account.events),
             Cell::Count(row.executions),
-        ]
+        ]);
+        cells
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
@@ -72,18 +85,17 @@ fn found_by(found_by: StepsBy) -> &'static str {
     }
 }
 
-/// Where the steps come from, and what is in none.
-fn notes(trace: &Trace, filter: &Filter, steps: &[Step]) -> Vec<String> {
+/// Where the steps come from, and what is in none; where that is most of the work it is told as a warning.
+fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    let mut planes: Vec<usize> = steps.iter().map(|step| step.plane).collect();
-    planes.dedup();
-    for &plane in &planes {
-        let Some(first) = steps.iter().find(|step| step.plane == plane) else { continue };
+    for &(device, _) in &found.outside {
+        let Some(first) = found.steps.iter().find(|step| step.device == device) else { continue };
         let note = match first.found_by {
             StepsBy::Line => String::from("steps are those of the trace's own line; work is of the step it starts in"),
-            StepsBy::Annotation => {
-                String::from("steps are those the program annotated; work is of the step in which the host launched it")
-            }
+            StepsBy::Annotation => String::from(
+                "steps are those the program annotated; work is of the step in which the host called it, where the trace \
+                 tells, else of the one in which it ran",
+            ),
             StepsBy::Module => format!(
                 "the program annotated no steps: each is a run of {}, the busiest module, up to the next run",
                 trace.text(first.name)
@@ -93,30 +105,42 @@ fn notes(trace: &Trace, filter: &Filter, steps: &[Step]) -> Vec<String> {
             notes.push(note);
         }
     }
-    let work = rows(trace, By::Class, filter);
-    for &plane in &planes {
-        let events = work.iter().filter(|row| row.plane == plane).map(|row| row.account.events).sum();
-        let outside = outside_steps(steps, plane, events);
-        if outside > 0 {
-            notes.push(format!(
-                "{} of {} events on {} are in no step",
-                thousands(outside as f64),
-                thousands(events as f64),
-                plane_label(trace, plane)
+    for &(device, outside) in &found.outside {
+        let inside = events(found, device);
+        if outside == 0 || !found.steps.iter().any(|step| step.device == device) {
+            continue;
+        }
+        let (all, label) = (inside + outside, device_label(trace, device));
+        notes.push(format!(
+            "{} of {} events on {label} are in no step",
+            thousands(outside as f64),
+            thousands(all as f64)
+        ));
+        if outside > inside {
+            screen.warning(&format!(
+                "{} of the work on {label} is in no step, so steps do not say what it did. hint: `ergo trace executions` has \
+                 all of it; annotate around the call that launches the work, and wait for its result inside",
+                percent(outside as f64 / all as f64)
             ));
         }
     }
     notes
 }
 
+/// How many events of a device are in its steps.
+fn events(found: &Steps, device: DeviceId) -> u64 {
+    found.steps.iter().filter(|step| step.device == device).map(|step| step.account.events).sum()
+}
+
 fn compare(trace: &Trace, key: StepSort, left: &Step, right: &Step) -> Ordering {
     let (one, other) = (&left.account, &right.account);
     match key {
-        StepSort::Start => left.span.start.cmp(&right.span.start),
+        StepSort::Start => start(one).cmp(&start(other)),
         StepSort::Busy => other.busy.cmp(&one.busy),
         StepSort::SelfTime => other.self_time.cmp(&one.self_time),
         StepSort::Total => other.total.cmp(&one.total),
-        StepSort::Span => right.span.length().cmp(&left.span.length()),
+        StepSort::Span => other.span.map(Span::length).cmp(&one.span.map(Span::length)),
+        StepSort::Window => right.window.length().cmp(&left.window.length()),
         StepSort::Events => other.events.cmp(&one.events),
         StepSort::Executions => right.executions.cmp(&left.executions),
         StepSort::Name => trace.text(left.name).cmp(trace.text(right.name)),

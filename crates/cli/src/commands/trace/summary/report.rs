@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use ergometer_trace::accounting::{Exposure, LineSummary, Module, PlaneSummary, Span, WorkSummary};
+use ergometer_trace::accounting::{DeviceId, Exposure, LineSummary, Module, PlaneSummary, Row, Span, WorkSummary};
 use ergometer_trace::{Line, Plane, Platform, Session, Trace};
 use ergometer_units::{Picos, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::super::listing::Listing;
-use super::super::modules;
+use super::super::listing::{Listing, cut};
 use super::super::open::{host, plane_name};
-use super::{Summary, device_name};
+use super::super::{modules, rows};
+use super::{ROWS, Summary, device_name};
 use crate::csv;
 
 #[derive(Serialize)]
@@ -47,7 +47,8 @@ struct PlaneReport<'a> {
     self_ps: i64,
     partial_overlaps: u64,
     lines: Vec<LineReport<'a>>,
-    work: Option<WorkReport<'a>>,
+    /// Of each of its devices that has some.
+    work: Vec<WorkReport<'a>>,
 }
 
 #[derive(Serialize)]
@@ -64,6 +65,8 @@ struct LineReport<'a> {
 
 #[derive(Serialize)]
 struct WorkReport<'a> {
+    device_ordinal: Option<i64>,
+    events: u64,
     start_ps: i64,
     span_ps: i64,
     busy_ps: i64,
@@ -72,6 +75,8 @@ struct WorkReport<'a> {
     longest_gap_ps: i64,
     classes: &'a [Exposure],
     modules: Modules<'a>,
+    /// The kernels of a GPU or the ops of another device that took most of the time.
+    top: Top<'a>,
 }
 
 impl Summary<'_> {
@@ -118,12 +123,14 @@ impl Summary<'_> {
             self_ps: plane.self_time.get(),
             partial_overlaps: plane.partial_overlaps,
             lines: plane.lines.iter().map(|line| line_report(trace, line)).collect(),
-            work: plane.work.as_ref().map(|work| self.work_report(plane.plane, work)),
+            work: plane.work.iter().map(|work| self.work_report(work)).collect(),
         }
     }
 
-    fn work_report<'b>(&'b self, plane: usize, work: &'b WorkSummary) -> WorkReport<'b> {
+    fn work_report<'b>(&'b self, work: &'b WorkSummary) -> WorkReport<'b> {
         WorkReport {
+            device_ordinal: work.device.ordinal,
+            events: work.events,
             start_ps: work.span.start.get(),
             span_ps: work.span.length().get(),
             busy_ps: work.busy.get(),
@@ -131,7 +138,8 @@ impl Summary<'_> {
             gaps: work.gaps,
             longest_gap_ps: work.longest_gap.get(),
             classes: &work.classes,
-            modules: Modules { summary: self, plane },
+            modules: Modules { summary: self, device: work.device },
+            top: Top { summary: self, device: work.device },
         }
     }
 
@@ -211,18 +219,37 @@ fn platform(platform: Platform) -> &'static str {
     }
 }
 
-/// The modules of a plane, as `ergo trace modules` has them.
+/// The modules of a device, as `ergo trace modules` has them.
 struct Modules<'a> {
     summary: &'a Summary<'a>,
-    plane: usize,
+    device: DeviceId,
 }
 
 impl Serialize for Modules<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let trace = &self.summary.opened.trace;
-        let rows: Vec<&Module> = self.summary.modules.iter().filter(|module| module.plane == self.plane).collect();
-        let none = HashSet::new();
-        let cells = |row: &&Module| modules::cells(trace, row, &none);
-        Listing { columns: &modules::COLUMNS, rows, more: 0, cells, notes: Vec::new() }.serialize(serializer)
+        let modules = self.summary.modules.iter().filter(|module| module.device == self.device);
+        let mut rows: Vec<&Module> = modules.collect();
+        let more = cut(&mut rows, self.summary.top.unwrap_or(0));
+        let cells = |row: &&Module| modules::cells(trace, row, false);
+        Listing { columns: &modules::COLUMNS, rows, more, cells, notes: Vec::new() }.serialize(serializer)
+    }
+}
+
+/// The kernels or ops of a device, as `ergo trace kernels` and `ops` have them, and as many as a table has.
+struct Top<'a> {
+    summary: &'a Summary<'a>,
+    device: DeviceId,
+}
+
+impl Serialize for Top<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let trace = &self.summary.opened.trace;
+        let mut rows: Vec<&Row> = self.summary.kernels.iter().filter(|row| row.device == self.device).collect();
+        let more = cut(&mut rows, self.summary.top.unwrap_or(ROWS));
+        let is_gpu = trace.planes()[self.device.plane].platform == Platform::Gpu;
+        let columns = rows::columns(if is_gpu { "kernel" } else { "op" });
+        let cells = |row: &&Row| rows::cells(trace, row, false);
+        Listing { columns: &columns, rows, more, cells, notes: Vec::new() }.serialize(serializer)
     }
 }

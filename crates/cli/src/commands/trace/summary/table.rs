@@ -1,23 +1,20 @@
 //! A summary as people read it: each device with its picture, its modules and its kernels; then the hosts; then what to know.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use ergometer_trace::Platform;
-use ergometer_trace::accounting::{Class, Module, PlaneSummary, Row, WorkSummary};
+use ergometer_trace::accounting::{Class, Module, Row, WorkSummary};
 
 use super::super::cell::Cell;
 use super::super::listing::{Column, Listing, cut, notes, width};
-use super::super::open::plane_label;
-use super::super::rows::ambiguous;
+use super::super::open::{device_label, plane_label};
+use super::super::rows::is_ambiguous;
 use super::super::spread::Spread;
 use super::picture::picture;
-use super::{Summary, device_name};
-use crate::arguments::Format;
+use super::{ROWS, Runs, Summary, device_name};
 use crate::figures::{digits, percent, thousands, time_ps, time_unit};
-use crate::screen::{Screen, Tone};
-
-/// How many modules and kernels of each device.
-const ROWS: usize = 5;
+use crate::screen::{Screen, Tone, visible};
 
 const MODULE_COLUMNS: [Column; 6] = [
     Column::name("", "module").only_table(),
@@ -29,15 +26,15 @@ const MODULE_COLUMNS: [Column; 6] = [
 ];
 
 impl Summary<'_> {
-    pub(super) fn as_table(&self, top: Option<usize>, screen: Screen) -> String {
+    pub(super) fn as_table(&self, screen: Screen) -> String {
         let mut text = String::new();
         for plane in &self.planes {
-            if let Some(work) = &plane.work {
-                self.device(&mut text, plane, work, top, screen);
+            for work in &plane.work {
+                self.device(&mut text, work, screen);
                 text.push('\n');
             }
         }
-        for plane in self.planes.iter().filter(|plane| plane.work.is_none()) {
+        for plane in self.planes.iter().filter(|plane| plane.work.is_empty()) {
             let span =
                 plane.span.map_or_else(String::new, |span| format!(" over {}", time_ps(span.length().get() as f64)));
             let line = format!(
@@ -46,22 +43,23 @@ impl Summary<'_> {
                 counted(plane.events, "event", "events"),
                 counted(plane.lines.len() as u64, "line", "lines")
             );
-            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &line));
+            let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &visible(&line)));
         }
         text + &notes(&self.notes, screen)
     }
 
-    fn device(&self, text: &mut String, plane: &PlaneSummary, work: &WorkSummary, top: Option<usize>, screen: Screen) {
+    fn device(&self, text: &mut String, work: &WorkSummary, screen: Screen) {
         let trace = &self.opened.trace;
-        let mut modules: Vec<&Module> = self.modules.iter().filter(|module| module.plane == plane.plane).collect();
-        self.headline(text, plane, work, &modules, screen);
+        let top = self.top.unwrap_or(ROWS);
+        let mut modules: Vec<&Module> = self.modules.iter().filter(|module| module.device == work.device).collect();
+        self.headline(text, work, screen);
         let _ = writeln!(text, "  {}", picture(&work.timeline));
-        let ambiguous = ambiguous(modules.iter().map(|module| (module.module, module.program)));
-        let more = cut(&mut modules, top, Format::Table, ROWS);
+        let is_ambiguous = is_ambiguous(modules.iter().map(|module| (module.module, module.program)));
+        let more = cut(&mut modules, top);
         let cells = |module: &&Module| {
             vec![
                 Cell::text(Some(module.module.map_or("(no module)", |module| trace.text(module)))),
-                Cell::program(module.program.filter(|_| module.module.is_some_and(|name| ambiguous.contains(&name)))),
+                Cell::program(module.program.filter(|_| is_ambiguous)),
                 Cell::count(module.executions),
                 Cell::spread(Spread::of(&module.busy)),
                 Spread::of(&module.spans).map_or(Cell::Absent, |spread| Cell::Between(spread.mean)),
@@ -70,8 +68,8 @@ impl Summary<'_> {
         };
         let listing = Listing { columns: &MODULE_COLUMNS, rows: modules, more, cells, notes: Vec::new() };
         text.push_str(&listing.table(screen, width()));
-        let mut kernels: Vec<&Row> = self.kernels.iter().filter(|row| row.plane == plane.plane).collect();
-        let more = cut(&mut kernels, top, Format::Table, ROWS);
+        let mut kernels: Vec<&Row> = self.kernels.iter().filter(|row| row.device == work.device).collect();
+        let more = cut(&mut kernels, top);
         let cells = |row: &&Row| {
             vec![
                 Cell::text(row.label.name.map(|name| trace.text(name))),
@@ -81,7 +79,7 @@ impl Summary<'_> {
                 Cell::share(row.share),
             ]
         };
-        let is_gpu = trace.planes()[plane.plane].platform == Platform::Gpu;
+        let is_gpu = trace.planes()[work.device.plane].platform == Platform::Gpu;
         let columns = [
             Column::name("", if is_gpu { "top kernels" } else { "top ops" }).only_table(),
             Column::distinct("", "module").only_table(),
@@ -97,32 +95,29 @@ impl Summary<'_> {
     }
 
     /// Which device, how busy, with how much; on as many lines as the terminal needs.
-    fn headline(
-        &self,
-        text: &mut String,
-        plane: &PlaneSummary,
-        work: &WorkSummary,
-        modules: &[&Module],
-        screen: Screen,
-    ) {
+    fn headline(&self, text: &mut String, work: &WorkSummary, screen: Screen) {
         let trace = &self.opened.trace;
-        let is_gpu = trace.planes()[plane.plane].platform == Platform::Gpu;
+        let is_gpu = trace.planes()[work.device.plane].platform == Platform::Gpu;
         let (span, busy) = (work.span.length().get() as f64, work.busy.get() as f64);
         let (factor, unit) = time_unit(span);
-        let mut pieces = vec![plane_label(trace, plane.plane)];
-        pieces.extend(device_name(trace, plane.plane));
-        let share = if span > 0.0 { busy / span } else { 1.0 };
-        pieces.push(format!("busy {} of {} {unit} ({})", digits(busy / factor), digits(span / factor), percent(share)));
+        let mut pieces = vec![device_label(trace, work.device)];
+        pieces.extend(device_name(trace, work.device.plane));
+        pieces.push(if span > 0.0 {
+            format!("busy {} of {} {unit} ({})", digits(busy / factor), digits(span / factor), percent(busy / span))
+        } else {
+            String::from("busy 0 ps")
+        });
         let computing = work.classes.iter().filter(|class| class.class != Class::Memcpy);
         let events: u64 = computing.map(|class| class.events).sum();
         let [one, many] = if is_gpu { ["kernel", "kernels"] } else { ["op", "ops"] };
         pieces.push(counted(events, one, many));
-        let named: Vec<&&Module> = modules.iter().filter(|module| module.executions.is_some()).collect();
-        let executions: u64 = named.iter().filter_map(|module| module.executions).sum();
-        match named.as_slice() {
+        let none = Runs::default();
+        let Runs { modules, executions } = self.runs.get(&work.device).unwrap_or(&none);
+        let executions = *executions;
+        match modules.as_slice() {
             [] => {}
             [only] => {
-                let name = only.module.map_or("", |module| trace.text(module));
+                let name = only.map_or("", |module| trace.text(module));
                 pieces.push(format!("{} of {name}", counted(executions, "execution", "executions")));
             }
             several => pieces.push(format!(
@@ -131,6 +126,7 @@ impl Summary<'_> {
                 thousands(several.len() as f64)
             )),
         }
+        let pieces: Vec<Cow<'_, str>> = pieces.iter().map(|piece| visible(piece)).collect();
         let limit = width().unwrap_or(usize::MAX);
         let mut used = 0;
         for (number, piece) in pieces.iter().enumerate() {
