@@ -182,7 +182,7 @@ fn filters_sorts_and_cuts_do_what_they_say() {
     assert!(note.contains("--device leaves out every device that did something; there are /device:GPU:0"), "{note}");
     assert!(!shown.contains("note"), "{shown}");
     let (shown, _) = said(&["summary", &file, "--prefix", "jit_autotune_fn_0"]);
-    assert!(shown.contains("20 executions of 4 modules") && shown.contains("all other figures are of all"), "{shown}");
+    assert!(shown.contains("20 executions of 4 modules") && shown.contains("note  the filter chooses"), "{shown}");
     let (table, note) = said(&["ops", &file, "--prefix", "nothing_like_it"]);
     assert_eq!(table, "");
     assert!(note.contains("no ops match the filter"), "{note}");
@@ -247,7 +247,9 @@ fn packed_piped_and_several_files_are_read() {
     assert_eq!(gpus.map(|plane| number(plane, "events")).sum::<i64>(), 55 + 3120);
     assert_eq!(two["files"].as_array().unwrap().len(), 2);
     let notes = two["notes"].to_string();
-    assert!(notes.contains("2 profiler sessions"), "{notes}");
+    assert!(notes.contains("2 profiler sessions") && !notes.contains("twice"), "{notes}");
+    let again = json(&["summary", &plain, packed.to_str().unwrap()])["notes"].to_string();
+    assert!(again.contains("counts as two") && !again.contains("profiler sessions"), "{again}");
     let packed = packed.to_str().unwrap();
     assert_fails(&["trace", "ops", packed, "--max-size", "10KiB"], 1, &["limit of 10240 bytes", "--max-size"]);
 }

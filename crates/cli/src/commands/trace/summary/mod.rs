@@ -4,7 +4,7 @@ mod picture;
 mod report;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{By, DeviceId, Filter, Module, PlaneSummary, Row, modules, rows, summary};
@@ -85,6 +85,11 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
         kernels.reverse();
     }
     let mut notes = notes(trace, &planes);
+    if is_twice(trace.sessions()) {
+        notes.push(String::from(
+            "a session of the profiler is there twice, in two files, and counts as two. hint: give one of them",
+        ));
+    }
     let sessions = apart(trace.sessions());
     if sessions > 1 {
         notes.push(format!(
@@ -95,7 +100,8 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
     let is_filtered = is_filtered(&arguments.filter);
     if is_filtered {
         notes.push(String::from(
-            "the filter chooses among the modules and kernels that are listed; all other figures are of all work",
+            "the filter chooses which modules and kernels are listed and which of their events count; all other figures \
+             are of all work",
         ));
     }
     let listed = modules(trace, &filter);
@@ -160,6 +166,15 @@ fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Whether two sessions are the same: no two begin and end in the same nanosecond. Their hosts may be named by their files.
+fn is_twice(sessions: &[Session]) -> bool {
+    let mut seen = HashSet::new();
+    sessions.iter().any(|session| {
+        let times = session.started.zip(session.stopped);
+        times.is_some_and(|times| !seen.insert(times))
+    })
 }
 
 /// How many groups of sessions there are of which each began after all before it had stopped.
