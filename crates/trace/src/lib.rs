@@ -23,4 +23,4 @@ pub use table::{
     Trace, Unplaced, Why,
 };
 pub use wire::{Damage, Fault};
-pub use xspace::{KeepIds, ReadOptions, read};
+pub use xspace::{KeepIds, KeepLines, ReadOptions, read};

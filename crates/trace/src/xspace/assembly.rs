@@ -20,6 +20,9 @@ use crate::wire::{Damage, Span};
 /// So many events are read by one task. A multiple of the landmarks' distance.
 const CHUNK: usize = 1024 * LANDMARK;
 
+/// What an event takes in the columns.
+const BYTES_OF_EVENT: usize = 20;
+
 /// A trace while its events are read.
 pub(super) struct Assembly<'a> {
     pub(super) files: Files,
@@ -194,11 +197,17 @@ impl Assembly<'_> {
             }
         }
         let (sources, planes_of_files) = (&self.files.sources, &self.files.planes);
+        // A file of short events: its columns are nearly as large. To let go of pages costs time that others need not pay.
+        let events: usize = self.heads.iter().flatten().map(|head| head.events).sum();
+        let bytes: usize = sources.iter().map(|source| source.bytes().len()).sum();
+        let is_memory_scarce = 2 * BYTES_OF_EVENT * events > bytes;
         let done: Vec<Read<'_>> = tasks
             .into_par_iter()
             .map(|Task { chunk, columns: Columns { start_ps, duration_ps, kind: kinds }, place }| {
                 let gathered = chunk.read(Columns { start_ps, duration_ps, kind: &mut *kinds });
-                sources[planes_of_files[place.file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
+                if is_memory_scarce {
+                    sources[planes_of_files[place.file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
+                }
                 Read { gathered, kinds, place }
             })
             .collect();

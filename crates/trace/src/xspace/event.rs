@@ -68,6 +68,35 @@ const UNSIGNED: u8 = 0x18;
 const SIGNED: u8 = 0x20;
 const REFERENCE: u8 = 0x38;
 
+/// An event that was read.
+enum Read {
+    /// It is of this kind of the chunk.
+    Known(u32),
+    /// Its stats were looked at. From here to its end they say what it is, and nothing else; empty where they do not.
+    New { tail: Span },
+}
+
+/// What a stat was good for.
+enum Seen {
+    Nothing,
+    /// It says what the event is.
+    Identity,
+    /// It ties the event to others.
+    Id,
+}
+
+/// Where the end of an event begins that says what it is.
+#[derive(PartialEq, Eq)]
+enum Tail {
+    None,
+    From(usize),
+    /// There is more in it.
+    Never,
+}
+
+/// Longer ends are rare, and not worth comparing.
+const LONGEST_TAIL: usize = 256;
+
 #[derive(Default)]
 struct Raw {
     metadata_id: i64,
@@ -88,7 +117,8 @@ impl<'a> Chunk<'a> {
             // The line was walked before: as many events are there as there is room for.
             let Some(span) = places.next() else { break };
             let mut raw = Raw::default();
-            if self.event(span, event, &mut raw, &mut into).is_none() {
+            let read = self.event(span, event, &mut raw, &mut into);
+            if read.is_none() {
                 gathered.first_damage.get_or_insert_with(|| diagnose(self.file, span));
                 gathered.unplaced.push(Unplaced { event, why: Why::Damaged });
                 into.forget(event);
@@ -109,7 +139,11 @@ impl<'a> Chunk<'a> {
                 }
             }
             *duration_ps = raw.duration_ps;
-            *kind = KindId(into.kinds.intern(raw.metadata_id, &raw.identity));
+            *kind = KindId(match read {
+                Some(Read::Known(kind)) => kind,
+                Some(Read::New { tail }) => into.kinds.intern_with(raw.metadata_id, &raw.identity, tail),
+                None => into.kinds.intern(raw.metadata_id, &raw.identity),
+            });
         }
         gathered.kinds = into.kinds.kinds;
         gathered.strings = into.kinds.strings;
@@ -125,8 +159,11 @@ impl<'a> Chunk<'a> {
 
     /// Reads an event; `None` where it is damaged. Writers put fields in the order of their numbers, so each is looked for
     /// where it should be: a branch that always goes the same way costs nothing, a jump by the tag does.
+    ///
+    /// What an event is stands at its end, behind the numbers that are its own. Where that end is the same, byte by byte, as
+    /// that of the last event of its description, so is its kind, and the stats in it need no second look.
     #[inline]
-    fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<()> {
+    fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<Read> {
         let (file, mut at) = (self.file.get(..span.end)?, span.start);
         if file.get(at) == Some(&METADATA_ID) {
             at += 1;
@@ -140,14 +177,32 @@ impl<'a> Chunk<'a> {
             at += 1;
             raw.duration_ps = varint(file, &mut at)?.cast_signed();
         }
+        let (known, known_tail) = into.kinds.last(raw.metadata_id);
+        let known_start = file.len().wrapping_sub(known_tail.end - known_tail.start);
+        let mut tail = Tail::None;
         while at < file.len() {
+            if at == known_start && tail == Tail::None && file[at..] == *known_tail.of(self.file) {
+                return Some(Read::Known(known));
+            }
             if file[at] == STAT {
-                at = self.stat_field(file, at + 1, number, raw, into)?;
+                let start = at;
+                let seen;
+                (at, seen) = self.stat_field(file, at + 1, number, raw, into)?;
+                tail = match (seen, tail) {
+                    (Seen::Identity, Tail::None) => Tail::From(start),
+                    (Seen::Id, Tail::From(_)) => Tail::Never,
+                    (_, tail) => tail,
+                };
             } else {
                 at = Self::unusual(file, at, raw)?;
+                tail = Tail::Never;
             }
         }
-        Some(())
+        let start = match tail {
+            Tail::From(start) if file.len() - start <= LONGEST_TAIL => start,
+            _ => file.len(),
+        };
+        Some(Read::New { tail: Span { start, end: file.len() } })
     }
 
     /// Reads a stat whose length is at this place; returns where the next field begins.
@@ -159,18 +214,17 @@ impl<'a> Chunk<'a> {
         number: u32,
         raw: &mut Raw,
         into: &mut Into<'a, '_>,
-    ) -> Option<usize> {
+    ) -> Option<(usize, Seen)> {
         // Nearly all: a short stat with a small number that nobody wants.
         if let Some(&[length, METADATA_ID, id]) = file.get(at..).and_then(<[u8]>::first_chunk) {
             let end = at + 1 + usize::from(length);
             if length < 0x80 && id < 0x80 && length >= 2 && end <= file.len() && self.wanted.is_unwanted(id) {
-                return Some(end);
+                return Some((end, Seen::Nothing));
             }
         }
         let length = usize::try_from(varint(file, &mut at)?).ok()?;
         let end = at.checked_add(length).filter(|&end| end <= file.len())?;
-        self.stat(Span { start: at, end }, number, raw, into)?;
-        Some(end)
+        Some((end, self.stat(Span { start: at, end }, number, raw, into)?))
     }
 
     /// Reads any other field that stands where a stat is usual; returns where the next one begins.
@@ -194,7 +248,7 @@ impl<'a> Chunk<'a> {
 
     /// Reads a stat if it is wanted; `None` where it is damaged.
     #[inline]
-    fn stat(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<()> {
+    fn stat(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<Seen> {
         let mut at = span.start;
         // An empty message is the stat zero without a value; a name that does not come first is unusual, not wrong.
         let id = if self.file.get(at) == Some(&METADATA_ID) && at < span.end {
@@ -206,7 +260,7 @@ impl<'a> Chunk<'a> {
         };
         match self.wanted.get(id) {
             Some(wanted) => self.wanted_stat(wanted, Span { start: at, end: span.end }, number, raw, into),
-            None => Some(()),
+            None => Some(Seen::Nothing),
         }
     }
 
@@ -217,7 +271,7 @@ impl<'a> Chunk<'a> {
         number: u32,
         raw: &mut Raw,
         into: &mut Into<'a, '_>,
-    ) -> Option<()> {
+    ) -> Option<Seen> {
         let mut found = (Tag::Absent, 0);
         let mut at = rest.start + 1;
         // Nearly all: one number, and nothing behind it.
@@ -251,13 +305,13 @@ impl<'a> Chunk<'a> {
             Wanted::Step => &mut ids.step,
             identity => {
                 raw.identity.set(identity, tag, bits);
-                return Some(());
+                return Some(Seen::Identity);
             }
         };
         if matches!(tag, Tag::Unsigned | Tag::Signed) {
             column.set(number, bits.cast_signed());
         }
-        Some(())
+        Some(Seen::Id)
     }
 }
 

@@ -44,6 +44,10 @@ impl Wanted {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|&(wanted, _)| wanted)
     }
 
+    pub(super) fn name(self) -> &'static [u8] {
+        Self::ALL[self as usize].1
+    }
+
     pub(super) fn is_identity(self) -> bool {
         (self as usize) < IDENTITY_STATS
     }
@@ -156,6 +160,8 @@ pub(super) struct Interner<'a> {
     places: HashMap<LocalKind, u32>,
     /// The kind that events of this metadata had last: it is nearly always the next one's too.
     last: Vec<u32>,
+    /// Of every kind the bytes of an event that say so.
+    tails: Vec<Span>,
     pub(super) strings: Vec<Span>,
     string_places: HashMap<&'a [u8], u32>,
 }
@@ -170,6 +176,7 @@ impl<'a> Interner<'a> {
             kinds: Vec::new(),
             places: HashMap::default(),
             last: vec![NONE; length],
+            tails: Vec::new(),
             strings: Vec::new(),
             string_places: HashMap::default(),
         }
@@ -187,12 +194,30 @@ impl<'a> Interner<'a> {
         self.intern_new(metadata_id, identity)
     }
 
+    /// As `intern`, and remembers the bytes that say what the kind is.
+    #[inline]
+    pub(super) fn intern_with(&mut self, metadata_id: i64, identity: &Identity, tail: Span) -> u32 {
+        let kind = self.intern(metadata_id, identity);
+        if tail.start < tail.end {
+            self.tails[kind as usize] = tail;
+        }
+        kind
+    }
+
+    /// The kind that events of this metadata had last, and the bytes that say so; no bytes where there is none.
+    #[inline]
+    pub(super) fn last(&self, metadata_id: i64) -> (u32, Span) {
+        let last = usize::try_from(metadata_id).ok().and_then(|place| self.last.get(place)).copied().unwrap_or(NONE);
+        (last, self.tails.get(last as usize).copied().unwrap_or_default())
+    }
+
     fn intern_new(&mut self, metadata_id: i64, identity: &Identity) -> u32 {
         let kind = LocalKind { metadata_id, identity: *identity };
         let next = number(self.kinds.len());
         let id = *self.places.entry(kind).or_insert(next);
         if id == next {
             self.kinds.push(kind);
+            self.tails.push(Span::default());
         }
         if let Some(last) = usize::try_from(metadata_id).ok().and_then(|place| self.last.get_mut(place)) {
             *last = id;

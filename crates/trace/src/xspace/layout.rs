@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use foldhash::{HashMap, HashSet};
 
+use super::identity::Wanted;
 use super::stats::raw_stat;
+use crate::table::Platform;
 use crate::wire::{Damage, Field, Fields, Span, Value};
 
 /// A file, taken apart down to its lines.
@@ -60,6 +62,21 @@ impl Layout {
     pub(super) fn is_too_large(&self) -> bool {
         let lines: usize = self.planes.iter().map(|plane| plane.lines.len()).sum();
         self.planes.len() > MOST_PLANES || lines > MOST_LINES
+    }
+
+    /// Leaves out the lines of hosts that have no ops, where there are devices.
+    pub(super) fn leave_idle_hosts(&mut self, file: &[u8]) {
+        let platform = |plane: &PlaneLayout| Platform::of(&lossy(plane.name.of(file)));
+        let is_device = |plane: &PlaneLayout| platform(plane) != Platform::Host && !plane.lines.is_empty();
+        if !self.planes.iter().any(is_device) {
+            return;
+        }
+        for plane in self.planes.iter_mut().filter(|plane| platform(plane) == Platform::Host) {
+            if !plane.stat_names.values().any(|name| name.of(file) == Wanted::Op.name()) {
+                plane.lines.clear();
+                plane.cut = None;
+            }
+        }
     }
 
     pub(super) fn of(file: &[u8]) -> Self {

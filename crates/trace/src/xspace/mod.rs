@@ -35,8 +35,20 @@ pub struct ReadOptions {
     pub leniency: Leniency,
     /// Whether to read the numbers that executions and steps are found by.
     pub ids: KeepIds,
+    /// Which lines to read.
+    pub lines: KeepLines,
     /// How many events there may be.
     pub max_events: u64,
+}
+
+/// Which lines to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepLines {
+    /// All.
+    All,
+    /// Those that may have work of a device: threads of a host on which no event names an op are left out, where the file
+    /// has devices of its own. Faster, and enough for ops, kernels and gaps.
+    OfWork,
 }
 
 /// Whether to read the numbers that tie events together.
@@ -51,7 +63,7 @@ pub enum KeepIds {
 impl Default for ReadOptions {
     fn default() -> Self {
         // Twenty bytes an event: 10 GB.
-        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, max_events: 500_000_000 }
+        Self { leniency: Leniency::Strict, ids: KeepIds::Yes, lines: KeepLines::All, max_events: 500_000_000 }
     }
 }
 
@@ -67,7 +79,10 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
     let mut files = Files { sources, planes: Vec::new() };
     let mut sessions: Vec<Facts> = Vec::new();
     for (source, file) in files.sources.iter().enumerate() {
-        let layout = lay_out(file, options, &mut notices)?;
+        let mut layout = lay_out(file, options, &mut notices)?;
+        if options.lines == KeepLines::OfWork {
+            layout.leave_idle_hosts(file.bytes());
+        }
         let first = sessions.len();
         for session in &layout.sessions {
             let host = session.hosts.first().map(|host| lossy(host.of(file.bytes())).into_owned());

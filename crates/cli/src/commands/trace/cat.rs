@@ -8,11 +8,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{DeviceId, Filter};
-use ergometer_trace::{Event, EventId, KeepIds, Line, Platform, Trace, Why};
+use ergometer_trace::{Event, EventId, Line, Platform, Trace, Why};
 use rayon::prelude::*;
 
 use super::json_text::{number, stats, text};
-use super::open::{Opened, open};
+use super::open::{Needs, Opened, open};
 use crate::arguments::CatArguments;
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
@@ -29,7 +29,7 @@ struct Task {
 }
 
 pub(super) fn run(arguments: &CatArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let opened = open(&arguments.files, Needs::Times, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let printed = Cat::new(&opened, &filter, arguments)?.print()?;
     if printed == 0 {

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use ergometer_trace::accounting::DeviceId;
 use ergometer_trace::statistics::{self, Ranking, Summary, Verdict};
-use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, KeepIds, functions};
+use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, functions};
 use ergometer_units::Picos;
 
 use super::cell::Cell;
 use super::function_report::{Comparison, Figures, Report};
 use super::listing::{Column, Listing, OfDevice, arrange, print_json};
-use super::open::open;
+use super::open::{Needs, open};
 use crate::arguments::{Format, FunctionSort, FunctionsArguments};
 use crate::exit::{Exit, Failure};
 use crate::figures::{digits, margin, time_unit};
@@ -70,7 +70,7 @@ impl OfDevice for Shown<'_> {
 }
 
 pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let options = FunctionOptions { pattern: arguments.pattern.clone(), filter, level: arguments.level };
     let found = functions(&opened.trace, &options);

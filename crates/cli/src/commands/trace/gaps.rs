@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{DeviceId, Filter, Gap, gaps};
-use ergometer_trace::{KeepIds, KindId, Trace};
+use ergometer_trace::{KindId, Trace};
 use ergometer_units::Picos;
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{device_cells, device_columns, device_label, open};
+use super::open::{Needs, device_cells, device_columns, device_label, open};
 use crate::arguments::{GapSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::figures::{percent, thousands, time_ps};
@@ -33,7 +33,7 @@ const COLUMNS: [Column; 11] = [
 ];
 
 pub(super) fn run(arguments: &TableArguments<GapSort>, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let opened = open(&arguments.files, Needs::Work, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let all = gaps(trace, &Filter { devices: filter.devices.clone(), ..Filter::default() });

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
+use ergometer_trace::Trace;
 use ergometer_trace::accounting::{Module, Span, modules};
-use ergometer_trace::{KeepIds, Trace};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{device_cells, device_columns, open};
+use super::open::{Needs, device_cells, device_columns, open};
 use super::rows::{is_ambiguous, start};
 use super::spread::Spread;
 use crate::arguments::{ModuleSort, TableArguments};
@@ -52,7 +52,7 @@ pub(super) const COLUMNS: [Column; 29] = [
 ];
 
 pub(super) fn run(arguments: &TableArguments<ModuleSort>, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = modules(trace, &filter);

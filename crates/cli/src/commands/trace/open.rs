@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
-    KeepIds, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError, Trace,
-    TraceError, find, read,
+    KeepIds, KeepLines, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError,
+    Trace, TraceError, find, read,
 };
 use ergometer_units::Picos;
 use rayon::prelude::*;
@@ -26,8 +26,19 @@ pub(super) struct Opened {
     pub(super) warnings: Vec<String>,
 }
 
+/// What of a trace a command looks at: less is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// All events, and what ties them together.
+    Everything,
+    /// All events.
+    Times,
+    /// What devices did.
+    Work,
+}
+
 /// Opens files as one trace. Warnings are told as they are found.
-pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> Result<Opened, Failure> {
+pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> Result<Opened, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let decompressed_bytes = arguments.max_size.unwrap_or_else(memory::most_bytes);
     let reading = Reading { limits: Limits { decompressed_bytes }, leniency };
@@ -49,7 +60,12 @@ pub(super) fn open(arguments: &FilesArguments, ids: KeepIds, screen: Screen) -> 
         .map(|file| Source::open(file, &reading))
         .collect::<Result<_, _>>()
         .map_err(|error| unopened(&error))?;
-    let options = ReadOptions { leniency, ids, ..ReadOptions::default() };
+    let (ids, lines) = match needs {
+        Needs::Everything => (KeepIds::Yes, KeepLines::All),
+        Needs::Times => (KeepIds::No, KeepLines::All),
+        Needs::Work => (KeepIds::No, KeepLines::OfWork),
+    };
+    let options = ReadOptions { leniency, ids, lines, ..ReadOptions::default() };
     let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
     let warnings: Vec<String> = trace.notices().iter().map(|notice| told(notice.clone())).collect();
     for warning in &warnings {

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{Account, By, Class, Row, rows};
-use ergometer_trace::{KeepIds, ProgramId, Text, Trace};
+use ergometer_trace::{ProgramId, Text, Trace};
 use ergometer_units::Picos;
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{device_cells, device_columns, open};
+use super::open::{Needs, device_cells, device_columns, open};
 use crate::arguments::{ClassArguments, ClassChoice, KernelsArguments, OpsArguments, RowSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
@@ -88,7 +88,7 @@ fn list(
     is_asked: impl Fn(&Trace, &Row) -> bool,
     screen: Screen,
 ) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::No, screen)?;
+    let opened = open(&arguments.files, if by == By::Name { Needs::Times } else { Needs::Work }, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = rows(trace, by, &filter);

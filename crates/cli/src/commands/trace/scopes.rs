@@ -3,12 +3,11 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
-use ergometer_trace::KeepIds;
 use ergometer_trace::accounting::{Account, Scope, scopes};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{device_cells, device_columns, open};
+use super::open::{Needs, device_cells, device_columns, open};
 use crate::arguments::{ScopeSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
@@ -37,7 +36,7 @@ const COLUMNS: [Column; 17] = [
 ];
 
 pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let mut rows = scopes(trace, &filter);

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
+use ergometer_trace::Trace;
 use ergometer_trace::accounting::{DeviceId, Span, Step, Steps, StepsBy, steps};
-use ergometer_trace::{KeepIds, Trace};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
-use super::open::{device_cells, device_columns, device_label, open};
+use super::open::{Needs, device_cells, device_columns, device_label, open};
 use super::rows::start;
 use super::shares::Shares;
 use crate::arguments::{StepSort, TableArguments};
@@ -41,7 +41,7 @@ const COLUMNS: [Column; 17] = [
 ];
 
 pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let found = steps(trace, &filter);

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::process::ExitCode;
 
 use ergometer_trace::accounting::{By, DeviceId, Filter, Module, PlaneSummary, Row, modules, rows, summary};
-use ergometer_trace::{KeepIds, Line, Platform, Session, StatValue, Text, Trace};
+use ergometer_trace::{Line, Platform, Session, StatValue, Text, Trace};
 use ergometer_units::Timestamp;
 
 use super::listing::{print_json, width};
-use super::open::{Opened, device_label, is_filtered, open, plane_label};
+use super::open::{Needs, Opened, device_label, is_filtered, open, plane_label};
 use super::rows::compare;
 use crate::arguments::{Format, SummaryArguments};
 use crate::exit::{Exit, Failure};
@@ -61,7 +61,7 @@ impl Runs {
 }
 
 pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let opened = open(&arguments.files, KeepIds::Yes, screen)?;
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
     let filter = opened.filter(&arguments.filter)?;
     let trace = &opened.trace;
     let parts = if arguments.format == Format::Table {
