@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ergometer_trace::accounting::{
-    By, Class, Filter, FoundBy, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
+    By, Class, Filter, FoundBy, Row, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
 };
-use ergometer_trace::{ProgramId, Text, Trace, Why};
+use ergometer_trace::{KeepIds, KeepLines, ProgramId, ReadOptions, Source, Text, Trace, Why, read};
 use proptest::prelude::*;
 
 use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
@@ -482,4 +482,23 @@ fn steps_in_a_step_hold_what_starts_in_them() {
     let found = steps(&trace, &Filter::default());
     let outer = found.steps.iter().find(|step| step.number == 1000).expect("the outer step");
     assert_eq!((outer.account.events, found.outside[0].1), (100, 0));
+}
+
+#[test]
+fn ops_need_no_lines_without_work() {
+    for name in ["gpu_autotune.xplane.pb", "gpu_train_3.xplane.pb", "small_cpu_666.xplane.pb"] {
+        let file = fixture(name);
+        let options = ReadOptions { ids: KeepIds::No, lines: KeepLines::OfWork, ..ReadOptions::default() };
+        let few = read(vec![Source::from_bytes("host.xplane.pb", file.clone())], &options).expect("a whole file");
+        let all = strict(&file).expect("a whole file");
+        let facts = |trace: &Trace| -> Vec<(String, i64, u64)> {
+            let rows = rows(trace, By::Op, &Filter::default());
+            let fact =
+                |row: &Row| (text(trace, row.label.name).to_owned(), row.account.self_time.get(), row.account.events);
+            rows.iter().map(fact).collect()
+        };
+        assert_eq!(facts(&few), facts(&all), "{name}");
+        // On CPU the ops stand among everything else, and all is read.
+        assert_eq!(few.event_count() < all.event_count(), name.starts_with("gpu"), "{name}");
+    }
 }
