@@ -273,10 +273,11 @@ fn what_is_cut_is_told_or_kept_on_demand() {
 fn wrong_usage_is_told() {
     let file = trace("gpu_autotune.xplane.pb");
     assert_fails(
-        &["trace", "ops", &file, "--device", "tpu"],
+        &["trace", "modules", &file, "--device", "tpu"],
         2,
         &["`tpu`", "hint: there are /device:GPU:0, /host:CPU"],
     );
+    assert_fails(&["trace", "ops", &file, "--device", "tpu"], 2, &["`tpu`", "hint: there are /device:GPU:0"]);
     assert_fails(&["trace", "ops", &file, "--regex", "jit_(a"], 2, &["unclosed group", "jit_(a\n        ^"]);
     assert_fails(&["trace", "ops", &file, "--min-duration", "5"], 2, &["`5` is no duration", "500ns"]);
     assert_fails(&["trace", "ops", &file, "--sort", "beauty"], 2, &["beauty", "median"]);
