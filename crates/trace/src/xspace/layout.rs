@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use foldhash::{HashMap, HashSet};
+use memchr::memmem;
+use rayon::prelude::*;
 
 use super::identity::Wanted;
 use super::stats::raw_stat;
@@ -53,6 +55,21 @@ pub(super) struct Loss {
     pub(super) bytes: u64,
 }
 
+/// The field `offset_ps` of an event: number and type in one byte.
+const OFFSET_OF_EVENT: u8 = 0x10;
+
+/// How a stat begins that has this number.
+fn stat_number(id: i64) -> Vec<u8> {
+    let mut bytes = vec![0x08];
+    let mut rest = id.cast_unsigned();
+    while rest >= 0x80 {
+        bytes.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push((rest & 0x7f) as u8);
+    bytes
+}
+
 /// More planes and lines than any trace has: each costs far more memory than the two bytes that claim it.
 pub(super) const MOST_PLANES: usize = 100_000;
 pub(super) const MOST_LINES: usize = 1_000_000;
@@ -64,17 +81,19 @@ impl Layout {
         self.planes.len() > MOST_PLANES || lines > MOST_LINES
     }
 
-    /// Leaves out the lines of hosts that have no ops, where there are devices.
-    pub(super) fn leave_idle_hosts(&mut self, file: &[u8]) {
-        let platform = |plane: &PlaneLayout| Platform::of(&lossy(plane.name.of(file)));
-        let is_device = |plane: &PlaneLayout| platform(plane) != Platform::Host && !plane.lines.is_empty();
-        if !self.planes.iter().any(is_device) {
-            return;
-        }
-        for plane in self.planes.iter_mut().filter(|plane| platform(plane) == Platform::Host) {
-            if !plane.stat_names.values().any(|name| name.of(file) == Wanted::Op.name()) {
-                plane.lines.clear();
-                plane.cut = None;
+    /// Leaves out the lines of hosts that have no ops, where something else has events.
+    pub(super) fn leave_idle_threads(&mut self, file: &[u8]) {
+        let mut kept: Vec<Vec<Span>> = self
+            .planes
+            .par_iter()
+            .map(|plane| match Platform::of(&lossy(plane.name.of(file))) {
+                Platform::Host if plane.cut.is_none() => plane.lines_with_ops(file),
+                _ => plane.lines.clone(),
+            })
+            .collect();
+        if kept.iter().any(|lines| !lines.is_empty()) {
+            for (plane, lines) in self.planes.iter_mut().zip(&mut kept) {
+                plane.lines = std::mem::take(lines);
             }
         }
     }
@@ -160,6 +179,20 @@ impl Layout {
 }
 
 impl PlaneLayout {
+    /// The lines on which an event may name an op. Its stat has the number of that name, and so the line those bytes.
+    fn lines_with_ops(&self, file: &[u8]) -> Vec<Span> {
+        let named_op = self.stat_names.iter().filter(|(_, name)| name.of(file) == Wanted::Op.name());
+        let finders: Vec<memmem::Finder<'_>> =
+            named_op.map(|(&id, _)| memmem::Finder::new(&stat_number(id)).into_owned()).collect();
+        let may_have = |line: &&Span| {
+            let bytes = line.of(file);
+            // An event whose description has the same number begins with the same bytes; its offset follows.
+            let is_stat = |at: usize, length: usize| bytes.get(at + length) != Some(&OFFSET_OF_EVENT);
+            finders.iter().any(|finder| finder.find_iter(bytes).any(|at| is_stat(at, finder.needle().len())))
+        };
+        self.lines.par_iter().filter(may_have).copied().collect()
+    }
+
     fn of(file: &[u8], span: Span) -> (Self, Vec<Loss>) {
         let mut plane = Self { largest_metadata: -1, ..Self::default() };
         let mut fields = Fields::new(file, span);

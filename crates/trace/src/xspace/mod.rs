@@ -46,8 +46,8 @@ pub struct ReadOptions {
 pub enum KeepLines {
     /// All.
     All,
-    /// Those that may have work of a device: threads of a host on which no event names an op are left out, where the file
-    /// has devices of its own. Faster, and enough for ops, kernels and gaps.
+    /// Those that may have work of a device: threads of a host on which no event names an op are left out. Faster, and
+    /// enough for ops, kernels and gaps.
     OfWork,
 }
 
@@ -81,7 +81,7 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
     for (source, file) in files.sources.iter().enumerate() {
         let mut layout = lay_out(file, options, &mut notices)?;
         if options.lines == KeepLines::OfWork {
-            layout.leave_idle_hosts(file.bytes());
+            layout.leave_idle_threads(file.bytes());
         }
         let first = sessions.len();
         for session in &layout.sessions {

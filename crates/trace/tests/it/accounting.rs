@@ -498,7 +498,6 @@ fn ops_need_no_lines_without_work() {
             rows.iter().map(fact).collect()
         };
         assert_eq!(facts(&few), facts(&all), "{name}");
-        // On CPU the ops stand among everything else, and all is read.
-        assert_eq!(few.event_count() < all.event_count(), name.starts_with("gpu"), "{name}");
+        assert!(few.event_count() < all.event_count(), "{name}");
     }
 }
