@@ -4,8 +4,8 @@
 #![no_main]
 
 use ergometer_trace::accounting::{By, Filter, executions, gaps, modules, rows, scopes, steps, summary};
-use ergometer_trace::{FunctionOptions, Profiler, ProfilerOptions, functions};
 use ergometer_trace::{EventId, KindId, Leniency, Notice, ReadOptions, Source, Trace, TraceError, read};
+use ergometer_trace::{FunctionOptions, Profiler, ProfilerOptions, functions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -64,7 +64,7 @@ fn account(trace: &Trace) {
         if let Some(span) = plane.span {
             assert!(plane.busy <= span.length());
         }
-        if let Some(work) = plane.work {
+        for work in plane.work {
             assert_eq!(work.busy.get() + work.idle.get(), work.span.length().get());
             assert!(work.timeline.iter().all(|part| (0.0..=1.0).contains(part)));
         }
@@ -79,12 +79,21 @@ fn account(trace: &Trace) {
     let runs = executions(trace, &everything).len() as u64;
     assert_eq!(modules(trace, &everything).iter().filter_map(|module| module.executions).sum::<u64>(), runs);
     steps(trace, &everything);
-    scopes(trace, &everything);
     gaps(trace, &everything);
+    // All work is in one scope of the first level, or in none.
+    let sum = |times: Vec<i64>| times.into_iter().map(i128::from).sum::<i128>();
+    let outermost = scopes(trace, &everything).into_iter().filter(|scope| scope.depth == 0);
+    let in_scopes = sum(outermost.map(|scope| scope.account.self_time.get()).collect());
+    let in_kernels = sum(rows(trace, By::Kernel, &everything).iter().map(|row| row.account.self_time.get()).collect());
+    assert!(in_scopes == in_kernels || in_scopes.max(in_kernels) > 1 << 62);
     functions(trace, &FunctionOptions::autotune().expect("the usual pattern"));
-    let profiler = Profiler::new(ProfilerOptions::default()).expect("the usual options");
-    for plane in 0..trace.planes().len() {
-        let _ = profiler.get_events_from_plane(trace, plane);
+    let options = ProfilerOptions { prefix_filter: String::new(), min_duration_ns: 0.0, ..ProfilerOptions::default() };
+    let with_regex = ProfilerOptions { event_filter_regex: Some(String::from("[a-f]")), ..options.clone() };
+    for options in [options, with_regex] {
+        let profiler = Profiler::new(options).expect("options that can be had");
+        for plane in 0..trace.planes().len() {
+            let _ = profiler.get_events_from_plane(trace, plane);
+        }
     }
 }
 
