@@ -78,15 +78,15 @@ fn account(trace: &Trace) {
     }
     let runs = executions(trace, &everything).len() as u64;
     assert_eq!(modules(trace, &everything).iter().filter_map(|module| module.executions).sum::<u64>(), runs);
-    steps(trace, &everything);
-    gaps(trace, &everything);
+    let _ = steps(trace, &everything);
+    let _ = gaps(trace, &everything);
     // All work is in one scope of the first level, or in none.
     let sum = |times: Vec<i64>| times.into_iter().map(i128::from).sum::<i128>();
     let outermost = scopes(trace, &everything).into_iter().filter(|scope| scope.depth == 0);
     let in_scopes = sum(outermost.map(|scope| scope.account.self_time.get()).collect());
     let in_kernels = sum(rows(trace, By::Kernel, &everything).iter().map(|row| row.account.self_time.get()).collect());
     assert!(in_scopes == in_kernels || in_scopes.max(in_kernels) > 1 << 62);
-    functions(trace, &FunctionOptions::autotune().expect("the usual pattern"));
+    let _ = functions(trace, &FunctionOptions::autotune().expect("the usual pattern"));
     let options = ProfilerOptions { prefix_filter: String::new(), min_duration_ns: 0.0, ..ProfilerOptions::default() };
     let with_regex = ProfilerOptions { event_filter_regex: Some(String::from("[a-f]")), ..options.clone() };
     for options in [options, with_regex] {
