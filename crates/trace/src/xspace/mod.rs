@@ -115,12 +115,12 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     if let Some(cut) = source.cut() {
         notices.push(Notice::CutPacking { file: path.to_owned(), why: cut.to_string() });
     }
+    if is_json(file) {
+        return Err(TraceError::Json { file: path.to_owned() });
+    }
     let layout = Layout::of(file);
     if layout.is_too_large() {
         return Err(TraceError::TooManyParts { file: path.to_owned(), planes: MOST_PLANES, lines: MOST_LINES });
-    }
-    if layout.planes.is_empty() && matches!(file.trim_ascii_start(), [b'{' | b'[', ..]) {
-        return Err(TraceError::Json { file: path.to_owned() });
     }
     if layout.planes.is_empty() {
         // What does not even begin like a trace is something else; the damage would be a riddle.
@@ -134,6 +134,13 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     notices.extend(layout.errors.iter().map(|text| Notice::ProfilerError(lossy(text.of(file)).into_owned())));
     notices.extend(layout.warnings.iter().map(|text| Notice::ProfilerWarning(lossy(text.of(file)).into_owned())));
     Ok(layout)
+}
+
+/// Whether a file is text that begins as JSON does. A line break is also how a trace begins, but no trace goes on as text.
+fn is_json(file: &[u8]) -> bool {
+    let beginning = file.get(..64).unwrap_or(file);
+    let is_text = beginning.iter().all(|byte| byte.is_ascii_whitespace() || !byte.is_ascii_control());
+    is_text && matches!(file.trim_ascii_start(), [b'{' | b'[', ..])
 }
 
 fn report_losses<'a>(

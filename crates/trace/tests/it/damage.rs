@@ -269,3 +269,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn json_is_called_by_its_name() {
+    for text in ["{\"traceEvents\": []}", "\n  {\n    \"schemaVersion\": 1,\n", "[{}]"] {
+        assert!(matches!(strict(text.as_bytes()), Err(TraceError::Json { .. })), "{text}");
+    }
+}
