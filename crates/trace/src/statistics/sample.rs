@@ -18,7 +18,7 @@ pub struct Sample {
     sorted_ps: Option<Vec<i64>>,
 }
 
-/// The seed's statistic: of more than two values the smallest and the largest are dropped. The standard deviation is
+/// What autotuners report: of more than two values the smallest and the largest are dropped. The standard deviation is
 /// that of the population (n), and so 0 of one value; it is kept to compare with older numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Trimmed {
