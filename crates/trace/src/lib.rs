@@ -1,6 +1,21 @@
 //! Bytes of an accelerator trace → events → exact times of modules, ops, kernels, executions and steps.
 //!
 //! Times are whole picoseconds from a zero of the trace's own; what is absent is absent. No network, no async.
+//!
+//! ```
+//! use ergometer_trace::accounting::{By, Filter, modules, rows};
+//! use ergometer_trace::{ReadOptions, Reading, Source, read};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/xplane/gpu_autotune.xplane.pb");
+//! let trace = read(vec![Source::open(path.as_ref(), &Reading::default())?], &ReadOptions::default())?;
+//! let longest = &rows(&trace, By::Kernel, &Filter::default())[0];
+//! assert_eq!(longest.label.name.map(|name| trace.text(name)), Some("gemm_fusion_dot_general_2"));
+//! assert_eq!((longest.account.events, longest.account.self_time.get()), (15, 1_170_612_000));
+//! assert!(modules(&trace, &Filter::default()).iter().all(|module| module.executions == Some(5)));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod accounting;
 mod error;
@@ -20,7 +35,7 @@ pub use profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, Profile
 pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
     Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
-    Trace, Unplaced, Why,
+    Trace, Why,
 };
 pub use wire::{Damage, Fault};
 pub use xspace::{KeepIds, KeepLines, ReadOptions, read};

@@ -32,11 +32,11 @@ pub struct Line {
 
 /// An event without a place in time. It counts, but takes no part in busy or gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unplaced {
+pub(crate) struct Unplaced {
     /// Its number on the line.
-    pub event: u32,
+    pub(crate) event: u32,
     /// Why.
-    pub why: Why,
+    pub(crate) why: Why,
 }
 
 /// Why an event has no place in time.

@@ -17,14 +17,14 @@ use foldhash::HashMap;
 use crate::wire::Damage;
 
 pub use kind::{Kind, KindId, ProgramId};
-pub use line::{Event, Line, Unplaced, Why};
+pub use line::{Event, Line, Why};
 pub use notice::Notice;
 pub use stat::{Stat, StatValue};
 pub use strings::{Strings, Text};
 
 pub(crate) use innermost::Innermost;
 pub(crate) use kind::{Description, is_command_buffer};
-pub(crate) use line::{Ids, Segment, number};
+pub(crate) use line::{Ids, Segment, Unplaced, number};
 pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules, parse as parse_module};
 pub(crate) use stat::{Details, StatsOf};
 

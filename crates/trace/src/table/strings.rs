@@ -17,7 +17,7 @@ pub struct Strings {
 
 impl Strings {
     /// The one number of these characters.
-    pub fn intern(&mut self, characters: &str) -> Text {
+    pub(crate) fn intern(&mut self, characters: &str) -> Text {
         if let Some(&text) = self.places.get(characters) {
             return text;
         }
