@@ -58,7 +58,7 @@ struct Read<'a> {
 
 impl Assembly<'_> {
     pub(super) fn finish(mut self) -> Result<Trace, TraceError> {
-        let events: u64 = self.heads.iter().flatten().map(|head| head.events as u64).sum();
+        let events: u64 = self.heads.iter().flatten().map(|head| head.events() as u64).sum();
         let most = self.options.max_events.min(u64::from(u32::MAX));
         if events > most {
             return Err(TraceError::TooManyEvents { events, limit: most });
@@ -120,11 +120,11 @@ impl Assembly<'_> {
             let target = &mut planes[place];
             target.parts.push(number(file_plane));
             for head in heads {
-                let line_place = *line_places.entry((place, head.id)).or_insert_with(|| {
+                let line_place = *line_places.entry((place, head.id())).or_insert_with(|| {
                     target.lines.push(Line {
-                        id: head.id,
-                        name: resolver.text(head.name.of(file)),
-                        display_name: head.display_name.map(|name| resolver.text(name.of(file))),
+                        id: head.id(),
+                        name: resolver.text(head.name().of(file)),
+                        display_name: head.display_name().map(|name| resolver.text(name.of(file))),
                         start_ps: Vec::new(),
                         duration_ps: Vec::new(),
                         kind: Vec::new(),
@@ -135,15 +135,17 @@ impl Assembly<'_> {
                     target.lines.len() - 1
                 });
                 let line = &mut target.lines[line_place];
-                let first = line.segments.last().map_or(0, |segment| segment.events.end);
-                line.segments.push(Segment {
-                    session: number(plane.layout.session),
-                    plane: number(file_plane),
-                    events: first..first + head.events,
-                    landmarks: head.landmarks.clone(),
-                    end: head.end,
-                    timestamp_ns: head.timestamp_ns,
-                });
+                for part in &head.parts {
+                    let first = line.segments.last().map_or(0, |segment| segment.events.end);
+                    line.segments.push(Segment {
+                        session: number(plane.layout.session),
+                        plane: number(file_plane),
+                        events: first..first + part.events,
+                        landmarks: part.landmarks.clone(),
+                        end: part.end,
+                        timestamp_ns: head.timestamp_ns(),
+                    });
+                }
             }
         }
         for line in planes.iter_mut().flat_map(|plane| &mut plane.lines) {
@@ -198,7 +200,7 @@ impl Assembly<'_> {
         }
         let (sources, planes_of_files) = (&self.files.sources, &self.files.planes);
         // A file of short events: its columns are nearly as large. To let go of pages costs time that others need not pay.
-        let events: usize = self.heads.iter().flatten().map(|head| head.events).sum();
+        let events: usize = self.heads.iter().flatten().map(Head::events).sum();
         let bytes: usize = sources.iter().map(|source| source.bytes().len()).sum();
         let is_memory_scarce = 2 * BYTES_OF_EVENT * events > bytes;
         let done: Vec<Read<'_>> = tasks

@@ -97,8 +97,8 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
     let heads = walk_lines(&files, options, &mut notices)?;
     let mut lines: Vec<Vec<(i64, usize)>> = vec![Vec::new(); sessions.len()];
     for (plane, heads) in files.planes.iter().zip(&heads) {
-        let heads = heads.iter().filter(|head| head.events > 0);
-        lines[plane.layout.session].extend(heads.map(|head| (head.timestamp_ns, head.events)));
+        let heads = heads.iter().filter(|head| head.events() > 0);
+        lines[plane.layout.session].extend(heads.map(|head| (head.timestamp_ns(), head.events())));
     }
     for (facts, lines) in sessions.iter_mut().zip(lines) {
         facts.settle(lines);
@@ -179,8 +179,8 @@ fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -
                 let is_cut = number + 1 == heads.len();
                 let damage = head.damage.or(plane.layout.cut.filter(|_| is_cut))?;
                 let plane = plane.layout.part(source.bytes());
-                let part = match head.name.of(source.bytes()) {
-                    [] => format!("{plane}, line {}", head.id),
+                let part = match head.name().of(source.bytes()) {
+                    [] => format!("{plane}, line {}", head.id()),
                     name => format!("{plane}, line {}", lossy(name)),
                 };
                 Some(Loss { part, damage, bytes: (line.end - head.end) as u64 })
