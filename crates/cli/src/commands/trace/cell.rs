@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use ergometer_trace::ProgramId;
+use ergometer_trace::accounting::Account;
 use ergometer_units::Picos;
 use serde::{Serialize, Serializer};
 
@@ -48,6 +49,19 @@ impl<'a> Cell<'a> {
 
     pub(super) fn spread(spread: Option<Spread>) -> Self {
         spread.map_or(Self::Absent, |spread| Self::Spread(Box::new(spread)))
+    }
+
+    /// Total, busy, the shortest, median, p90 and the longest, as every row of events ends.
+    pub(super) fn times(account: &Account) -> [Self; 6] {
+        let Account { total, busy, min, median_ps, p90_ps, max, .. } = *account;
+        [
+            Self::Time(total),
+            Self::Time(busy),
+            Self::Time(min),
+            Self::Between(median_ps),
+            Self::Between(p90_ps),
+            Self::Time(max),
+        ]
     }
 
     pub(super) fn share(share: Option<f64>) -> Self {

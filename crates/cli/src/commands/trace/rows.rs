@@ -113,7 +113,6 @@ fn list(
 pub(super) fn cells<'a>(trace: &'a Trace, row: &Row, is_ambiguous: bool) -> Vec<Cell<'a>> {
     let module = row.label.module;
     let name = row.label.name.map(|name| trace.text(name));
-    let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
     let mut cells = device_cells(trace, row.device);
     cells.extend([
         Cell::text(name),
@@ -122,16 +121,11 @@ pub(super) fn cells<'a>(trace: &'a Trace, row: &Row, is_ambiguous: bool) -> Vec<
         Cell::program(row.label.program),
         Cell::program(row.label.program.filter(|_| is_ambiguous)),
         Cell::text(row.class.map(Class::name)),
-        Cell::Count(events),
-        Cell::Time(self_time),
+        Cell::Count(row.account.events),
+        Cell::Time(row.account.self_time),
         Cell::share(row.share),
-        Cell::Time(total),
-        Cell::Time(busy),
-        Cell::Time(min),
-        Cell::Between(median_ps),
-        Cell::Between(p90_ps),
-        Cell::Time(max),
     ]);
+    cells.extend(Cell::times(&row.account));
     cells
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
-use ergometer_trace::accounting::{Account, Scope, scopes};
+use ergometer_trace::accounting::{Scope, scopes};
 
 use super::cell::Cell;
 use super::listing::{Column, Listing, arrange};
@@ -45,13 +45,13 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
         opened.tell_empty("scopes", &arguments.filter, screen);
     } else if rows.iter().all(|scope| scope.path.is_none()) {
         notes.push(String::from(
-            "no event says which scope it is of: traces do not have it inside CUDA graphs (command buffers), nor on CPU",
+            "no event says which scope it is of, and the trace has no compiled program that does: record it with \
+             `enable_hlo_proto`, which is JAX's default",
         ));
     }
     let more = arrange(&mut rows, &arguments.order, arguments.format, compare);
     let is_tree = matches!(arguments.order.sort, None | Some(ScopeSort::Tree));
     let cells = |row: &Scope| {
-        let Account { events, total, self_time, busy, min, median_ps, p90_ps, max, .. } = row.account;
         let path = row.path.clone();
         let shown = if is_tree && !arguments.order.reverse { in_tree(row) } else { path.clone() };
         let mut cells = device_cells(trace, row.device);
@@ -59,17 +59,12 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
             Cell::owned(shown.unwrap_or_else(|| String::from("(none)"))),
             path.map_or(Cell::Absent, Cell::owned),
             Cell::Count(row.depth as u64),
-            Cell::Count(events),
-            Cell::Time(self_time),
+            Cell::Count(row.account.events),
+            Cell::Time(row.account.self_time),
             Cell::Time(row.own_time),
             Cell::share(row.share),
-            Cell::Time(total),
-            Cell::Time(busy),
-            Cell::Time(min),
-            Cell::Between(median_ps),
-            Cell::Between(p90_ps),
-            Cell::Time(max),
         ]);
+        cells.extend(Cell::times(&row.account));
         cells
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
