@@ -1,6 +1,7 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
 mod functions;
+mod load;
 mod mock_server;
 mod profile;
 mod trace;
@@ -16,6 +17,7 @@ use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
+pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{

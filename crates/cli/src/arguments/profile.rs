@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::Format;
+use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
 
 #[derive(Debug, Args)]
@@ -15,6 +15,8 @@ pub(crate) struct ProfileArguments {
     pub(crate) what: WhatArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
     #[command(flatten)]
     pub(crate) energy: EnergyArguments,
     #[command(flatten)]
@@ -104,9 +106,6 @@ pub(crate) struct HowArguments {
     /// Send requests for this long at most.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Keep this many requests in flight.
-    #[arg(long, short, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) concurrency: u32,
     /// Send this many requests first that do not count.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) warmup: u32,
@@ -179,7 +178,8 @@ pub(crate) struct PlaceArguments {
         "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader",
         "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
         "first_token_timeout", "token_timeout", "retries", "retry_backoff",
-        "max_queries", "duration", "concurrency", "warmup", "seed", "timeout", "max_failures", "device",
+        "max_queries", "duration", "concurrency", "rate", "arrivals", "replay", "replay_speed", "max_in_flight", "ramp",
+        "think_time", "slo", "ignore_eos", "repeat", "cooldown", "http", "connections", "warmup", "seed", "timeout", "max_failures", "device",
         "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
         "overwrite",
     ])]

@@ -3,6 +3,7 @@
 //! A client is asked whether it is healthy, prepared, then sent requests, several at a time, and closed on every path
 //! out. What a request brought in before it failed, timed out or was dropped is in its transcript.
 
+mod connections;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod error;
@@ -21,6 +22,7 @@ use ergometer_telemetry::{Clock, DeviceKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use connections::{Connections, Line, Protocol};
 pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
 pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
@@ -64,6 +66,11 @@ pub trait Client: Send + Sync {
         None
     }
 
+    /// What its connections came to so far, where it has any.
+    fn connections(&self) -> Option<Connections> {
+        None
+    }
+
     /// Lets go of what it holds.
     async fn close(&self) -> Result<(), ClientError>;
 }
@@ -90,11 +97,23 @@ pub struct RequestOptions {
     pub system_prompt: Option<String>,
     /// The most tokens an answer may have.
     pub max_tokens: Option<u64>,
+    /// Whether answers are to have all tokens they may have, wherever the model would end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_eos: bool,
     /// Sampling and other parameters, by name.
     #[serde(default)]
     pub parameters: Map<String, Value>,
     /// What random choices start from.
     pub seed: u64,
+}
+
+/// What was said in an earlier turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// By the human.
+    pub problem: String,
+    /// By the model.
+    pub answer: String,
 }
 
 /// One request.
@@ -105,6 +124,8 @@ pub struct Request<'a> {
     pub number: Option<u64>,
     /// The query's place in the dataset: with the seed it makes random choices the same whatever the order.
     pub index: u64,
+    /// What was said before, where it is a further turn of a conversation.
+    pub before: &'a [Said],
     /// What is asked.
     pub problem: &'a str,
     /// The most tokens this answer may have, where its query says so.

@@ -5,6 +5,8 @@
 use ergometer_units::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::Line;
+
 /// More tokens than this are no count: sums of them would not fit any more.
 const MOST_TOKENS: u64 = 1 << 40;
 
@@ -13,6 +15,8 @@ const MOST_TOKENS: u64 = 1 << 40;
 pub struct Transcript {
     /// When the request was ready and handed to the network; `None` where the client does not say.
     pub sent: Option<Timestamp>,
+    /// What it travelled on, where the client says.
+    pub line: Option<Line>,
     /// When its last byte came, where the client then waited for more in vain; else the request ends when the client says so.
     pub ended: Option<Timestamp>,
     /// When anything at all came back.

@@ -127,7 +127,7 @@ impl Tally {
     pub(super) fn new(manifest: &Manifest, found: &Found) -> Self {
         let judged = manifest.config.judge.as_ref().map(|_| JudgeTally::default());
         Self {
-            concurrency: manifest.config.concurrency,
+            concurrency: manifest.config.schedule.concurrency().unwrap_or(1),
             judged,
             unused_tokenizer: found.unused.clone(),
             damaged_lines: found.damaged_lines(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{JudgeSpec, Retries};
+use super::{JudgeSpec, Retries, Schedule, Slo, Think};
 use crate::client::{ClientSpec, RequestOptions};
 use crate::dataset::DatasetSpec;
 use crate::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
@@ -25,8 +25,20 @@ pub struct RunConfig {
     pub max_queries: Option<u64>,
     /// How long requests are sent for, in seconds.
     pub duration_s: Option<f64>,
-    /// How many requests are in flight at a time.
-    pub concurrency: u32,
+    /// When requests are sent.
+    pub schedule: Schedule,
+    /// How long it takes until all are in flight, or until the rate is reached, in seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ramp_s: f64,
+    /// How many an open loop has in flight at most; the others wait, and their lag is theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    /// How long the human of a conversation thinks.
+    #[serde(default, skip_serializing_if = "Think::is_never")]
+    pub think: Think,
+    /// What a request must keep to, to count as good.
+    #[serde(default, skip_serializing_if = "Slo::is_none")]
+    pub slo: Slo,
     /// How many requests are sent first that do not count.
     pub warmup: u32,
     /// How long one request may take, in seconds.
@@ -68,6 +80,11 @@ pub struct Prices {
     pub input_usd_per_million: Option<f64>,
     /// Tokens of answers.
     pub output_usd_per_million: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 impl RunConfig {
@@ -136,7 +153,7 @@ mod tests {
                 "headers": ["Authorization: Bearer hunter2"], "parameters": {"api_key": "hunter2", "retries": "3"},
             },
             "request": {"parameters": {"max_tokens": 5, "extra": {"password": "hunter2"}}, "seed": 0},
-            "concurrency": 1, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
             "prices": {}, "judge": {"base_url": "http://me:hunter2@judge/v1", "api_key_env": "JUDGE_KEY"},
         });
         let config: RunConfig = serde_json::from_value(spec).unwrap();

@@ -27,7 +27,7 @@ mod table;
 pub use builtin::Builtin;
 pub use columns::{Column, Columns};
 pub use error::DatasetError;
-pub use query::Query;
+pub use query::{Query, Turn};
 pub use registry::{DatasetInfo, DatasetSpec, open, registry, selection_parameters};
 pub use selection::{Selected, Selection};
 pub use synthetic::Synthetic;
@@ -48,6 +48,12 @@ pub trait Dataset: Send + Sync {
 
     /// The query at this place.
     fn get(&self, index: u64) -> Result<Query, DatasetError>;
+
+    /// How many queries from this place on are the turns of one conversation: 1 where it is a query of its own. Asked for
+    /// the first turn of a conversation only, and often.
+    fn turns(&self, _index: u64) -> u64 {
+        1
+    }
 
     /// A hash of all that it gives out.
     fn fingerprint(&self) -> &str;

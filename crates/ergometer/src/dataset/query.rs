@@ -17,7 +17,25 @@ pub struct Query {
     /// The most tokens its answer may have, where the dataset says so; it stands before the run's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// When it arrived, in seconds from the first, where the dataset was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrival_s: Option<f64>,
+    /// Where it stands in a conversation, where it is a turn of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
     /// What else the dataset says about it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// Where a query stands in a conversation. The turns of one stand one after the other in a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The conversation's number in the dataset, from 0.
+    pub conversation: u64,
+    /// Which of its turns, from 0.
+    pub number: u32,
+    /// How long the human thought before, in seconds, where the dataset says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_s: Option<f64>,
 }

@@ -30,7 +30,7 @@ pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Qu
         None => None,
         Some(column) => tokens(&optional(Some(column), "output_tokens")?, &column.name)?,
     };
-    Ok(Query { index, problem, answer, subject, output_tokens, metadata: row })
+    Ok(Query { index, problem, answer, subject, output_tokens, metadata: row, ..Query::default() })
 }
 
 /// A row of JSON text.

@@ -3,8 +3,8 @@
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
-use super::Exchange;
-use crate::client::{Chunk, ChunkKind, Outcome, ServerTimes, Transcript, Usage};
+use super::{Exchange, SenderFacts};
+use crate::client::{Chunk, ChunkKind, Line, Outcome, Protocol, ServerTimes, Transcript, Usage};
 use crate::dataset::Query;
 
 /// One line.
@@ -27,6 +27,8 @@ pub enum Entry {
     },
     /// A request ended.
     Ended(Box<Exchange>),
+    /// All requests are sent: how the sender did.
+    Sender(Box<SenderFacts>),
     /// The session ended.
     Closed(Closing),
 }
@@ -76,6 +78,7 @@ enum Wire {
     Warmup { start_ns: i64, end_ns: i64 },
     Sent { request: u64, index: u64, sent_ns: i64 },
     Ended(Box<WireExchange>),
+    Sender(Box<SenderFacts>),
     Closed(Closing),
 }
 
@@ -91,6 +94,9 @@ struct WireExchange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_byte_ns: Option<i64>,
     end_ns: i64,
+    /// The version of HTTP, and how long it took to connect; null on a connection that was there already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    line: Option<(Protocol, Option<i64>)>,
     chunk_gaps_ns: Vec<i64>,
     /// A letter for each chunk, `c`, `r` or `t`; absent where all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +146,7 @@ impl Entry {
                 Wire::Sent { request: *request, index: *index, sent_ns: sent.nanos_since_epoch() }
             }
             Self::Ended(exchange) => Wire::Ended(Box::new(WireExchange::from(&**exchange))),
+            Self::Sender(facts) => Wire::Sender(facts.clone()),
             Self::Closed(closing) => Wire::Closed(*closing),
         };
         // Nothing in these types can fail to become JSON: keys are strings, numbers are integers.
@@ -159,6 +166,7 @@ impl Entry {
             Wire::Warmup { start_ns, end_ns } => Self::Warmup(window(start_ns, end_ns)?),
             Wire::Sent { request, index, sent_ns } => Self::Sent { request, index, sent: at(sent_ns) },
             Wire::Ended(exchange) => Self::Ended(Box::new(Exchange::from(*exchange))),
+            Wire::Sender(facts) => Self::Sender(facts),
             Wire::Closed(closing) => Self::Closed(closing),
         })
     }
@@ -185,6 +193,7 @@ impl From<&Exchange> for WireExchange {
             sent_ns: exchange.sent.nanos_since_epoch(),
             first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
             end_ns: exchange.end.nanos_since_epoch(),
+            line: transcript.line.map(|line| (line.protocol, line.connect.map(Seconds::as_nanos))),
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
             is_whole: transcript.is_whole,
@@ -215,6 +224,7 @@ impl From<WireExchange> for Exchange {
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
             sent: None,
+            line: wire.line.map(|(protocol, nanos)| Line { protocol, connect: nanos.map(Seconds::from_nanos) }),
             ended: None,
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
@@ -259,6 +269,7 @@ pub(crate) mod tests {
         transcript.also_counted = Some(Usage { input: 7, output: 3, source: TokenSource::Native });
         transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
         transcript.finish = Some(String::from("stop"));
+        transcript.line = Some(Line { protocol: Protocol::Http1, connect: Some(Seconds::from_nanos(70_000)) });
         transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
         let query =
             Query { index: request, problem: String::from("2+2?"), answer: String::from("4é"), ..Query::default() };
@@ -292,6 +303,7 @@ pub(crate) mod tests {
                 is_retried: true,
                 ..exchange(4, 9)
             })),
+            Entry::Sender(Box::new(SenderFacts { processor_s: 0.25, most_in_flight: 7, ..SenderFacts::default() })),
             Entry::Closed(Closing::Interrupted),
         ];
         for entry in entries {

@@ -13,6 +13,7 @@ mod folder;
 mod manifest;
 mod order;
 mod reader;
+mod sender;
 mod writer;
 
 pub use after::{After, AfterEntry, AfterWriter, Judgement, TokenCount};
@@ -23,4 +24,5 @@ pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, Ordered, order};
 pub use reader::{Fate, Located, Lost, SessionEvents};
+pub use sender::{SenderFacts, WakeLag};
 pub use writer::JournalWriter;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ergometer_units::{Timestamp, Window};
 
-use super::{Closing, Entry, Exchange, IdleKind, JournalError, SessionStart};
+use super::{Closing, Entry, Exchange, IdleKind, JournalError, SenderFacts, SessionStart};
 use crate::client::Outcome;
 
 /// A longer line is no event: the longest answers are some megabytes.
@@ -25,6 +25,8 @@ pub struct SessionEvents {
     pub warmup: Vec<Window>,
     /// The requests that ended, in the order of their ends.
     pub requests: Vec<Located>,
+    /// How the sender did, where all requests were sent.
+    pub sender: Option<SenderFacts>,
     /// Those that were sent and never ended: lost with a kill.
     pub lost: Vec<Lost>,
     /// One past the highest number of a request, be it lost.
@@ -129,6 +131,7 @@ impl SessionEvents {
             Entry::Session(start) => self.start = Some(start),
             Entry::Idle(kind, window) => self.idle.push((kind, window)),
             Entry::Warmup(window) => self.warmup.push(window),
+            Entry::Sender(facts) => self.sender = Some(*facts),
             Entry::Closed(closing) => self.closed = Some(closing),
             Entry::Sent { request, index, sent } => {
                 self.next_request = self.next_request.max(request.saturating_add(1));

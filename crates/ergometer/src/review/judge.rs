@@ -50,6 +50,7 @@ impl Judge {
         let common = RequestOptions {
             system_prompt: Some(String::from(SYSTEM)),
             max_tokens: Some(MAX_TOKENS),
+            ignore_eos: false,
             parameters,
             seed: 0,
         };
@@ -76,6 +77,7 @@ impl Judge {
         let request = Request {
             number: None,
             index: exchange.query.index,
+            before: &[],
             problem: &problem,
             output_tokens: None,
             common: &self.common,

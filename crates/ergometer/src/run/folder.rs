@@ -197,7 +197,7 @@ mod tests {
     fn manifest() -> Manifest {
         let config = serde_json::json!({
             "dataset": {"id": "builtin"}, "client": {"id": "embedded", "model": "tiny"}, "request": {"seed": 0},
-            "concurrency": 1, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
             "prices": {},
         });
         let manifest = serde_json::json!({

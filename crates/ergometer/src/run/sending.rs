@@ -152,6 +152,7 @@ impl Shared {
         let request = Request {
             number,
             index: query.index,
+            before: &[],
             problem: &query.problem,
             output_tokens: query.output_tokens,
             common: &config.request,

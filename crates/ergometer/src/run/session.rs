@@ -230,7 +230,7 @@ impl Shared {
         let mut slots = JoinSet::new();
         let start = self.clock.now();
         let began = Instant::now();
-        for _ in 0..self.session.config.concurrency.max(1) {
+        for _ in 0..self.session.config.schedule.concurrency().unwrap_or(1).max(1) {
             slots.spawn(Arc::clone(self).send_in_turn(start));
         }
         let mut ticks = tokio::time::interval(TICK);

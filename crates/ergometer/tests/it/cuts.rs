@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ergometer::client::FailureKind;
 use ergometer::close::{self, CloseError, Closed, Warning};
-use ergometer::config::RunConfig;
+use ergometer::config::{RunConfig, Schedule};
 use ergometer::journal::Entry;
 use ergometer::run::Sensing;
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ fn flaky() -> Scripted {
 /// The journal of a run of nine queries, three at a time, two of which fail.
 async fn original(sensing: Sensing) -> Rig {
     let rig = Rig::new();
-    let three = RunConfig { concurrency: 3, ..config() };
+    let three = RunConfig { schedule: Schedule::Concurrency { concurrency: 3 }, ..config() };
     let run = closed(rig.run(three, Questions::new(QUERIES), flaky(), sensing).await);
     assert_eq!((run.summary.total_queries, run.summary.outcomes.completed), (QUERIES, 7));
     rig

@@ -55,7 +55,7 @@ fn uneven() -> Scripted {
 #[tokio::test]
 async fn requests_in_flight_together_share_every_moment() {
     let rig = Rig::new();
-    let config = RunConfig { concurrency: 3, ..config() };
+    let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 3 }, ..config() };
     let run = closed(rig.run(config, Questions::new(10), uneven(), whole()).await);
     let table = Table::read(&rig.folder());
     let totals = run.summary.energy.measured.as_ref().unwrap();
@@ -129,7 +129,7 @@ async fn a_request_alone_has_the_energy_of_its_window_in_two_phases() {
 #[tokio::test]
 async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
     let rig = Rig::new();
-    let config = RunConfig { concurrency: 3, idle_s: 0.3, ..config() };
+    let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 3 }, idle_s: 0.3, ..config() };
     let run = closed(rig.run(config, Questions::new(6), uneven(), machine(vec![gpu(0, &Arc::default())])).await);
     let device = &run.summary.energy.devices[0];
     assert_eq!(device.idle_w.len(), 2, "before and after");

@@ -126,7 +126,7 @@ async fn in_a_mixture_each_is_counted_as_often_as_it_happened() {
     let rates: Vec<_> = kinds.iter().map(|&fault| (fault, 0.08)).collect();
     let server = server(with(&rates)).await;
     let rig = Rig::new();
-    let config = RunConfig { concurrency: 8, ..talking_to(&server, "openai") };
+    let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 8 }, ..talking_to(&server, "openai") };
     let run = tokio::time::timeout(WATCHDOG, rig.run_client(config, Questions::new(150))).await.unwrap();
     let run = closed(run);
     let mut truth: BTreeMap<FailureKind, u64> = BTreeMap::new();
@@ -191,7 +191,10 @@ async fn what_the_server_sent_is_what_we_have() {
     let rig = Rig::new();
     let mut config = talking_to(&server, "openai");
     config.request.max_tokens = Some(12);
-    let run = closed(rig.run_client(RunConfig { concurrency: 4, ..config }, Questions::new(12)).await);
+    let run = closed(
+        rig.run_client(RunConfig { schedule: Schedule::Concurrency { concurrency: 4 }, ..config }, Questions::new(12))
+            .await,
+    );
     assert_eq!(run.summary.outcomes.completed, 12, "{:?}", run.summary.warnings);
     let truth = server.stop().await;
     let (_, exchanges) = rig.exchanges(0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ergometer::client::Outcome;
-use ergometer::config::RunConfig;
+use ergometer::config::{RunConfig, Schedule};
 use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Target};
 use tokio::sync::watch;
@@ -39,7 +39,7 @@ async fn what_was_measured_is_kept_and_resuming_completes_it() {
         5 => answer("15", 100),
         _ => answer("10", 5),
     });
-    let two = RunConfig { concurrency: 2, ..config() };
+    let two = RunConfig { schedule: Schedule::Concurrency { concurrency: 2 }, ..config() };
     let (calls, sender, run) = start(&rig, two, 10, client);
     calls.sent_are(6).await;
     sender.send(true).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::close::Closed;
-use ergometer::config::{Prices, Retries, RunConfig};
+use ergometer::config::{Prices, Retries, RunConfig, Schedule, Slo, Think};
 use ergometer::dataset::DatasetSpec;
 use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
 use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
@@ -27,7 +27,11 @@ pub(crate) fn config() -> RunConfig {
         grader: None,
         max_queries: None,
         duration_s: None,
-        concurrency: 1,
+        schedule: Schedule::Concurrency { concurrency: 1 },
+        ramp_s: 0.0,
+        max_in_flight: None,
+        think: Think::Never,
+        slo: Slo::default(),
         warmup: 0,
         timeout_s: None,
         max_failures: None,

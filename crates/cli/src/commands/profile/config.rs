@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use ergometer::client::{ClientSpec, RequestOptions};
-use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig};
+use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
 use ergometer::dataset::DatasetSpec;
 use serde_json::{Map, Value};
 
-use crate::arguments::{ProfileArguments, ServerArguments};
+use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
 use crate::exit::Failure;
 
 pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure> {
-    let (what, how, energy) = (&arguments.what, &arguments.how, &arguments.energy);
+    let (what, how, load, energy) = (&arguments.what, &arguments.how, &arguments.load, &arguments.energy);
     let limits = [
         ("--timeout", how.timeout),
         ("--first-token-timeout", Some(how.first_token_timeout)),
@@ -31,9 +31,13 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     }
     let mut dataset =
         DatasetSpec { id: what.dataset.clone(), parameters: what.dataset_param.iter().cloned().collect() };
+    if let Some(file) = &load.replay {
+        dataset.id = String::from("replay");
+        dataset.parameters.insert(String::from("path"), file.display().to_string());
+    }
     // What has an id is meant by it; a folder of the same name is written ./name.
-    if !ergometer::dataset::registry().iter().any(|info| info.id == what.dataset) {
-        dataset.id = absolute(&what.dataset);
+    if !ergometer::dataset::registry().iter().any(|info| info.id == dataset.id) {
+        dataset.id = absolute(&dataset.id);
     }
     if let Some(path) = dataset.parameters.get_mut("path") {
         *path = absolute(path);
@@ -49,6 +53,8 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     let is_folder = client.id == "embedded" && !is_demo && Path::new(&client.model).is_dir();
     client.model_folder = is_folder.then(|| absolute(&client.model).into());
     client.parameters = what.client_param.iter().cloned().collect();
+    client.network.protocol = load.http.into();
+    client.network.connections = load.connections;
     client.network.timeouts.first_token_s = how.first_token_timeout.as_secs_f64();
     client.network.timeouts.between_tokens_s = how.token_timeout.as_secs_f64();
     let judge = what.judge.as_ref().map(|base_url| JudgeSpec {
@@ -64,13 +70,18 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         request: RequestOptions {
             system_prompt: what.system_prompt.clone(),
             max_tokens: what.max_tokens,
+            ignore_eos: load.ignore_eos,
             parameters,
             seed: how.seed,
         },
         grader: what.grader.clone(),
         max_queries: how.max_queries,
         duration_s: how.duration.map(|duration| duration.as_secs_f64()),
-        concurrency: how.concurrency,
+        schedule: schedules(load)[0],
+        ramp_s: load.ramp.as_secs_f64(),
+        max_in_flight: load.max_in_flight,
+        think: load.think_time,
+        slo: load.slo.unwrap_or_default(),
         warmup: how.warmup,
         timeout_s: how.timeout.map(|timeout| timeout.as_secs_f64()),
         max_failures: how.max_failures,
@@ -86,6 +97,17 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         model_parameters: energy.model_params,
         name: arguments.place.name.clone(),
     })
+}
+
+/// When requests are sent, in each run of a sweep; one where it is none.
+pub(super) fn schedules(load: &LoadArguments) -> Vec<Schedule> {
+    if load.replay.is_some() {
+        return vec![Schedule::Replay { speed: load.replay_speed }];
+    }
+    if load.rate.is_empty() {
+        return load.concurrency.iter().map(|&concurrency| Schedule::Concurrency { concurrency }).collect();
+    }
+    load.rate.iter().map(|&rate| Schedule::Rate { rate, arrivals: load.arrivals }).collect()
 }
 
 /// The client that was asked for, without its model.

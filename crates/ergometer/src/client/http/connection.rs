@@ -12,7 +12,7 @@ use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
 
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::client::{ClientError, FailureKind, Place, RequestError};
+use crate::client::{ClientError, FailureKind, Place, Protocol, RequestError};
 use crate::redact::REDACTED;
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
@@ -37,8 +37,19 @@ pub struct Network {
     /// Whether any certificate is accepted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
+    /// The version of HTTP that requests are sent with.
+    #[serde(skip_serializing_if = "is_first")]
+    pub protocol: Protocol,
+    /// How many connections are open at most; as many as there are requests in flight where it is not said, and one with HTTP/2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
     /// How long to wait for what.
     pub timeouts: Timeouts,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(protocol: &Protocol) -> bool {
+    *protocol == Protocol::Http1
 }
 
 impl Network {

@@ -223,10 +223,12 @@ mod tests {
         let common = RequestOptions {
             system_prompt: Some(String::from("s")),
             max_tokens: Some(4),
+            ignore_eos: false,
             seed: 3,
             parameters: parameters.as_object().cloned().unwrap(),
         };
-        let request = Request { number: None, index: 0, problem: "p", output_tokens: None, common: &common };
+        let request =
+            Request { number: None, index: 0, before: &[], problem: "p", output_tokens: None, common: &common };
         let body: Value = serde_json::from_slice(&client.body(&request)).unwrap();
         let expected = json!({
             "model": "m:1b", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],

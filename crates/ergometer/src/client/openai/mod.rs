@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn body(client: &OpenAi, common: &RequestOptions, output_tokens: Option<u64>) -> Value {
-        let request = Request { number: None, index: 0, problem: "2+2?", output_tokens, common };
+        let request = Request { number: None, index: 0, before: &[], problem: "2+2?", output_tokens, common };
         serde_json::from_slice(&client.body(&request)).unwrap()
     }
 
@@ -291,6 +291,7 @@ mod tests {
         let common = RequestOptions {
             system_prompt: Some(String::from("be brief")),
             max_tokens: Some(5),
+            ignore_eos: false,
             seed: 7,
             parameters: parameters.as_object().cloned().unwrap(),
         };
