@@ -90,8 +90,8 @@ fn exchange(index: u64, session: u32) -> Exchange {
             problem: format!("What is {index} + 2?\nThink first. {}", "Explain each step. ".repeat(20)),
             answer: (index + 2).to_string(),
             subject: "arithmetic".to_owned(),
-            output_tokens: None,
             metadata: metadata(index),
+            ..Query::default()
         },
         scheduled: sent,
         sent,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ergometer::client::{FailureKind, Place};
 use ergometer::close::EnergyTotals;
-use ergometer::config::{Retries, RunConfig};
+use ergometer::config::{Retries, RunConfig, Schedule};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ergometer::client::{FailureKind, Outcome};
-use ergometer::config::{Retries, RunConfig};
+use ergometer::config::{Retries, RunConfig, Schedule};
 use ergometer::journal::Closing;
 use ergometer::run::{Prepared, RunError};
 use ergometer_server::{Fault, FaultRate, MockServer, Running, Script, StreamEnd, UsagePlace};
