@@ -174,6 +174,14 @@ impl Seconds {
     }
 }
 
+impl From<Seconds> for Duration {
+    /// A time before zero, and none at all, is zero; one too long to count is the longest.
+    fn from(seconds: Seconds) -> Self {
+        let seconds = seconds.get();
+        if seconds > 0.0 { Self::try_from_secs_f64(seconds).unwrap_or(Self::MAX) } else { Self::ZERO }
+    }
+}
+
 impl From<Duration> for Seconds {
     fn from(duration: Duration) -> Self {
         Self(duration.as_secs_f64())

@@ -31,7 +31,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "N", conflicts_with = "concurrency", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_in_flight: Option<u32>,
     /// Take this long until all requests are in flight, or until the rate is reached.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with = "replay", value_parser = parse_duration)]
     pub(crate) ramp: Duration,
     /// How long the human of a conversation thinks before the next turn: 2s, or exponential:2s.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_think)]

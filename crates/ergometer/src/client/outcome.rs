@@ -73,10 +73,12 @@ pub enum FailureKind {
     Empty,
     /// The client did not take the request: a prompt too long, a parameter it does not know.
     Rejected,
+    /// It was not sent, as an earlier turn of its conversation failed.
+    Conversation,
 }
 
 /// Those with a fixed name.
-const NAMED: [(FailureKind, &str); 12] = [
+const NAMED: [(FailureKind, &str); 13] = [
     (FailureKind::Connect, "connect"),
     (FailureKind::Tls, "tls"),
     (FailureKind::TimeoutConnect, "timeout_connect"),
@@ -89,6 +91,7 @@ const NAMED: [(FailureKind, &str); 12] = [
     (FailureKind::Truncated, "truncated"),
     (FailureKind::Empty, "empty"),
     (FailureKind::Rejected, "rejected"),
+    (FailureKind::Conversation, "conversation"),
 ];
 
 impl FailureKind {
@@ -116,7 +119,7 @@ impl FailureKind {
             | Self::Truncated
             | Self::Empty => true,
             Self::HttpStatus(status) => matches!(status, 408 | 425 | 429 | 500 | 502..=504 | 529),
-            Self::Tls | Self::TimeoutTotal | Self::Malformed | Self::Rejected => false,
+            Self::Tls | Self::TimeoutTotal | Self::Malformed | Self::Rejected | Self::Conversation => false,
         }
     }
 }

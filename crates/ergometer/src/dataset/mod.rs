@@ -16,7 +16,7 @@ mod jsonl;
 mod lengths;
 mod parquet_file;
 mod query;
-mod random;
+pub(crate) mod random;
 mod registry;
 mod row;
 mod selection;

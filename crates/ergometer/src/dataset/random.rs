@@ -3,24 +3,24 @@
 
 /// A sequence of random numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The sequence of one query: another for each seed and each place.
-    pub(super) fn of_query(seed: u64, index: u64) -> Self {
+    pub(crate) fn of_query(seed: u64, index: u64) -> Self {
         let mut seeds = Self::new(seed);
         let start = seeds.next() ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mut mixed = Self::new(start);
         Self::new(mixed.next())
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -28,24 +28,24 @@ impl Random {
     }
 
     /// A number below `end`, each as likely as any other up to one part in 2^64 / `end`; 0 where `end` is 0.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.next()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
     /// A number above 0 and up to 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     /// A number of the standard normal distribution (Box and Muller, 1958).
-    pub(super) fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let (radius, angle) = ((-2.0 * self.unit().ln()).sqrt(), std::f64::consts::TAU * self.unit());
         radius * angle.cos()
     }
 
     /// The numbers below `count` in a random order (Fisher and Yates).
-    pub(super) fn shuffle(&mut self, items: &mut [u64]) {
+    pub(crate) fn shuffle(&mut self, items: &mut [u64]) {
         for end in (1..items.len()).rev() {
             let place = usize::try_from(self.below(end as u64 + 1)).unwrap_or(end);
             items.swap(end, place);

@@ -1,5 +1,7 @@
 //! The lines of a session's event journal, as they stand in the file.
 
+use std::borrow::Cow;
+
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
@@ -72,23 +74,23 @@ pub enum Closing {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Wire {
+enum Wire<'a> {
     Session(SessionStart),
     Idle { when: IdleKind, start_ns: i64, end_ns: i64 },
     Warmup { start_ns: i64, end_ns: i64 },
     Sent { request: u64, index: u64, sent_ns: i64 },
-    Ended(Box<WireExchange>),
-    Sender(Box<SenderFacts>),
+    Ended(Box<WireExchange<'a>>),
+    Sender(Cow<'a, SenderFacts>),
     Closed(Closing),
 }
 
 /// Chunk times are gaps, the first from sending: short numbers, exact.
 #[derive(Serialize, Deserialize)]
-struct WireExchange {
+struct WireExchange<'a> {
     request: u64,
     session: u32,
     attempt: u32,
-    query: Query,
+    query: Cow<'a, Query>,
     scheduled_ns: i64,
     sent_ns: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,11 +105,11 @@ struct WireExchange {
     chunk_kinds: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_whole: bool,
-    text: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    reasoning: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    tool_calls: String,
+    text: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    reasoning: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    tool_calls: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,10 +118,10 @@ struct WireExchange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_times_ns: Option<[Option<i64>; 4]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    finish: Option<String>,
+    finish: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     processor_ns: Option<i64>,
-    outcome: Outcome,
+    outcome: Cow<'a, Outcome>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_retried: bool,
 }
@@ -132,6 +134,13 @@ impl Entry {
     /// The line, with its end.
     #[must_use]
     pub fn to_line(&self) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.write_line(&mut line);
+        line
+    }
+
+    /// Writes the line after what is there.
+    pub(super) fn write_line(&self, lines: &mut Vec<u8>) {
         let wire = match self {
             Self::Session(start) => Wire::Session(*start),
             Self::Idle(when, window) => Wire::Idle {
@@ -146,13 +155,13 @@ impl Entry {
                 Wire::Sent { request: *request, index: *index, sent_ns: sent.nanos_since_epoch() }
             }
             Self::Ended(exchange) => Wire::Ended(Box::new(WireExchange::from(&**exchange))),
-            Self::Sender(facts) => Wire::Sender(facts.clone()),
+            Self::Sender(facts) => Wire::Sender(Cow::Borrowed(facts)),
             Self::Closed(closing) => Wire::Closed(*closing),
         };
-        // Nothing in these types can fail to become JSON: keys are strings, numbers are integers.
-        let mut line = serde_json::to_vec(&wire).unwrap_or_default();
-        line.push(b'\n');
-        line
+        // Nothing in these types can fail to become JSON: keys are strings, and what is no number is nowhere.
+        if serde_json::to_writer(&mut *lines, &wire).is_ok() {
+            lines.push(b'\n');
+        }
     }
 
     /// The entry of a line.
@@ -166,14 +175,14 @@ impl Entry {
             Wire::Warmup { start_ns, end_ns } => Self::Warmup(window(start_ns, end_ns)?),
             Wire::Sent { request, index, sent_ns } => Self::Sent { request, index, sent: at(sent_ns) },
             Wire::Ended(exchange) => Self::Ended(Box::new(Exchange::from(*exchange))),
-            Wire::Sender(facts) => Self::Sender(facts),
+            Wire::Sender(facts) => Self::Sender(Box::new(facts.into_owned())),
             Wire::Closed(closing) => Self::Closed(closing),
         })
     }
 }
 
-impl From<&Exchange> for WireExchange {
-    fn from(exchange: &Exchange) -> Self {
+impl<'a> From<&'a Exchange> for WireExchange<'a> {
+    fn from(exchange: &'a Exchange) -> Self {
         let transcript = &exchange.transcript;
         let mut before = exchange.sent.nanos_since_epoch();
         let gaps = transcript.chunks.iter().map(|chunk| {
@@ -188,7 +197,7 @@ impl From<&Exchange> for WireExchange {
             request: exchange.request,
             session: exchange.session,
             attempt: exchange.attempt,
-            query: exchange.query.clone(),
+            query: Cow::Borrowed(&exchange.query),
             scheduled_ns: exchange.scheduled.nanos_since_epoch(),
             sent_ns: exchange.sent.nanos_since_epoch(),
             first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
@@ -197,22 +206,22 @@ impl From<&Exchange> for WireExchange {
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
             is_whole: transcript.is_whole,
-            text: transcript.text.clone(),
-            reasoning: transcript.reasoning.clone(),
-            tool_calls: transcript.tool_calls.clone(),
+            text: Cow::Borrowed(&transcript.text),
+            reasoning: Cow::Borrowed(&transcript.reasoning),
+            tool_calls: Cow::Borrowed(&transcript.tool_calls),
             usage: transcript.usage,
             also_counted: transcript.also_counted,
             server_times_ns: (!transcript.server_times.is_empty()).then_some(server_times_ns),
-            finish: transcript.finish.clone(),
+            finish: transcript.finish.as_deref().map(Cow::Borrowed),
             processor_ns: transcript.processor_time.map(Seconds::as_nanos),
-            outcome: exchange.outcome.clone(),
+            outcome: Cow::Borrowed(&exchange.outcome),
             is_retried: exchange.is_retried,
         }
     }
 }
 
-impl From<WireExchange> for Exchange {
-    fn from(wire: WireExchange) -> Self {
+impl From<WireExchange<'_>> for Exchange {
+    fn from(wire: WireExchange<'_>) -> Self {
         let mut now = wire.sent_ns;
         let kinds = wire.chunk_kinds.unwrap_or_default().into_bytes();
         let chunks = wire.chunk_gaps_ns.iter().enumerate().map(|(place, gap)| {
@@ -229,26 +238,26 @@ impl From<WireExchange> for Exchange {
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
             is_whole: wire.is_whole,
-            text: wire.text,
-            reasoning: wire.reasoning,
-            tool_calls: wire.tool_calls,
+            text: wire.text.into_owned(),
+            reasoning: wire.reasoning.into_owned(),
+            tool_calls: wire.tool_calls.into_owned(),
             usage: wire.usage,
             also_counted: wire.also_counted,
             server_times: ServerTimes { load, prompt, output, total },
-            finish: wire.finish,
+            finish: wire.finish.map(Cow::into_owned),
             processor_time: wire.processor_ns.map(Seconds::from_nanos),
         };
         Self {
             request: wire.request,
             session: wire.session,
             attempt: wire.attempt,
-            query: wire.query,
+            query: wire.query.into_owned(),
             scheduled: at(wire.scheduled_ns),
             sent: at(wire.sent_ns),
             // A clock never goes back; a file may say anything.
             end: at(wire.end_ns.max(wire.sent_ns)),
             transcript,
-            outcome: wire.outcome,
+            outcome: wire.outcome.into_owned(),
             is_retried: wire.is_retried,
         }
     }

@@ -17,6 +17,8 @@ mod sender;
 mod writer;
 
 pub use after::{After, AfterEntry, AfterWriter, Judgement, TokenCount};
+#[cfg(test)]
+pub(crate) use entry::tests::exchange as exchange_for_tests;
 pub use entry::{Closing, Entry, IdleKind, SessionStart};
 pub use error::JournalError;
 pub use exchange::Exchange;

@@ -1,22 +1,25 @@
 //! Writes a session's events from a thread of its own, so that a slow disk never holds up a request's clock.
 //!
-//! What was acknowledged is with the system: it survives the end of this process. Whatever waits is written in one
-//! call. After the first error nothing more is written, and the file is cut back to its last whole line.
+//! What was acknowledged is with the system: it survives the end of this process. What nobody waits for is there within
+//! a moment. Whatever waits is written in one call. After the first error nothing more is written, and the file is cut
+//! back to its last whole line.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::{Entry, JournalError};
 
-/// Lines to write, and whom to tell that they are written.
+/// An entry to write, and whom to tell that it is written.
 struct Message {
-    lines: Vec<u8>,
+    entry: Entry,
     written: Option<oneshot::Sender<()>>,
 }
 
@@ -26,11 +29,20 @@ pub struct JournalWriter {
     sender: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     failure: Arc<Mutex<Option<JournalError>>>,
+    /// How many entries are not written yet.
+    waiting: Arc<AtomicUsize>,
     path: PathBuf,
 }
 
 /// More than this waits for the next call.
 const LARGEST_WRITE: usize = 1 << 20;
+
+/// Where nobody waits, what comes within this time is written with it. To wake this thread for every request of ten
+/// thousand a second costs more than to write them.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// With more entries than this not written yet, whoever brings another waits for it.
+const MOST_WAITING: usize = 4096;
 
 impl JournalWriter {
     /// Starts a file, which must not exist.
@@ -41,28 +53,39 @@ impl JournalWriter {
 
     fn start(file: File, path: &Path) -> Self {
         let (sender, receiver) = mpsc::channel();
-        let failure = Arc::default();
+        let (failure, waiting) = (Arc::default(), Arc::default());
         let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
-        let writing = Writing { file, path: path.clone(), whole: 0, failure: shared };
+        let writing = Writing { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
         let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
         let thread = builder.spawn(move || writing.run(&receiver)).ok();
-        Self { sender: Some(sender), thread, failure, path }
+        Self { sender: Some(sender), thread, failure, waiting, path }
     }
 
-    /// Writes an entry some time soon; an error shows at the next [`write`](Self::write).
-    pub fn append(&self, entry: &Entry) {
-        if let Some(sender) = &self.sender {
-            let _ = sender.send(Message { lines: entry.to_line(), written: None });
+    /// Writes an entry within a moment; an error shows at the next [`write`](Self::write) or [`queue`](Self::queue).
+    pub fn append(&self, entry: Entry) {
+        self.send(Message { entry, written: None });
+    }
+
+    /// Writes an entry within a moment, unless so much waits already that it must wait, too. Tells of an error of before.
+    pub async fn queue(&self, entry: Entry) -> Result<(), JournalError> {
+        if self.waiting.load(Ordering::Relaxed) > MOST_WAITING {
+            return self.write(entry).await;
         }
+        if self.send(Message { entry, written: None }) { Ok(()) } else { Err(self.failure()) }
     }
 
     /// Writes an entry and everything before it.
-    pub async fn write(&self, entry: &Entry) -> Result<(), JournalError> {
+    pub async fn write(&self, entry: Entry) -> Result<(), JournalError> {
         let (written, done) = oneshot::channel();
-        let message = Message { lines: entry.to_line(), written: Some(written) };
         // What could not be sent comes back with the error, and with it the end that `done` would wait for.
-        let is_sent = self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok());
+        let is_sent = self.send(Message { entry, written: Some(written) });
         if is_sent && done.await.is_ok() { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// Whether somebody is there to write it.
+    fn send(&self, message: Message) -> bool {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok())
     }
 
     /// Writes what is left and hands the file to the disk.
@@ -96,18 +119,25 @@ struct Writing {
     /// How long the file is up to its last whole line.
     whole: u64,
     failure: Arc<Mutex<Option<JournalError>>>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Writing {
     fn run(mut self, receiver: &mpsc::Receiver<Message>) {
         let (mut lines, mut waiting) = (Vec::new(), Vec::new());
         while let Ok(first) = receiver.recv() {
+            if first.written.is_none() {
+                std::thread::sleep(MOMENT);
+            }
+            let mut taken = 0;
             let mut next = Some(first);
             while let Some(message) = next {
-                lines.extend_from_slice(&message.lines);
+                message.entry.write_line(&mut lines);
                 waiting.extend(message.written);
+                taken += 1;
                 next = if lines.len() < LARGEST_WRITE { receiver.try_recv().ok() } else { None };
             }
+            self.waiting.fetch_sub(taken, Ordering::Relaxed);
             if let Err(cause) = self.file.write_all(&lines) {
                 // Half a line at the end would be left out on reading; without it the file is whole.
                 let _ = self.file.set_len(self.whole);
@@ -143,12 +173,12 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         let writer = JournalWriter::create(&path).unwrap();
         for request in 0..100 {
-            writer.append(&Entry::Sent { request, index: request, sent: exchange(0, 5).sent });
-            writer.write(&Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
+            writer.append(Entry::Sent { request, index: request, sent: exchange(0, 5).sent });
+            writer.write(Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
             let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
             assert_eq!(lines, 2 * (request + 1));
         }
-        writer.append(&Entry::Closed(Closing::Finished));
+        writer.append(Entry::Closed(Closing::Finished));
         writer.finish().unwrap();
         assert_eq!(SessionEvents::read(&path).unwrap().closed, Some(Closing::Finished));
         assert!(JournalWriter::create(&path).is_err(), "a journal is never started over");
@@ -159,9 +189,24 @@ mod tests {
     async fn a_full_disk_is_told() {
         let path = Path::new("/dev/full");
         let writer = JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path);
-        let error = writer.write(&Entry::Closed(Closing::Finished)).await.unwrap_err();
+        let error = writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err();
         assert!(error.is_disk_full() && error.to_string().contains("the disk is full"), "{error}");
-        assert!(writer.write(&Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "told again");
+        assert!(writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "told again");
+        assert!(writer.queue(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full());
         assert!(writer.finish().unwrap_err().is_disk_full());
+    }
+
+    #[tokio::test]
+    async fn what_is_queued_is_in_the_file_in_its_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let writer = JournalWriter::create(&path).unwrap();
+        for request in 0..10_000 {
+            writer.queue(Entry::Ended(Box::new(exchange(request, 1000)))).await.unwrap();
+        }
+        writer.finish().unwrap();
+        let mut numbers = Vec::new();
+        SessionEvents::read_with(&path, |exchange| numbers.push(exchange.request)).unwrap();
+        assert!(numbers.into_iter().eq(0..10_000));
     }
 }

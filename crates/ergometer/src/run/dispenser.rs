@@ -1,19 +1,24 @@
-//! Which query is next: in the order of the dataset, none twice, none after it is time to stop.
+//! Which query is next: in the order of the dataset, none twice, none after it is time to stop. The turns of a
+//! conversation are handed out together.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::dataset::Dataset;
 use crate::journal::Closing;
 
 /// Hands out queries.
-#[derive(Debug)]
 pub(super) struct Dispenser {
-    next: AtomicU64,
+    next: Mutex<u64>,
     /// One past the last; `None` where there is no end.
     end: Option<u64>,
     /// Those dealt with in earlier sessions.
     done: BTreeSet<u64>,
+    /// Who knows which are turns of one conversation; every query is one of its own without it.
+    dataset: Option<Arc<dyn Dataset>>,
     next_request: AtomicU64,
     failures_left: AtomicU64,
     deadline: Option<Instant>,
@@ -23,14 +28,19 @@ pub(super) struct Dispenser {
 impl Dispenser {
     pub(super) fn new(end: Option<u64>, done: BTreeSet<u64>, first_request: u64) -> Self {
         Self {
-            next: AtomicU64::new(0),
+            next: Mutex::new(0),
             end,
             done,
+            dataset: None,
             next_request: AtomicU64::new(first_request),
             failures_left: AtomicU64::new(u64::MAX),
             deadline: None,
             is_stopped: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn with_conversations(self, dataset: Arc<dyn Dataset>) -> Self {
+        Self { dataset: Some(dataset), ..self }
     }
 
     pub(super) fn with_deadline(self, deadline: Option<Instant>) -> Self {
@@ -41,27 +51,51 @@ impl Dispenser {
         Self { failures_left: AtomicU64::new(most.unwrap_or(u64::MAX)), ..self }
     }
 
-    /// The next query's place and the request's number; `None` where it is time to stop.
-    pub(super) fn next(&self) -> Option<(u64, u64)> {
+    /// The places of the next query, or of the turns of the next conversation; `None` where it is time to stop. One of them
+    /// at least was not dealt with before.
+    pub(super) fn next(&self) -> Option<Range<u64>> {
+        let mut next = self.lock();
+        let turns = self.upcoming(&mut next)?;
+        *next = turns.end;
+        Some(turns)
+    }
+
+    /// What [`next`](Self::next) would hand out, which is then still to be had.
+    pub(super) fn peek(&self) -> Option<Range<u64>> {
+        self.upcoming(&mut self.lock())
+    }
+
+    fn upcoming(&self, next: &mut u64) -> Option<Range<u64>> {
         loop {
-            if self.is_stopped.load(Ordering::Relaxed)
-                || self.failures_left.load(Ordering::Relaxed) == 0
-                || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-            {
+            if self.is_over() || self.end.is_some_and(|end| *next >= end) {
                 return None;
             }
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if self.end.is_some_and(|end| index >= end) {
-                return None;
+            let turns = self.turns(*next);
+            if turns.clone().any(|index| !self.done.contains(&index)) {
+                return Some(turns);
             }
-            if !self.done.contains(&index) {
-                return Some((index, self.next_request.fetch_add(1, Ordering::Relaxed)));
-            }
+            *next = turns.end;
         }
     }
 
-    /// The number of a further request for a query that was handed out.
-    pub(super) fn another_request(&self) -> u64 {
+    fn turns(&self, first: u64) -> Range<u64> {
+        let count = self.dataset.as_ref().map_or(1, |dataset| dataset.turns(first)).max(1);
+        let end = first.saturating_add(count);
+        first..self.end.map_or(end, |most| end.min(most))
+    }
+
+    /// Whether this query was dealt with in an earlier session.
+    pub(super) fn is_done(&self, index: u64) -> bool {
+        self.done.contains(&index)
+    }
+
+    /// Whether it will hand out nothing any more, though there may be something left.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over_after(Duration::ZERO) || self.failures_left.load(Ordering::Relaxed) == 0
+    }
+
+    /// The number of the next request.
+    pub(super) fn number(&self) -> u64 {
         self.next_request.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -97,7 +131,7 @@ impl Dispenser {
 
     /// Why it hands out no more, where the user did not stop it.
     pub(super) fn closing(&self) -> Closing {
-        let is_out = self.end.is_some_and(|end| self.next.load(Ordering::Relaxed) >= end);
+        let is_out = self.end.is_some_and(|end| *self.lock() >= end);
         if self.failures_left.load(Ordering::Relaxed) == 0 {
             Closing::TooManyFailures
         } else if is_out {
@@ -106,26 +140,81 @@ impl Dispenser {
             Closing::Duration
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{DatasetError, Query};
+    use crate::grade::Grader;
+
+    /// Conversations of three turns.
+    struct Threes;
+
+    impl Dataset for Threes {
+        fn id(&self) -> &'static str {
+            "threes"
+        }
+
+        fn name(&self) -> &'static str {
+            "threes"
+        }
+
+        fn size(&self) -> Option<u64> {
+            None
+        }
+
+        fn get(&self, index: u64) -> Result<Query, DatasetError> {
+            Ok(Query { index, ..Query::default() })
+        }
+
+        fn turns(&self, index: u64) -> u64 {
+            assert_eq!(index % 3, 0, "asked for first turns only");
+            3
+        }
+
+        fn fingerprint(&self) -> &'static str {
+            "threes"
+        }
+
+        fn grader(&self) -> Grader {
+            Grader::None
+        }
+    }
 
     #[test]
     fn every_query_comes_once_and_those_done_do_not() {
         let dispenser = Dispenser::new(Some(6), BTreeSet::from([0, 3]), 10);
+        assert_eq!((dispenser.peek(), dispenser.peek()), (Some(1..2), Some(1..2)));
         let given: Vec<_> = std::iter::from_fn(|| dispenser.next()).collect();
-        assert_eq!(given, [(1, 10), (2, 11), (4, 12), (5, 13)]);
+        assert_eq!(given, [1..2, 2..3, 4..5, 5..6]);
         assert_eq!((dispenser.closing(), dispenser.done_before()), (Closing::Finished, 2));
+        assert_eq!((dispenser.number(), dispenser.number()), (10, 11));
+    }
+
+    #[test]
+    fn the_turns_of_a_conversation_come_together() {
+        let done = BTreeSet::from([0, 1, 2, 3]);
+        let dispenser = Dispenser::new(Some(10), done, 0).with_conversations(Arc::new(Threes));
+        let given: Vec<_> = std::iter::from_fn(|| dispenser.next()).collect();
+        assert_eq!(
+            given,
+            [3..6, 6..9, 9..10],
+            "one that is done is left out, one half done is not, and none goes beyond the end"
+        );
+        assert!(dispenser.is_done(3) && !dispenser.is_done(4));
     }
 
     #[test]
     fn it_stops_when_told_at_the_deadline_and_after_too_many_failures() {
         let stopped = Dispenser::new(None, BTreeSet::new(), 0);
-        assert_eq!(stopped.next(), Some((0, 0)));
+        assert_eq!(stopped.next(), Some(0..1));
         stopped.stop();
-        assert_eq!(stopped.next(), None);
+        assert_eq!((stopped.peek(), stopped.next()), (None, None));
         let late = Dispenser::new(None, BTreeSet::new(), 0).with_deadline(Some(Instant::now()));
         assert_eq!((late.next(), late.closing()), (None, Closing::Duration));
         let failing = Dispenser::new(Some(9), BTreeSet::new(), 0).with_max_failures(Some(2));

@@ -5,12 +5,17 @@
 //! it is measured at rest again, the sensors stop, what is left to find out about the answers is asked, and the files of
 //! the run are derived from the journal. The client and the judge are closed on every path out.
 
+mod arrivals;
+mod conversation;
 mod dispenser;
 mod error;
+mod figures;
 mod folder;
+mod loops;
 mod prepared;
 mod progress;
 mod provisional;
+mod sender_watch;
 mod sending;
 mod sensing;
 mod session;
@@ -18,5 +23,5 @@ mod session;
 pub use error::RunError;
 pub use folder::Target;
 pub use prepared::{Finished, Prepared};
-pub use progress::{Notice, Observer, Progress};
+pub use progress::{Notice, Observer, Percentiles, Progress};
 pub use sensing::{Machine, Sensing};

@@ -10,12 +10,12 @@ use tokio::sync::watch;
 use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
 use super::{Observer, RunError, Sensing, Target};
-use crate::client::{self, Client, ModelFacts, Place};
+use crate::client::{self, Client, ModelFacts, Outcome, Place, Said};
 use crate::close::{self, CloseError, Closed};
-use crate::config::{Counted, RunConfig};
+use crate::config::{Counted, RunConfig, Schedule};
 use crate::dataset::{self, Dataset};
 use crate::grade::Grader;
-use crate::journal::{Closing, DatasetFacts, Fate, JournalError, JournalFolder, Judgement, Manifest};
+use crate::journal::{Closing, DatasetFacts, Exchanges, Fate, JournalError, JournalFolder, Judgement, Manifest};
 use crate::review::{Judge, Review, Reviewed, Tokenizer};
 use crate::server_metrics::ServerMetrics;
 use crate::slug::folder_name;
@@ -74,6 +74,12 @@ impl Parts {
             return Err(RunError::Config(format!(
                 "the dataset {} has no end. hint: --max-queries or --duration ends the run",
                 dataset.id()
+            )));
+        }
+        if matches!(config.schedule, Schedule::Replay { .. }) && dataset.get(0)?.arrival_s.is_none() {
+            return Err(RunError::Config(format!(
+                "the dataset {} has no times of arrival, so it cannot be replayed. hint: --replay FILE names a recording; --rate sends others at a rate",
+                dataset.name()
             )));
         }
         let grader = match (&config.grader, &config.judge) {
@@ -418,10 +424,15 @@ impl Prepared {
             done: BTreeSet::new(),
             first_request: 0,
             attempts: BTreeMap::new(),
+            said: BTreeMap::new(),
             seconds_before: 0.0,
         };
-        for number in journal.sessions()? {
+        let numbers = journal.sessions()?;
+        let mut settled = BTreeMap::new();
+        for (place, &number) in numbers.iter().enumerate() {
             let events = journal.events(number)?;
+            let records = events.requests.iter().filter(|located| located.fate == Fate::Settled);
+            records.for_each(|located| _ = settled.entry(located.index).or_insert((place, *located)));
             plan.session = number + 1;
             plan.done.extend(
                 events.requests.iter().filter(|located| located.fate == Fate::Settled).map(|located| located.index),
@@ -436,7 +447,29 @@ impl Prepared {
             plan.seconds_before += first.zip(last).map_or(0.0, |(first, last)| (last - first).get());
         }
         plan.attempts.retain(|index, _| !plan.done.contains(index));
+        let mut exchanges = Exchanges::new(journal, numbers);
+        for index in self.half_said(&plan.done) {
+            let Some((place, located)) = settled.get(&index) else { continue };
+            let exchange = exchanges.read(*place, *located)?;
+            if exchange.outcome == Outcome::Completed {
+                let said = Said { problem: exchange.query.problem, answer: exchange.transcript.text };
+                plan.said.insert(index, said);
+            }
+        }
         Ok(plan)
+    }
+
+    /// Of the turns that are done, those of conversations that are not over.
+    fn half_said(&self, done: &BTreeSet<u64>) -> Vec<u64> {
+        let (mut half, mut next) = (Vec::new(), 0);
+        while done.last().is_some_and(|&last| next <= last) {
+            let turns = next..next.saturating_add(self.dataset.turns(next).max(1));
+            if turns.clone().any(|index| !done.contains(&index)) {
+                half.extend(turns.clone().filter(|index| done.contains(index)));
+            }
+            next = turns.end;
+        }
+        half
     }
 
     fn manifest(&self) -> Manifest {

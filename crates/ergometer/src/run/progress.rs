@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ergometer_units::{Joules, Watts};
+use ergometer_units::{Joules, Seconds, Watts};
 
 use crate::review::Reviewing;
 
@@ -58,4 +58,20 @@ pub struct Progress {
     pub output_tokens: u64,
     /// Energy of each query so far, provisionally.
     pub joules_per_query: Option<Joules>,
+    /// Energy of each output token so far, provisionally.
+    pub joules_per_token: Option<Joules>,
+    /// The power of the last two seconds, provisionally.
+    pub power: Option<Watts>,
+    /// Time to the first token of the answers so far, to within 1 %.
+    pub ttft: Option<Percentiles>,
+    /// Time between two chunks of the answers so far, to within 1 %.
+    pub itl: Option<Percentiles>,
+}
+
+/// Two percentiles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "their names say it")]
+pub struct Percentiles {
+    pub p50: Seconds,
+    pub p99: Seconds,
 }

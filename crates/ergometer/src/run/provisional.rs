@@ -1,5 +1,7 @@
 //! What energy comes to so far, for the live view only: the final figures are derived when the run closes.
 
+use std::collections::VecDeque;
+
 use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
@@ -11,7 +13,12 @@ pub(super) struct Provisional {
     joules: f64,
     /// Up to when.
     until: Option<Timestamp>,
+    /// What it came to at some times of late.
+    steps: VecDeque<(Timestamp, f64)>,
 }
+
+/// The power of late is that over this long.
+const OF_LATE: Seconds = Seconds::new(2.0);
 
 impl Provisional {
     /// Sums up what came in since the last time, from `since` on.
@@ -22,7 +29,19 @@ impl Provisional {
         if let Some(power) = power(timeline, counted, window) {
             self.joules += (power * window.length()).get();
             self.until = Some(until);
+            self.steps.push_back((until, self.joules));
+            // One is kept from before, so that there is always something to compare with.
+            while self.steps.get(1).is_some_and(|(at, _)| until - *at >= OF_LATE) {
+                self.steps.pop_front();
+            }
         }
+    }
+
+    /// The power of late.
+    pub(super) fn recent(&self) -> Option<Watts> {
+        let ((first, before), (last, now)) = (self.steps.front()?, self.steps.back()?);
+        let seconds = (*last - *first).get();
+        (seconds > 0.0).then(|| Watts::new((now - before) / seconds))
     }
 
     /// The energy so far and the time it covers.

@@ -11,17 +11,13 @@ use ergometer_units::Timestamp;
 
 use super::RunError;
 use super::session::Shared;
-use crate::client::{FailureKind, Outcome, Request, RequestError, Transcript};
+use crate::client::{FailureKind, Outcome, Request, RequestError, Said, Transcript};
 use crate::dataset::Query;
 use crate::journal::{Entry, Exchange, Fate};
 use crate::stop::stopped;
 
 /// Once the user wants to stop, requests in flight may end for this long.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
-/// server again.
-const NOBODY_THERE: Duration = Duration::from_millis(500);
 
 /// Where an attempt stands in the run.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +26,31 @@ struct Attempt {
     /// From 1.
     number: u32,
     scheduled: Timestamp,
+}
+
+/// A query, and what was said before in its conversation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) query: &'a Query,
+    pub(super) before: &'a [Said],
+}
+
+/// A query that has been dealt with, or given up.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// When its last attempt ended.
+    pub(super) end: Timestamp,
+    pub(super) answer: Answer,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// It completed; with what was said, where it is a turn of a conversation.
+    Said(String),
+    Failed(FailureKind),
+    /// The user wants to stop.
+    None,
 }
 
 /// When another attempt may follow one that failed.
@@ -53,24 +74,15 @@ impl Shared {
     }
 
     /// Sends a query until it is dealt with. Every attempt is recorded.
-    pub(super) async fn send(&self, index: u64, request: u64, scheduled: Timestamp) -> Result<Timestamp, RunError> {
-        let query = self.query(index).await?;
-        let mut place = Attempt { request, number: 1, scheduled };
+    pub(super) async fn send(&self, asked: Asked<'_>, scheduled: Timestamp) -> Result<Settled, RunError> {
+        let mut place = Attempt { request: self.dispenser.number(), number: 1, scheduled };
         loop {
-            let (exchange, again) = self.exchange(&query, place).await;
-            let end = exchange.end;
+            let (exchange, again) = self.exchange(asked, place).await;
             if !exchange.is_retried {
-                let is_nobody_there =
-                    matches!(&exchange.outcome, Outcome::Failed { kind, .. } if *kind == FailureKind::Connect);
-                self.settle(exchange).await?;
-                if is_nobody_there {
-                    self.sleep(NOBODY_THERE).await;
-                    return Ok(self.clock.now());
-                }
-                return Ok(end);
+                return self.settle(exchange).await;
             }
             let number = place.number;
-            self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
+            self.journal.queue(Entry::Ended(Box::new(exchange))).await?;
             self.counts.retried.fetch_add(1, Ordering::Relaxed);
             let wait = match again {
                 Again::AtOnce => Duration::ZERO,
@@ -81,21 +93,22 @@ impl Shared {
             if self.sleep(wait).await {
                 // Not dealt with: a resumed run sends it again.
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
-                return Ok(self.clock.now());
+                return Ok(Settled { end: self.clock.now(), answer: Answer::None });
             }
-            place =
-                Attempt { request: self.dispenser.another_request(), number: number + 1, scheduled: self.clock.now() };
+            place = Attempt { request: self.dispenser.number(), number: number + 1, scheduled: self.clock.now() };
         }
     }
 
     /// One attempt, and when another may follow.
-    async fn exchange(&self, query: &Query, place: Attempt) -> (Exchange, Again) {
+    async fn exchange(&self, asked: Asked<'_>, place: Attempt) -> (Exchange, Again) {
         let Attempt { request, number: attempt, scheduled } = place;
-        self.journal.append(&Entry::Sent { request, index: query.index, sent: self.clock.now() });
-        self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        let query = asked.query;
+        self.journal.append(Entry::Sent { request, index: query.index, sent: self.clock.now() });
+        let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, again) = self.attempt(query, Some(request), &mut transcript).await;
+        let (outcome, again) = self.attempt(asked, Some(request), &mut transcript).await;
         let now = self.clock.now();
         self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         // A client may take a while to put a long request together, and to see that nothing more comes.
@@ -122,13 +135,20 @@ impl Shared {
     }
 
     /// Records the last attempt at a query.
-    async fn settle(&self, exchange: Exchange) -> Result<(), RunError> {
-        let (is_final, is_failed) =
-            (exchange.fate() == Fate::Settled, matches!(exchange.outcome, Outcome::Failed { .. }));
+    async fn settle(&self, exchange: Exchange) -> Result<Settled, RunError> {
+        let (end, is_final) = (exchange.end, exchange.fate() == Fate::Settled);
         let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
-        self.journal.write(&Entry::Ended(Box::new(exchange))).await?;
+        let (is_failed, answer) = match &exchange.outcome {
+            Outcome::Completed => {
+                self.figures().take(&exchange);
+                let is_turn = exchange.query.turn.is_some();
+                (false, Answer::Said(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
+            }
+            Outcome::Failed { kind, .. } => (true, Answer::Failed(*kind)),
+            Outcome::Cancelled | Outcome::Lost => (false, Answer::None),
+        };
+        self.keep(exchange).await?;
         if is_final {
-            self.session.folder.commit()?;
             self.counts.done.fetch_add(1, Ordering::Relaxed);
             self.counts.output_tokens.fetch_add(output, Ordering::Relaxed);
         } else {
@@ -138,21 +158,55 @@ impl Shared {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             self.dispenser.failed();
         }
+        Ok(Settled { end, answer })
+    }
+
+    /// Puts an exchange that was the last at its query into the journal. The first record gives the folder its name.
+    async fn keep(&self, exchange: Exchange) -> Result<(), RunError> {
+        let is_first_record = exchange.fate() == Fate::Settled && !self.session.folder.has_record();
+        let entry = Entry::Ended(Box::new(exchange));
+        if is_first_record {
+            self.journal.write(entry).await?;
+            return self.session.folder.commit();
+        }
+        Ok(self.journal.queue(entry).await?)
+    }
+
+    /// Records a turn that cannot be sent, as what should have been said before it is missing.
+    pub(super) async fn give_up(&self, query: Query) -> Result<(), RunError> {
+        let (now, request) = (self.clock.now(), self.dispenser.number());
+        let attempt = 1 + self.attempts.get(&query.index).copied().unwrap_or(0);
+        let cause = String::from("an earlier turn of the conversation failed");
+        self.keep(Exchange {
+            request,
+            session: self.number,
+            attempt,
+            query,
+            scheduled: now,
+            sent: now,
+            end: now,
+            transcript: Transcript::default(),
+            outcome: Outcome::Failed { kind: FailureKind::Conversation, cause },
+            is_retried: false,
+        })
+        .await?;
+        self.counts.done.fetch_add(1, Ordering::Relaxed);
+        self.counts.failed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
     pub(super) async fn attempt(
         &self,
-        query: &Query,
+        asked: Asked<'_>,
         number: Option<u64>,
         transcript: &mut Transcript,
     ) -> (Outcome, Again) {
-        let config = &self.session.config;
+        let (config, Asked { query, before }) = (&self.session.config, asked);
         let request = Request {
             number,
             index: query.index,
-            before: &[],
+            before,
             problem: &query.problem,
             output_tokens: query.output_tokens,
             common: &config.request,

@@ -2,23 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ergometer_telemetry::recording::{RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Clock, Provenance, Sampler, Sensor};
-use ergometer_units::{Joules, Timestamp, Window};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use ergometer_units::{Joules, Window};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::dispenser::Dispenser;
+use super::figures::Figures;
 use super::folder::RunFolder;
+use super::loops::Start;
 use super::provisional::{Provisional, power};
+use super::sender_watch::SenderWatch;
+use super::sending::Asked;
 use super::{Notice, Observer, Progress, RunError};
-use crate::client::{Client, Outcome, Transcript};
+use crate::client::{Client, Outcome, Said, Transcript};
 use crate::config::{Counted, RunConfig};
 use crate::dataset::Dataset;
-use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SessionStart};
+use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SenderFacts, SessionStart};
 use crate::server_metrics::{Scraper, ServerMetrics};
 use crate::stop::stopped;
 
@@ -40,6 +44,8 @@ pub(super) struct SessionPlan {
     pub(super) first_request: u64,
     /// How often those that are open were tried in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
+    /// What was said in earlier sessions in conversations that are not over.
+    pub(super) said: BTreeMap<u64, Said>,
     /// For how long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
 }
@@ -79,7 +85,12 @@ pub(super) struct Shared {
     pub(super) dispenser: Dispenser,
     /// How often a query was tried in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
+    /// What was said in earlier sessions in conversations that are not over.
+    pub(super) said: BTreeMap<u64, Said>,
+    /// So many requests may be in flight, where there is a limit.
+    pub(super) permits: Option<Semaphore>,
     pub(super) counts: Counts,
+    figures: Mutex<Figures>,
     /// Without a sensor of energy there is nothing to frame.
     pub(super) frame: Duration,
     pub(super) stop: watch::Receiver<bool>,
@@ -94,6 +105,7 @@ pub(super) struct Counts {
     /// Attempts that were followed by another.
     pub(super) retried: AtomicU64,
     pub(super) in_flight: AtomicU64,
+    pub(super) most_in_flight: AtomicU64,
     pub(super) output_tokens: AtomicU64,
 }
 
@@ -108,7 +120,7 @@ impl Session {
         let clock = Arc::new(Clock::start());
         let writer = journal.start_events(plan.session)?;
         let start = SessionStart { session: plan.session, started_ns: clock.now().nanos_since_epoch() };
-        writer.write(&Entry::Session(start)).await?;
+        writer.write(Entry::Session(start)).await?;
         let scraper = self.scraper(&clock, &mut sensors).await;
         let frame = if has_energy(&sensors) { FRAME } else { Duration::ZERO };
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
@@ -119,7 +131,10 @@ impl Session {
         let observer = Arc::clone(&self.observer);
         let (idle, warmup) = (self.config.idle_s, self.config.warmup);
         let max_failures = self.config.max_failures;
-        let dispenser = Dispenser::new(plan.end, plan.done, plan.first_request).with_max_failures(max_failures);
+        let dispenser = Dispenser::new(plan.end, plan.done, plan.first_request)
+            .with_conversations(Arc::clone(&self.dataset))
+            .with_max_failures(max_failures);
+        let permits = self.config.max_in_flight.map(|most| Semaphore::new(most as usize));
         let mut shared = Shared {
             session: self,
             number: plan.session,
@@ -127,7 +142,10 @@ impl Session {
             journal: writer,
             dispenser,
             attempts: plan.attempts,
+            said: plan.said,
+            permits,
             counts: Counts::default(),
+            figures: Mutex::default(),
             frame,
             stop,
             failure: Mutex::new(None),
@@ -161,7 +179,7 @@ impl Session {
         if let Ok(Err(error)) = stopped.await {
             shared.fail(error.into());
         }
-        shared.journal.append(&Entry::Closed(closing));
+        shared.journal.append(Entry::Closed(closing));
         let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(shared) = Arc::into_inner(shared) else { return Ok(Ended { closing, failure }) };
         let finished = shared.journal.finish().err().map(RunError::from);
@@ -188,7 +206,7 @@ impl Shared {
         for number in 0..u64::from(count) {
             let Ok(query) = self.query(number % size).await else { break };
             let mut transcript = Transcript::default();
-            let (outcome, _) = self.attempt(&query, None, &mut transcript).await;
+            let (outcome, _) = self.attempt(Asked { query: &query, before: &[] }, None, &mut transcript).await;
             match outcome {
                 Outcome::Failed { cause, .. } => self.session.observer.notice(Notice::WarmupFailed(&cause)),
                 Outcome::Cancelled | Outcome::Lost => break,
@@ -196,7 +214,7 @@ impl Shared {
             }
         }
         if let Ok(window) = Window::new(start, self.clock.now()) {
-            self.journal.append(&Entry::Warmup(window));
+            self.journal.append(Entry::Warmup(window));
         }
     }
 
@@ -218,35 +236,31 @@ impl Shared {
             return;
         }
         let Ok(window) = Window::new(start, self.clock.now()) else { return };
-        self.journal.append(&Entry::Idle(kind, window));
+        self.journal.append(Entry::Idle(kind, window));
         let rested = sampler.with_timeline(|timeline| power(timeline, &self.session.counted, window));
         if let Some(watts) = rested.filter(|_| kind == IdleKind::Before) {
             self.session.observer.notice(Notice::Rested(watts, length));
         }
     }
 
-    /// Sends the queries, as many at a time as asked for, and tells how far it is.
+    /// Sends the queries, when they are due, and tells how far it is.
     async fn send_all(self: &Arc<Self>, sampler: &Sampler, recording: &RecordingHandle) {
-        let mut slots = JoinSet::new();
-        let start = self.clock.now();
-        let began = Instant::now();
-        for _ in 0..self.session.config.schedule.concurrency().unwrap_or(1).max(1) {
-            slots.spawn(Arc::clone(self).send_in_turn(start));
-        }
+        let watch = SenderWatch::start();
+        let start = Start { at: self.clock.now(), instant: Instant::now() };
+        let (alive, mut is_alive) = mpsc::channel(1);
+        self.start_loop(start, &alive);
+        drop(alive);
         let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut provisional = Provisional::default();
         let mut stop = self.stop.clone();
         let mut is_stopping = false;
         loop {
             tokio::select! {
-                ended = slots.join_next() => match ended {
-                    None => break,
-                    Some(Ok(())) => {}
-                    // A slot that is gone would leave its query out, and the run would pass for one that ended by itself.
-                    Some(Err(error)) => self.fail(RunError::Config(format!("a request could not be sent: {error}"))),
-                },
+                // Nobody sends anything; it ends when all that send have ended.
+                _ = is_alive.recv() => break,
                 _ = ticks.tick() => {
-                    self.tell(sampler, &mut provisional, start, began);
+                    self.tell(sampler, &mut provisional, start);
                     // Requests whose energy is not kept are not worth sending.
                     if recording.has_failed() {
                         self.dispenser.stop();
@@ -258,21 +272,33 @@ impl Shared {
                 }
             }
         }
-        self.tell(sampler, &mut provisional, start, began);
+        self.tell(sampler, &mut provisional, start);
+        let facts = SenderFacts {
+            start_ns: start.at.nanos_since_epoch(),
+            end_ns: self.clock.now().nanos_since_epoch(),
+            most_in_flight: self.counts.most_in_flight.load(Ordering::Relaxed),
+            connections: self.session.client.connections(),
+            ..watch.finish().await
+        };
+        self.journal.append(Entry::Sender(Box::new(facts)));
     }
 
-    fn tell(&self, sampler: &Sampler, provisional: &mut Provisional, start: Timestamp, began: Instant) {
+    fn tell(&self, sampler: &Sampler, provisional: &mut Provisional, start: Start) {
         let counts = &self.counts;
         let done_now = counts.done.load(Ordering::Relaxed);
-        sampler.with_timeline(|timeline| provisional.update(timeline, &self.session.counted, start));
-        // Energy is known up to a moment ago, queries up to now: the rate brings them together.
-        let elapsed = began.elapsed();
-        let joules_per_query = provisional.so_far(start).and_then(|(joules, seconds)| {
-            let power = joules.get() / seconds.get();
-            let queries_per_second = done_now as f64 / elapsed.as_secs_f64();
-            let joules = power / queries_per_second;
-            joules.is_finite().then(|| Joules::new(joules))
+        let output_tokens = counts.output_tokens.load(Ordering::Relaxed);
+        let recent = sampler.with_timeline(|timeline| {
+            provisional.update(timeline, &self.session.counted, start.at);
+            provisional.recent()
         });
+        // Energy is known up to a moment ago, queries up to now: the rate brings them together.
+        let elapsed = start.instant.elapsed();
+        let joules_per = |count: u64| {
+            let (joules, seconds) = provisional.so_far(start.at)?;
+            let joules = joules.get() / seconds.get() / (count as f64 / elapsed.as_secs_f64());
+            joules.is_finite().then(|| Joules::new(joules))
+        };
+        let figures = self.figures();
         self.session.observer.progress(&Progress {
             done: self.dispenser.done_before() + done_now,
             total: self.dispenser.total(),
@@ -281,25 +307,18 @@ impl Shared {
             retried: counts.retried.load(Ordering::Relaxed),
             in_flight: counts.in_flight.load(Ordering::Relaxed),
             elapsed,
-            output_tokens: counts.output_tokens.load(Ordering::Relaxed),
-            joules_per_query,
+            output_tokens,
+            joules_per_query: joules_per(done_now),
+            joules_per_token: joules_per(output_tokens),
+            power: recent,
+            ttft: figures.ttft(),
+            itl: figures.itl(),
         });
     }
 
-    /// One slot of a closed loop: the next request is scheduled when the last one ends.
-    async fn send_in_turn(self: Arc<Self>, start: Timestamp) {
-        let mut scheduled = start;
-        while !self.is_stopped()
-            && let Some((index, request)) = self.dispenser.next()
-        {
-            match self.send(index, request, scheduled).await {
-                Ok(end) => scheduled = end,
-                Err(error) => {
-                    self.fail(error);
-                    return;
-                }
-            }
-        }
+    /// What answers came to so far.
+    pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sleeps, unless the user wants to stop; says whether they do.
@@ -335,7 +354,7 @@ impl Shared {
     }
 
     /// What was measured cannot be kept any more: no further requests.
-    fn fail(&self, error: RunError) {
+    pub(super) fn fail(&self, error: RunError) {
         self.dispenser.stop();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }

@@ -1,12 +1,13 @@
 //! A client that does what a script says, and remembers what it was asked.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ergometer::client::{
-    ChunkKind, Client, ClientError, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions, TokenSource,
-    Transcript, Usage,
+    ChunkKind, Client, ClientError, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions, Said,
+    TokenSource, Transcript, Usage,
 };
 use ergometer_telemetry::Clock;
 use tokio::sync::{Notify, Semaphore};
@@ -45,6 +46,7 @@ pub(crate) enum Call {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     list: Arc<Mutex<Vec<Call>>>,
+    before: Arc<Mutex<BTreeMap<u64, Vec<Said>>>>,
     more: Arc<Notify>,
 }
 
@@ -52,6 +54,11 @@ impl Calls {
     fn add(&self, call: Call) {
         self.list.lock().unwrap().push(call);
         self.more.notify_waiters();
+    }
+
+    /// What was said before each query.
+    pub(crate) fn before(&self, index: u64) -> Vec<Said> {
+        self.before.lock().unwrap()[&index].clone()
     }
 
     pub(crate) fn all(&self) -> Vec<Call> {
@@ -157,6 +164,7 @@ impl Client for Scripted {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
+        self.calls.before.lock().unwrap().insert(request.index, request.before.to_vec());
         self.calls.add(Call::Stream(request.index));
         for step in (self.script)(request.index) {
             match step {

@@ -1,17 +1,21 @@
 //! A dataset of questions whose answers are the numbers 10, 11, 12 and so on, in two subjects.
 
-use ergometer::dataset::{Dataset, DatasetError, Query};
+use ergometer::dataset::{Dataset, DatasetError, Query, Turn};
 use ergometer::grade::Grader;
 
 /// As many questions as asked for.
 pub(crate) struct Questions {
     pub(crate) size: Option<u64>,
     pub(crate) fingerprint: String,
+    /// How many turns their conversations have.
+    pub(crate) turns: u64,
+    /// How many seconds lie between two of them, where they were recorded.
+    pub(crate) apart_s: Option<f64>,
 }
 
 impl Questions {
     pub(crate) fn new(size: u64) -> Self {
-        Self { size: Some(size), fingerprint: format!("questions-{size}") }
+        Self { size: Some(size), fingerprint: format!("questions-{size}"), turns: 1, apart_s: None }
     }
 }
 
@@ -37,8 +41,19 @@ impl Dataset for Questions {
             problem: format!("what is 10 + {index}?"),
             answer: (10 + index).to_string(),
             subject: String::from(if index.is_multiple_of(2) { "even" } else { "odd" }),
+            turn: (self.turns > 1).then(|| Turn {
+                conversation: index / self.turns,
+                number: u32::try_from(index % self.turns).unwrap(),
+                think_s: None,
+            }),
+            arrival_s: self.apart_s.map(|apart| 100.0 + apart * index as f64),
             ..Query::default()
         })
+    }
+
+    fn turns(&self, index: u64) -> u64 {
+        assert_eq!(index % self.turns, 0, "asked for first turns only");
+        self.turns
     }
 
     fn fingerprint(&self) -> &str {

@@ -12,6 +12,7 @@ mod lifecycle;
 mod replace;
 mod resume;
 mod rig;
+mod schedules;
 mod sensors;
 mod server;
 mod streams;

@@ -9,6 +9,7 @@ pub mod replay;
 
 use crate::Probe;
 use modelled::Modelled;
+pub use processor_time::ProcessorShare;
 
 /// Looks for every sensor of this machine.
 ///

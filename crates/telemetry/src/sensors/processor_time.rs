@@ -67,6 +67,31 @@ impl ProcessorTime {
     }
 }
 
+/// How busy the processors of the machine are over some time, by whomever.
+///
+/// ```
+/// let mut share = ergometer_telemetry::sensors::ProcessorShare::start();
+/// assert!(share.busy().is_none_or(|busy| (0.0..=1.0).contains(&busy)));
+/// ```
+pub struct ProcessorShare(Option<ProcessorTime>);
+
+impl ProcessorShare {
+    /// From now on.
+    #[must_use]
+    pub fn start() -> Self {
+        let mut time = ProcessorTime::open(Path::new("/proc")).ok();
+        // The first look gives nothing but where to begin.
+        let _ = time.as_mut().map(ProcessorTime::busy_share);
+        Self(time)
+    }
+
+    /// The busy share of all processors since the start, or since the last call that gave one; `None` where nobody
+    /// knows.
+    pub fn busy(&mut self) -> Option<f64> {
+        self.0.as_mut()?.busy_share().ok().flatten()
+    }
+}
+
 fn read_ticks(file: &mut File) -> io::Result<Ticks> {
     // The first line has ten numbers of at most 20 digits.
     let mut buffer = [0; 256];

@@ -1,11 +1,14 @@
-//! A run as it goes: a line that is drawn over on a terminal, and one line now and then elsewhere.
+//! A run as it goes: a line that is drawn over on a terminal, and one line now and then elsewhere. Under load a second
+//! line tells what the server does.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use ergometer::config::Schedule;
 use ergometer::review::Reviewing;
-use ergometer::run::{Notice, Observer, Progress};
+use ergometer::run::{Notice, Observer, Percentiles, Progress};
+use ergometer_units::Seconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::figures::{digits, significant, thousands};
@@ -19,14 +22,16 @@ pub(super) struct Live {
     bar: ProgressBar,
     line: Mutex<Instant>,
     has_terminal: bool,
+    /// Whether several requests may be in flight.
+    is_load: bool,
 }
 
 impl Live {
-    pub(super) fn new(screen: Screen) -> Self {
+    pub(super) fn new(screen: Screen, schedule: Schedule) -> Self {
         let has_terminal = screen.draws();
         let target = if has_terminal { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
-        Self { screen, bar, line: Mutex::new(Instant::now()), has_terminal }
+        Self { screen, bar, line: Mutex::new(Instant::now()), has_terminal, is_load: schedule != Schedule::ONE }
     }
 }
 
@@ -92,27 +97,25 @@ impl Observer for Live {
     }
 
     fn progress(&self, progress: &Progress) {
-        let text = figures(progress);
+        let (text, load) = (figures(progress), self.is_load.then(|| load(progress)));
         if self.has_terminal {
-            match progress.total {
+            let prefix = match progress.total {
                 Some(total) => {
-                    self.bar.set_style(bar());
                     self.bar.set_length(total);
                     self.bar.set_position(progress.done);
+                    text
                 }
-                None => self.bar.set_style(plain()),
-            }
-            let text = if progress.total.is_some() {
-                text
-            } else {
-                format!("query  {}  {text}", thousands(progress.done as f64))
+                None => format!("query  {}  {text}", thousands(progress.done as f64)),
             };
-            self.bar.set_message(text);
+            self.bar.set_style(bar(progress.total.is_some(), load.is_some()));
+            self.bar.set_prefix(prefix);
+            self.bar.set_message(load.unwrap_or_default());
             return;
         }
         if self.is_time() {
             let of = progress.total.map(|total| format!("/{total}")).unwrap_or_default();
-            self.screen.note(&format!("query  {}{of}  {text}", progress.done));
+            let load = load.map(|load| format!("   {load}")).unwrap_or_default();
+            self.screen.note(&format!("query  {}{of}  {text}{load}", progress.done));
         }
     }
 }
@@ -123,6 +126,7 @@ impl Drop for Live {
     }
 }
 
+/// How far it is, and how fast.
 fn figures(progress: &Progress) -> String {
     let rate = progress.done_now as f64 / progress.elapsed.as_secs_f64();
     let mut text = if rate.is_finite() { format!("{}/s", digits(rate)) } else { String::from("-/s") };
@@ -149,9 +153,35 @@ fn eta(seconds: f64) -> String {
     }
 }
 
-fn bar() -> ProgressStyle {
-    // The bar takes what the figures leave, so that the line fits and can be drawn over.
-    ProgressStyle::with_template("query  {wide_bar} {pos}/{len}  {msg}")
+/// What the server does.
+fn load(progress: &Progress) -> String {
+    let mut text = format!("{} in flight", progress.in_flight);
+    let mut percentiles = |name: &str, found: Option<Percentiles>| {
+        if let Some(found) = found {
+            let millis = |time: Seconds| digits(time.as_millis());
+            let _ = write!(text, "   {name} {} ms p50 {} p99", millis(found.p50), millis(found.p99));
+        }
+    };
+    percentiles("TTFT", progress.ttft);
+    percentiles("ITL", progress.itl);
+    let tokens = progress.output_tokens as f64 / progress.elapsed.as_secs_f64();
+    if tokens.is_finite() && tokens > 0.0 {
+        let _ = write!(text, "   {} tok/s", thousands(tokens));
+    }
+    if let Some(power) = progress.power {
+        let _ = write!(text, "   {} W", digits(power.get()));
+    }
+    if let Some(joules) = progress.joules_per_token {
+        let _ = write!(text, "   J/token {}", significant(joules.get()));
+    }
+    text
+}
+
+/// A bar takes what the figures leave, and a second line what there is room for, so that they fit and can be drawn over.
+fn bar(has_end: bool, has_load: bool) -> ProgressStyle {
+    let first = if has_end { "query  {wide_bar} {pos}/{len}  {prefix}" } else { "{prefix}" };
+    let second = if has_load { "\n       {wide_msg}" } else { "" };
+    ProgressStyle::with_template(&format!("{first}{second}"))
         .map_or_else(|_| plain(), |style| style.progress_chars("━╸─"))
 }
 
@@ -161,7 +191,7 @@ fn plain() -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use ergometer_units::Joules;
+    use ergometer_units::{Joules, Watts};
 
     use super::*;
 
@@ -178,6 +208,21 @@ mod tests {
         };
         assert_eq!(figures(&progress), "64.00/s  eta 1 s   J/query 0.210   failed 1");
         assert_eq!(figures(&Progress::default()), "-/s   failed 0");
+        assert_eq!(load(&Progress::default()), "0 in flight");
+        let percentiles = |p50, p99| Some(Percentiles { p50: Seconds::new(p50), p99: Seconds::new(p99) });
+        let loaded = Progress {
+            in_flight: 64,
+            output_tokens: 31_232,
+            ttft: percentiles(0.021, 0.034),
+            itl: percentiles(0.0051, 0.0079),
+            power: Some(Watts::new(412.0)),
+            joules_per_token: Some(Joules::new(0.1055)),
+            ..progress
+        };
+        assert_eq!(
+            load(&loaded),
+            "64 in flight   TTFT 21.00 ms p50 34.00 p99   ITL 5.100 ms p50 7.900 p99   3,904 tok/s   412.0 W   J/token 0.106"
+        );
         assert_eq!((eta(90.0), eta(600.0), eta(7200.0)), ("90 s".into(), "10 min".into(), "2.0 h".into()));
     }
 }

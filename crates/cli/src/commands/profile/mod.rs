@@ -48,7 +48,7 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     let Some((prepared, target)) = ready else { return Ok(None) };
     screen.note(&head::line(&prepared));
     let (sender, stop) = watch::channel(false);
-    let live = Arc::new(Live::new(screen));
+    let live = Arc::new(Live::new(screen, prepared.config().schedule));
     // Until here Ctrl-C ends the program as it ends any: there is nothing to keep yet.
     let interrupt = Interrupt::listen()?;
     let (told, mut asked) = (Arc::downgrade(&live), None);

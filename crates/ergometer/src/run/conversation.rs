@@ -1,0 +1,105 @@
+//! One conversation: its turns are sent one after the other, each with what was said before. A query of its own is a
+//! conversation of one turn.
+
+use std::ops::Range;
+
+use ergometer_units::{Seconds, Timestamp};
+
+use super::RunError;
+use super::sending::{Answer, Asked};
+use super::session::Shared;
+use crate::client::{FailureKind, Said};
+use crate::config::Think;
+use crate::dataset::Query;
+use crate::dataset::random::Random;
+
+/// A conversation that is due.
+pub(super) struct Conversation {
+    /// The places of its turns in the dataset.
+    pub(super) turns: Range<u64>,
+    /// The first of them, where somebody has looked it up already.
+    pub(super) first: Option<Query>,
+    /// When it is due.
+    pub(super) scheduled: Timestamp,
+}
+
+/// How a conversation ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Over {
+    /// When.
+    pub(super) end: Timestamp,
+    /// Whether nobody listens.
+    pub(super) is_nobody_there: bool,
+}
+
+/// So that the human's time does not repeat the draws of a dataset with the same seed.
+const APART: u64 = 0x7468_696e_6b69_6e67;
+
+impl Shared {
+    /// Sends the turns that were not dealt with before, until one fails or it is time to stop.
+    pub(super) async fn converse(&self, conversation: Conversation) -> Result<Over, RunError> {
+        let Conversation { turns, mut first, scheduled } = conversation;
+        let mut over = Over { end: scheduled, is_nobody_there: false };
+        let (mut before, mut is_broken, mut is_begun) = (Vec::new(), false, false);
+        for index in turns {
+            if self.dispenser.is_done(index) {
+                // Said in an earlier session; a turn that failed there breaks the conversation here.
+                match self.said.get(&index) {
+                    Some(said) => before.push(said.clone()),
+                    None => is_broken = true,
+                }
+                continue;
+            }
+            let query = match first.take() {
+                Some(query) if query.index == index => query,
+                _ => self.query(index).await?,
+            };
+            if is_broken {
+                self.give_up(query).await?;
+                continue;
+            }
+            let mut due = scheduled;
+            if is_begun {
+                let think = self.think(&query);
+                // What the human says after the time is up is not sent.
+                if self.dispenser.is_over_after(think.into())
+                    || self.sleep(think.into()).await
+                    || self.dispenser.is_over()
+                {
+                    break;
+                }
+                due = over.end + think;
+            }
+            is_begun = true;
+            let permit = match &self.permits {
+                Some(permits) => permits.acquire().await.ok(),
+                None => None,
+            };
+            let settled = self.send(Asked { query: &query, before: &before }, due).await?;
+            drop(permit);
+            over.end = settled.end;
+            match settled.answer {
+                Answer::Said(answer) => before.push(Said { problem: query.problem, answer }),
+                Answer::Failed(kind) => {
+                    over.is_nobody_there = kind == FailureKind::Connect;
+                    is_broken = true;
+                }
+                Answer::None => break,
+            }
+        }
+        Ok(over)
+    }
+
+    /// How long the human thinks before this turn: as the dataset says, else as the run says.
+    fn think(&self, query: &Query) -> Seconds {
+        let told = query.turn.and_then(|turn| turn.think_s).filter(|seconds| *seconds >= 0.0);
+        Seconds::new(told.unwrap_or_else(|| match self.session.config.think {
+            Think::Never => 0.0,
+            Think::Fixed { seconds } => seconds,
+            Think::Exponential { mean_s } => {
+                let seed = self.session.config.request.seed ^ APART;
+                -mean_s * Random::of_query(seed, query.index).unit().ln()
+            }
+        }))
+    }
+}

@@ -1,0 +1,78 @@
+//! What answers came to so far, for the live view only: the exact figures are derived when the run closes.
+
+use ergometer_units::Seconds;
+use hdrhistogram::Histogram;
+
+use super::progress::Percentiles;
+use crate::journal::Exchange;
+
+/// Latencies of the answers that completed, in microseconds.
+#[derive(Debug)]
+pub(super) struct Figures {
+    ttft: Option<Histogram<u64>>,
+    itl: Option<Histogram<u64>>,
+}
+
+/// No latency is longer: an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+
+impl Default for Figures {
+    fn default() -> Self {
+        // Two digits: 20 KB each.
+        let histogram = || Histogram::new_with_bounds(1, LONGEST_US, 2).ok();
+        Self { ttft: histogram(), itl: histogram() }
+    }
+}
+
+impl Figures {
+    pub(super) fn take(&mut self, exchange: &Exchange) {
+        let transcript = &exchange.transcript;
+        let Some(first) = transcript.first_token() else { return };
+        if let Some(ttft) = &mut self.ttft {
+            ttft.saturating_record(micros(first - exchange.sent));
+        }
+        if let Some(itl) = &mut self.itl {
+            for pair in transcript.chunks.windows(2) {
+                itl.saturating_record(micros(pair[1].at - pair[0].at));
+            }
+        }
+    }
+
+    pub(super) fn ttft(&self) -> Option<Percentiles> {
+        percentiles(self.ttft.as_ref()?)
+    }
+
+    pub(super) fn itl(&self) -> Option<Percentiles> {
+        percentiles(self.itl.as_ref()?)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
+fn micros(seconds: Seconds) -> u64 {
+    (seconds.get() * 1e6) as u64
+}
+
+fn percentiles(histogram: &Histogram<u64>) -> Option<Percentiles> {
+    let at = |quantile| Seconds::new(histogram.value_at_quantile(quantile) as f64 / 1e6);
+    (!histogram.is_empty()).then(|| Percentiles { p50: at(0.5), p99: at(0.99) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::exchange_for_tests as exchange;
+
+    #[test]
+    fn latencies_are_those_of_the_answers() {
+        let mut figures = Figures::default();
+        assert_eq!((figures.ttft(), figures.itl()), (None, None));
+        // Chunks 10, 20 and 25 ms after sending.
+        for request in 0..10 {
+            figures.take(&exchange(request, 1_000_000));
+        }
+        let near = |found: Seconds, wanted: f64| (found.get() - wanted).abs() < 0.01 * wanted;
+        let (ttft, itl) = (figures.ttft().unwrap(), figures.itl().unwrap());
+        assert!(near(ttft.p50, 0.010) && near(ttft.p99, 0.010), "{ttft:?}");
+        assert!(near(itl.p50, 0.005) && near(itl.p99, 0.010), "{itl:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! The loops that send: a closed one, whose slots send the next request when one ends, and an open one, which sends when
+//! requests are due, however many are in flight.
+//!
+//! The open loop has a thread of its own that sleeps until a request is due: the timers of the runtime count whole
+//! milliseconds, and wait for their turn when there is much to read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ergometer_units::{Seconds, Timestamp};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::RunError;
+use super::arrivals::Due;
+use super::conversation::{Conversation, Over};
+use super::session::Shared;
+use crate::config::{RunConfig, Schedule};
+use crate::dataset::Query;
+
+/// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
+/// server again.
+const NOBODY_THERE: Duration = Duration::from_millis(500);
+
+/// Who sleeps until a request is due looks this often whether it is time to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// When sending began, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    pub(super) at: Timestamp,
+    pub(super) instant: Instant,
+}
+
+/// Everything that sends holds one; when all are gone, everything is sent.
+pub(super) type Alive = mpsc::Sender<()>;
+
+impl Shared {
+    /// Starts to send, as the schedule says.
+    pub(super) fn start_loop(self: &Arc<Self>, start: Start, alive: &Alive) {
+        match Timetable::of(&self.session.config) {
+            None => self.start_slots(start, alive),
+            Some(timetable) => self.start_timetable(timetable, start, alive),
+        }
+    }
+
+    fn start_slots(self: &Arc<Self>, start: Start, alive: &Alive) {
+        let config = &self.session.config;
+        let slots = config.schedule.concurrency().unwrap_or(1).max(1);
+        for slot in 0..slots {
+            let wait = Seconds::new(config.ramp_s * f64::from(slot) / f64::from(slots));
+            let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
+            tokio::spawn(async move { task.shared.send_in_turn(start.at, wait).await });
+        }
+    }
+
+    fn start_timetable(self: &Arc<Self>, timetable: Timetable, start: Start, alive: &Alive) {
+        let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
+        let (runtime, alive) = (Handle::current(), alive.clone());
+        let builder = std::thread::Builder::new().name(String::from("ergo-schedule"));
+        let spawned = builder.spawn(move || {
+            if let Err(error) = task.shared.send_when_due(timetable, start, &runtime, &alive) {
+                task.shared.fail(error);
+            }
+        });
+        if let Err(error) = spawned {
+            self.fail(RunError::Config(format!("no thread for the schedule: {error}")));
+        }
+    }
+
+    /// One slot of a closed loop: the next request is scheduled when the last one ends.
+    async fn send_in_turn(&self, start: Timestamp, wait: Seconds) {
+        if wait > Seconds::ZERO && self.sleep(wait.into()).await {
+            return;
+        }
+        let mut scheduled = start + wait;
+        while !self.is_stopped()
+            && let Some(turns) = self.dispenser.next()
+        {
+            match self.converse(Conversation { turns, first: None, scheduled }).await {
+                Ok(Over { is_nobody_there: true, .. }) => {
+                    self.sleep(NOBODY_THERE).await;
+                    scheduled = self.clock.now();
+                }
+                Ok(over) => scheduled = over.end,
+                Err(error) => {
+                    self.fail(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The open loop: sleeps until the next request is due, and lets it go.
+    fn send_when_due(
+        self: &Arc<Self>,
+        mut timetable: Timetable,
+        start: Start,
+        runtime: &Handle,
+        alive: &Alive,
+    ) -> Result<(), RunError> {
+        while let Some(turns) = self.dispenser.peek() {
+            let first = self.session.dataset.get(turns.start)?;
+            let due = timetable.next(&first)?;
+            if !self.is_due(start.instant.checked_add(due)) {
+                return Ok(());
+            }
+            let Some(turns) = self.dispenser.next() else { return Ok(()) };
+            let scheduled = start.at + Seconds::from(due);
+            let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
+            runtime.spawn(async move {
+                let conversation = Conversation { turns, first: Some(first), scheduled };
+                if let Err(error) = task.shared.converse(conversation).await {
+                    task.shared.fail(error);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Sleeps until then; says whether it is still time to send.
+    fn is_due(&self, then: Option<Instant>) -> bool {
+        loop {
+            if self.dispenser.is_over() {
+                return false;
+            }
+            let left = then.map_or(LOOK, |then| then.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+}
+
+/// When the requests of an open loop are due.
+enum Timetable {
+    Drawn(Due),
+    /// As recorded, this many times faster, from the first that is sent.
+    Recorded {
+        speed: f64,
+        first_s: Option<f64>,
+    },
+}
+
+impl Timetable {
+    /// That of a run; `None` for a closed loop.
+    fn of(config: &RunConfig) -> Option<Self> {
+        match config.schedule {
+            Schedule::Rate { rate, arrivals } => {
+                Some(Self::Drawn(Due::new(rate, arrivals, config.ramp_s, config.request.seed)))
+            }
+            Schedule::Replay { speed } => Some(Self::Recorded { speed, first_s: None }),
+            Schedule::Concurrency { .. } => None,
+        }
+    }
+
+    fn next(&mut self, query: &Query) -> Result<Duration, RunError> {
+        match self {
+            Self::Drawn(due) => Ok(due.next()),
+            Self::Recorded { speed, first_s } => {
+                let arrival = query.arrival_s.ok_or_else(|| {
+                    RunError::Config(format!("query {} has no time of arrival, so it cannot be replayed", query.index))
+                })?;
+                let seconds = (arrival - *first_s.get_or_insert(arrival)) / *speed;
+                Ok(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
+            }
+        }
+    }
+}
+
+/// A task that sends. One that panics would leave its query out, and the run would pass for one that ended by itself.
+struct Sending {
+    shared: Arc<Shared>,
+    _alive: Alive,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.fail(RunError::Config(String::from("a request could not be sent: its task panicked")));
+        }
+    }
+}

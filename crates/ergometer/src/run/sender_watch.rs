@@ -1,0 +1,119 @@
+//! Watches the sender while requests are in flight: how late it is woken, and how busy it and the machine are.
+//!
+//! A thread wakes up every ten milliseconds and tells a task, as the arrival of bytes would; from the planned time to the
+//! moment the task runs is the lag. So late may an arrival have been seen, by what this machine does and not the server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ergometer_telemetry::sensors::ProcessorShare;
+use hdrhistogram::Histogram;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::journal::{SenderFacts, WakeLag};
+
+/// How often the sender is woken.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Watches the sender.
+pub(super) struct SenderWatch {
+    is_over: Arc<AtomicBool>,
+    lag: JoinHandle<Option<WakeLag>>,
+    processors: ProcessorShare,
+    processor_s: f64,
+}
+
+impl SenderWatch {
+    pub(super) fn start() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let over = Arc::clone(&is_over);
+        // Without the thread the channel closes, and there is no lag to tell.
+        let _ = std::thread::Builder::new().name(String::from("ergo-wake")).spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let planned = Instant::now() + EVERY;
+                std::thread::sleep(EVERY);
+                if sender.send(planned).is_err() {
+                    return;
+                }
+            }
+        });
+        let lag = tokio::spawn(lag(receiver));
+        Self { is_over, lag, processors: ProcessorShare::start(), processor_s: processor_s() }
+    }
+
+    /// What it saw.
+    pub(super) async fn finish(mut self) -> SenderFacts {
+        self.is_over.store(true, Ordering::Relaxed);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        SenderFacts {
+            processor_s: processor_s() - self.processor_s,
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            machine_utilization: self.processors.busy(),
+            wake_lag_ms: self.lag.await.ok().flatten(),
+            descriptor_limit: descriptor_limit(),
+            ..SenderFacts::default()
+        }
+    }
+}
+
+/// Takes the lag of each time it is woken.
+async fn lag(mut planned: mpsc::UnboundedReceiver<Instant>) -> Option<WakeLag> {
+    // In microseconds; it grows as it needs to.
+    let mut histogram = Histogram::<u64>::new(3).ok()?;
+    while let Some(planned) = planned.recv().await {
+        let late = u64::try_from(planned.elapsed().as_micros()).unwrap_or(u64::MAX);
+        histogram.saturating_record(late);
+    }
+    let millis = |micros: u64| micros as f64 / 1e3;
+    (!histogram.is_empty()).then(|| WakeLag {
+        count: histogram.len(),
+        p50: millis(histogram.value_at_quantile(0.5)),
+        p99: millis(histogram.value_at_quantile(0.99)),
+        max: millis(histogram.max()),
+    })
+}
+
+/// The processor time this process has used.
+#[cfg(unix)]
+fn processor_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(not(unix))]
+fn processor_s() -> f64 {
+    0.0
+}
+
+#[cfg(unix)]
+fn descriptor_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(not(unix))]
+fn descriptor_limit() -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sender_is_watched() {
+        let watch = SenderWatch::start();
+        let mut sum = 0_u64;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            sum = sum.wrapping_mul(31).wrapping_add(1);
+            tokio::task::yield_now().await;
+        }
+        let facts = watch.finish().await;
+        assert!(sum > 0 && facts.processor_s > 0.0 && facts.cores > 0, "{facts:?}");
+        let lag = facts.wake_lag_ms.unwrap();
+        assert!(lag.count > 0 && lag.p50 <= lag.p99 && lag.p99 <= lag.max * 1.01, "{lag:?}");
+    }
+}
