@@ -171,8 +171,10 @@ async fn send_stats(shared: &Shared, request: &Request, writer: &mut (impl Async
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let most = request.query("last").and_then(|last| last.parse().ok()).unwrap_or(usize::MAX);
-    let Stats { totals, running, waiting, dropped, requests } = shared.ledger.look(most, request.query("id"));
-    let head = json!({"totals": totals, "running": running, "waiting": waiting, "dropped": dropped}).to_string();
+    let Stats { totals, running, waiting, dropped, summary, requests } = shared.ledger.look(most, request.query("id"));
+    let head =
+        json!({"totals": totals, "running": running, "waiting": waiting, "dropped": dropped, "summary": summary});
+    let head = head.to_string();
     let headers = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
     writer.write_all(&http::head(200, &headers)).await?;
     let mut piece = head.strip_suffix('}').unwrap_or(&head).as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Plays the answer to one request: waits for a slot, keeps the score's time, writes, and notes when each write returned.
+//! Answers one request: checks it, draws its plan, waits for a slot, and plays the answer, whole or (`stream`) in parts.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::asked::{Api, Asked, Delivery};
 use crate::fault::Fault;
-use crate::http::{self, Request};
+use crate::http::Request;
 use crate::ollama::{self, Times};
 use crate::openai::{self, Answer};
 use crate::plan::Plan;
 use crate::reply::{Next, Reply};
-use crate::score::{End, Part, Score};
+use crate::score::{End, Score};
 use crate::shared::Shared;
-use crate::stats::{Counted, Entry, RequestTruth, Served};
+use crate::stats::{Counted, Entry, RequestTruth, Served, Written};
 
 /// The first bytes of a gzip file, and some that follow: enough to be none of what was asked for.
 const GZIP: [u8; 18] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xab, 0x56, 0x4a, 0x49, 0x2c, 0x49, 0x54, 0xb2];
@@ -97,14 +97,14 @@ pub(crate) fn error(api: Api, status: u16, message: &str) -> Reply {
 }
 
 /// All that belongs to one answer.
-struct Player<'a> {
-    shared: &'a Shared,
+pub(crate) struct Player<'a> {
+    pub(crate) shared: &'a Shared,
     request: &'a Request,
-    id: &'a str,
+    pub(crate) id: &'a str,
     model: &'a str,
     asked: &'a Asked,
     plan: &'a Plan,
-    entry: Entry,
+    pub(crate) entry: Entry,
 }
 
 impl Player<'_> {
@@ -148,48 +148,6 @@ impl Player<'_> {
         Some(reply.with("x-request-id", self.id))
     }
 
-    async fn stream(&self, score: &Score, started_ns: i64, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<Next> {
-        let start = Instant::now();
-        let headers = [
-            ("content-type", self.content_type()),
-            ("cache-control", "no-cache"),
-            ("transfer-encoding", "chunked"),
-            ("x-request-id", self.id),
-        ];
-        writer.write_all(&http::head(200, &headers)).await?;
-        self.entry.status(200);
-        let answer = self.body(started_ns);
-        let last_tokens = score.steps.iter().rposition(|step| matches!(step.part, Part::Tokens { .. }));
-        let mut finishing = None;
-        for (at, step) in score.steps.iter().enumerate() {
-            sleep_until(start + step.due).await;
-            if score.end == End::Whole && last_tokens.is_none_or(|last| at > last) {
-                finishing.get_or_insert_with(|| self.entry.finishing());
-            }
-            let data = if self.asked.api.is_ollama() {
-                answer.line(step.part, &self.times(started_ns))
-            } else {
-                answer.event(step.part)
-            };
-            writer.write_all(&http::chunk(&data)).await?;
-            if let Part::Tokens { from, to, .. } = step.part {
-                self.entry.sent(self.shared.clock.now_ns(), to - from);
-            }
-        }
-        sleep_until(start + score.end_due).await;
-        match score.end {
-            End::Whole => {
-                let _finishing = finishing.unwrap_or_else(|| self.entry.finishing());
-                writer.write_all(http::LAST_CHUNK).await?;
-                self.entry.end(self.shared.clock.now_ns(), Served::Answered);
-                Ok(Next::KeepAlive)
-            }
-            End::Stall => std::future::pending().await,
-            End::Cut => Ok(self.broken(Next::Close)),
-            End::Reset => Ok(self.broken(Next::Reset)),
-        }
-    }
-
     async fn whole(&self, score: &Score, started_ns: i64, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<Next> {
         let start = Instant::now();
         sleep_until(start + self.plan.due.last().copied().unwrap_or_default()).await;
@@ -227,19 +185,19 @@ impl Player<'_> {
         let now_ns = self.shared.clock.now_ns();
         self.entry.status(status);
         if tokens > 0 {
-            self.entry.sent(now_ns, tokens);
+            self.entry.wrote(now_ns, Written { chunks: 1, tokens });
         }
         self.entry.end(now_ns, Served::Answered);
         Ok(Next::KeepAlive)
     }
 
     /// Writes down that the connection is broken off, which the caller then does.
-    fn broken(&self, next: Next) -> Next {
+    pub(crate) fn broken(&self, next: Next) -> Next {
         self.entry.end(self.shared.clock.now_ns(), Served::Broken);
         next
     }
 
-    fn body(&self, started_ns: i64) -> Answer<'_> {
+    pub(crate) fn body(&self, started_ns: i64) -> Answer<'_> {
         Answer {
             id: self.id,
             model: self.model,
@@ -250,7 +208,7 @@ impl Player<'_> {
         }
     }
 
-    fn times(&self, started_ns: i64) -> Times {
+    pub(crate) fn times(&self, started_ns: i64) -> Times {
         Times {
             received_ns: self.request.received_ns,
             started_ns,
@@ -259,7 +217,7 @@ impl Player<'_> {
         }
     }
 
-    const fn content_type(&self) -> &'static str {
+    pub(crate) const fn content_type(&self) -> &'static str {
         match (self.asked.delivery, self.asked.api.is_ollama()) {
             (Delivery::Stream, false) => "text/event-stream; charset=utf-8",
             (Delivery::Stream, true) => "application/x-ndjson",

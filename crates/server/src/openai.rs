@@ -30,12 +30,7 @@ impl Answer<'_> {
         let data = match part {
             Part::Role { choice } => self.chunk(choice, Some(json!({"role": "assistant", "content": ""})), None),
             Part::Tokens { choice, from, to, kind } => {
-                let text = self.plan.text(choice, from, to);
-                let delta = match kind {
-                    Kind::Reasoning => json!({"reasoning_content": text}),
-                    Kind::Answer => json!({"content": text}),
-                };
-                self.chunk(choice, Some(delta), None)
+                return self.text_event(choice, kind, &self.plan.text(choice, from, to));
             }
             Part::Finish { choice } => self.chunk(choice, None, Some(self.plan.reason.name())),
             Part::Usage => {
@@ -50,6 +45,19 @@ impl Answer<'_> {
                 error(500, "server_error", "the mock server broke the stream, as its script says").to_string()
             }
         };
+        self.framed(&data)
+    }
+
+    /// The event of some text of a choice.
+    pub(crate) fn text_event(&self, choice: u64, kind: Kind, text: &str) -> Vec<u8> {
+        let delta = match kind {
+            Kind::Reasoning => json!({"reasoning_content": text}),
+            Kind::Answer => json!({"content": text}),
+        };
+        self.framed(&self.chunk(choice, Some(delta), None))
+    }
+
+    fn framed(&self, data: &str) -> Vec<u8> {
         let newline = self.script.newline.text();
         format!("data: {data}{newline}{newline}").into_bytes()
     }

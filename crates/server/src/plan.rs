@@ -40,7 +40,34 @@ pub(crate) struct Plan {
     /// When each token is due, after the start: the choices go in step.
     pub(crate) due: Vec<Duration>,
     seed: u64,
-    answer: Option<String>,
+    answer: Option<Fixed>,
+}
+
+/// An answer that is given, and where each of its tokens ends.
+#[derive(Debug, Clone)]
+struct Fixed {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Fixed {
+    fn new(text: &str) -> Self {
+        let mut end = 0;
+        let ends = words::tokens(text).into_iter().map(|token| {
+            end += token.len();
+            end
+        });
+        Self { ends: ends.collect(), text: text.to_owned() }
+    }
+
+    /// Some of its tokens, as many of them as there are.
+    fn tokens(&self, from: usize, to: usize) -> &str {
+        let start = |token: usize| match token.min(self.ends.len()) {
+            0 => 0,
+            before => self.ends[before - 1],
+        };
+        &self.text[start(from)..start(to)]
+    }
 }
 
 impl Plan {
@@ -52,15 +79,16 @@ impl Plan {
         let drawn = draw_fault(script, random.f64());
         let fault = forced.or(drawn);
         let drawn_tokens = script.tokens.draw(&mut random);
-        let scripted = match &script.answer {
-            Some(answer) => script.reasoning.saturating_add(words::count(answer)),
+        let answer = script.answer.as_deref().map(Fixed::new);
+        let scripted = match &answer {
+            Some(answer) => script.reasoning.saturating_add(answer.ends.len() as u64),
             None => drawn_tokens,
         };
         let wanted = if asked.only_loads || fault == Some(Fault::Empty) { 0 } else { scripted };
         let tokens = wanted.min(asked.most_tokens.unwrap_or(u64::MAX));
         let factor = if fault == Some(Fault::Slow) { script.slow_factor } else { 1.0 };
         let mut at = Duration::ZERO;
-        let mut due = Vec::new();
+        let mut due = Vec::with_capacity(usize::try_from(tokens).unwrap_or_default());
         for token in 0..tokens {
             let wait = if token == 0 { script.ttft } else { script.gap };
             at = at.saturating_add(wait.draw(&mut random).mul_f64(factor));
@@ -73,26 +101,30 @@ impl Plan {
             reason: if tokens < wanted { Reason::Length } else { Reason::Stop },
             due,
             seed,
-            answer: script.answer.clone(),
+            answer,
         }
     }
 
     /// The text of some tokens of a choice. Reasoning and answer each begin without a space.
     pub(crate) fn text(&self, choice: u64, from: u64, to: u64) -> String {
+        let mut text = String::new();
+        self.add_text(&mut text, choice, from, to);
+        text
+    }
+
+    /// Puts the text of some tokens behind what there is.
+    pub(crate) fn add_text(&self, text: &mut String, choice: u64, from: u64, to: u64) {
         let start = |place: u64| usize::try_from(place.saturating_sub(self.reasoning)).unwrap_or(usize::MAX);
         if let (Some(answer), true) = (&self.answer, from >= self.reasoning) {
-            let tokens = words::tokens(answer);
-            let (from, to) = (start(from).min(tokens.len()), start(to).min(tokens.len()));
-            return tokens[from..to].concat();
+            text.push_str(answer.tokens(start(from), start(to)));
+            return;
         }
-        let mut text = String::new();
         for place in from..to {
             if place != 0 && place != self.reasoning {
                 text.push(' ');
             }
             text.push_str(words::drawn(self.seed.wrapping_add(choice), place));
         }
-        text
     }
 
     /// The reasoning of a choice, whole.

@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::fault::Fault;
+use crate::score::Part;
+use crate::summary::{Summary, Summed};
 
 /// The most times of chunks that are kept: 160 MB of them.
 const MOST_TIMES: usize = 20_000_000;
@@ -100,8 +102,27 @@ pub struct Stats {
     pub waiting: usize,
     /// Requests whose truth was let go, because there were too many.
     pub dropped: u64,
-    /// The others, in order of arrival.
+    /// What the times of all that are kept come to.
+    pub summary: Summary,
+    /// Those that are kept and were asked for, in order of arrival.
     pub requests: Vec<RequestTruth>,
+}
+
+/// What one write had in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    /// Chunks with content.
+    pub(crate) chunks: usize,
+    pub(crate) tokens: u64,
+}
+
+impl Written {
+    pub(crate) const fn add(&mut self, part: Part) {
+        if let Part::Tokens { from, to, .. } = part {
+            self.chunks += 1;
+            self.tokens += to - from;
+        }
+    }
 }
 
 /// Where everything is written down.
@@ -183,17 +204,26 @@ impl Ledger {
     /// Everything as it is now, with the last `most` requests, or the one with this id.
     pub(crate) fn look(&self, most: usize, id: Option<&str>) -> Stats {
         let pages = self.pages();
-        let skipped = pages.requests.len().saturating_sub(most);
-        let truths: Vec<_> = pages.requests.iter().skip(skipped).cloned().collect();
+        let truths: Vec<_> = pages.requests.iter().cloned().collect();
         let (totals, dropped) = (pages.totals.clone(), pages.dropped);
         drop(pages);
-        let requests = truths.iter().map(|truth| lock(truth)).filter(|truth| id.is_none_or(|id| truth.id == id));
+        let skipped = truths.len().saturating_sub(most);
+        let mut summed = Summed::default();
+        let mut requests = Vec::new();
+        for (at, truth) in truths.iter().enumerate() {
+            let truth = lock(truth);
+            summed.add(&truth);
+            if at >= skipped && id.is_none_or(|id| truth.id == id) {
+                requests.push(truth.clone());
+            }
+        }
         Stats {
             totals,
             running: self.running.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
             dropped,
-            requests: requests.map(|truth| truth.clone()).collect(),
+            summary: summed.finish(),
+            requests,
         }
     }
 
@@ -240,18 +270,21 @@ impl Entry {
         lock(&self.truth).status = Some(status);
     }
 
-    /// Some of its tokens were sent.
-    pub(crate) fn sent(&self, at_ns: i64, tokens: u64) {
-        self.ledger.tokens_ever.fetch_add(tokens, Ordering::Relaxed);
+    /// A write returned, with some of its chunks.
+    pub(crate) fn wrote(&self, at_ns: i64, written: Written) {
+        if written.chunks == 0 {
+            return;
+        }
+        self.ledger.tokens_ever.fetch_add(written.tokens, Ordering::Relaxed);
         let mut truth = lock(&self.truth);
         truth.first_token_ns.get_or_insert(at_ns);
-        truth.sent_ns.push(at_ns);
-        truth.tokens += tokens;
+        truth.sent_ns.extend(std::iter::repeat_n(at_ns, written.chunks));
+        truth.tokens += written.tokens;
         drop(truth);
         let mut pages = self.ledger.pages();
         if pages.age == self.age {
-            pages.totals.tokens += tokens;
-            pages.times += 1;
+            pages.totals.tokens += written.tokens;
+            pages.times += written.chunks;
         }
     }
 
@@ -349,7 +382,7 @@ mod tests {
         for number in 0..5 {
             let entry = ledger.open(truth(number));
             entry.start(9);
-            entry.sent(10, 4);
+            entry.wrote(10, Written { chunks: 1, tokens: 4 });
             entry.end(11, Served::Answered);
             entry.end(12, Served::ClientLeft);
         }
@@ -368,7 +401,7 @@ mod tests {
         assert_eq!((ledger.take_number(), ledger.take_number()), (0, 1));
         let entry = ledger.open(truth(0));
         ledger.reset();
-        entry.sent(10, 4);
+        entry.wrote(10, Written { chunks: 1, tokens: 4 });
         entry.end(11, Served::Answered);
         assert_eq!(ledger.look(10, None).totals, Totals::default());
         assert_eq!(ledger.take_number(), 0);

@@ -4,4 +4,4 @@ mod request;
 mod response;
 
 pub(crate) use request::{ReadError, Request, read};
-pub(crate) use response::{LAST_CHUNK, chunk, head};
+pub(crate) use response::{LAST_CHUNK, add_chunk, chunk, head};

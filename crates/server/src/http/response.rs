@@ -19,10 +19,22 @@ pub(crate) fn head(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
 
 /// One chunk of a chunked body.
 pub(crate) fn chunk(data: &[u8]) -> Vec<u8> {
-    let mut chunk = format!("{:x}\r\n", data.len()).into_bytes();
-    chunk.extend_from_slice(data);
-    chunk.extend_from_slice(b"\r\n");
+    let mut chunk = Vec::with_capacity(data.len() + 20);
+    add_chunk(&mut chunk, &[data]);
     chunk
+}
+
+/// Puts one chunk, made of these pieces, behind what there is.
+pub(crate) fn add_chunk(bytes: &mut Vec<u8>, pieces: &[&[u8]]) {
+    let size: usize = pieces.iter().map(|piece| piece.len()).sum();
+    // The digits by hand: a stream has many chunks, and formatting a number costs more than copying one of them.
+    let digits = (usize::BITS - size.leading_zeros()).div_ceil(4).max(1);
+    bytes.extend((0..digits).rev().map(|place| b"0123456789abcdef"[(size >> (4 * place)) & 0xf]));
+    bytes.extend_from_slice(b"\r\n");
+    for piece in pieces {
+        bytes.extend_from_slice(piece);
+    }
+    bytes.extend_from_slice(b"\r\n");
 }
 
 fn reason(status: u16) -> &'static str {
@@ -52,5 +64,16 @@ mod tests {
         let head = head(200, &[("content-type", "text/plain"), ("x-request-id", "a\r\nevil: b")]);
         assert_eq!(head, b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-request-id: aevil: b\r\n\r\n");
         assert_eq!(chunk(b"0123456789abcdef!"), b"11\r\n0123456789abcdef!\r\n");
+    }
+
+    #[test]
+    fn the_size_of_a_chunk_is_hexadecimal() {
+        for size in [0, 1, 9, 15, 16, 255, 256, 4095, 65_536, 70_000] {
+            let data = vec![b'x'; size];
+            let mut bytes = b"before".to_vec();
+            add_chunk(&mut bytes, &[&data[..size / 3], &data[size / 3..]]);
+            let wanted = format!("before{size:x}\r\n{}\r\n", "x".repeat(size));
+            assert!(bytes == wanted.as_bytes(), "{size}");
+        }
     }
 }

@@ -1,0 +1,93 @@
+//! What the times of many requests come to: from receipt to the first token, and between chunks.
+//!
+//! In go the truths that are kept; out come exact percentiles, linear between order statistics. Only streams have gaps,
+//! and chunks that went in one write are zero apart. p99 of fewer than 100 values is none.
+
+use serde::Serialize;
+
+use crate::stats::RequestTruth;
+
+/// The fewest values whose 99th percentile means anything.
+const FEWEST_FOR_P99: usize = 100;
+
+const NANOS_PER_MS: f64 = 1e6;
+
+/// How some times are spread, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Spread {
+    /// How many there are.
+    pub count: usize,
+    /// The median.
+    pub p50: Option<f64>,
+    /// The 90th percentile.
+    pub p90: Option<f64>,
+    /// The 99th, of 100 and more.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+}
+
+impl Spread {
+    fn of(mut times_ns: Vec<i64>) -> Self {
+        times_ns.sort_unstable();
+        let at = |percent: usize| {
+            let place = times_ns.len().checked_sub(1)? * percent;
+            let below = *times_ns.get(place / 100)? as f64;
+            let above = *times_ns.get(place.div_ceil(100))? as f64;
+            Some((below + (above - below) * (place % 100) as f64 / 100.0) / NANOS_PER_MS)
+        };
+        Self {
+            count: times_ns.len(),
+            p50: at(50),
+            p90: at(90),
+            p99: at(99).filter(|_| times_ns.len() >= FEWEST_FOR_P99),
+            max: at(100),
+        }
+    }
+}
+
+/// The times of the requests that are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// From receipt to the first token.
+    pub ttft_ms: Spread,
+    /// From each chunk with content to the next.
+    pub gap_ms: Spread,
+}
+
+/// Takes truths in, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Summed {
+    ttft_ns: Vec<i64>,
+    gap_ns: Vec<i64>,
+}
+
+impl Summed {
+    pub(crate) fn add(&mut self, truth: &RequestTruth) {
+        self.ttft_ns.extend(truth.first_token_ns.map(|first_ns| first_ns - truth.received_ns));
+        self.gap_ns.extend(truth.sent_ns.windows(2).map(|two| two[1] - two[0]));
+    }
+
+    pub(crate) fn finish(self) -> Summary {
+        Summary { ttft_ms: Spread::of(self.ttft_ns), gap_ms: Spread::of(self.gap_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_lie_between_order_statistics() {
+        let spread = Spread::of((0..101).rev().map(|ms| ms * 1_000_000).collect());
+        assert_eq!(
+            (spread.count, spread.p50, spread.p90, spread.p99, spread.max),
+            (101, Some(50.0), Some(90.0), Some(99.0), Some(100.0))
+        );
+        let spread = Spread::of(vec![2_000_000, 1_000_000]);
+        assert_eq!((spread.p50, spread.p99, spread.max), (Some(1.5), None, Some(2.0)));
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+    }
+}
