@@ -1,4 +1,4 @@
-//! Chat templates: a system and a user message go in, the text of the prompt comes out, as transformers renders it.
+//! Chat templates: the messages of a conversation go in, the text of the prompt comes out, as transformers renders it.
 //!
 //! `strftime_now` is left undefined: templates that know it then write a fixed date, and a prompt is the same every day.
 
@@ -45,6 +45,39 @@ enum WrittenToken {
     Described { content: String },
 }
 
+/// What is said to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Conversation<'a> {
+    /// Said first, to set the tone.
+    pub system: Option<&'a str>,
+    /// What was said before, in its order.
+    pub before: &'a [Exchange<'a>],
+    /// What the user says now.
+    pub user: &'a str,
+}
+
+/// What was said and answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange<'a> {
+    /// By the user.
+    pub user: &'a str,
+    /// By the model.
+    pub assistant: &'a str,
+}
+
+impl<'a> Conversation<'a> {
+    /// Who says what, in its order.
+    fn messages(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let before = self.before.iter().flat_map(|said| [("user", said.user), ("assistant", said.assistant)]);
+        self.system.map(|text| ("system", text)).into_iter().chain(before).chain([("user", self.user)])
+    }
+
+    /// All texts, with an empty line between any two.
+    fn plain(&self) -> String {
+        self.messages().map(|(_, text)| text).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
 /// How a model wants to be talked to.
 pub(crate) struct Chat {
     /// Holds the template under [`NAME`]; none where the model has no template.
@@ -52,6 +85,9 @@ pub(crate) struct Chat {
     begin: Option<String>,
     end: Option<String>,
 }
+
+/// The text of a prompt, or why the template gave none.
+type Rendered = Result<String, Box<dyn StdError + Send + Sync>>;
 
 /// Not an HTML name, so that nothing is escaped.
 const NAME: &str = "chat_template";
@@ -82,26 +118,34 @@ impl Chat {
     pub(crate) fn encode(
         &self,
         tokenizer: &Tokenizer,
-        system: Option<&str>,
-        user: &str,
+        conversation: &Conversation<'_>,
     ) -> Result<Vec<u32>, GenerateError> {
-        let (text, specials) = match self.render(system, user) {
+        let (text, specials) = match self.render_all(conversation) {
             Some(rendered) => (rendered.map_err(|cause| GenerateError::Template { cause })?, Specials::InText),
-            None => (system.map_or_else(|| user.to_owned(), |system| format!("{system}\n\n{user}")), Specials::Added),
+            None => (conversation.plain(), Specials::Added),
         };
         tokenizer.encode(&text, specials).map_err(|cause| GenerateError::Tokenizer { cause })
     }
 
+    /// Renders the messages. A template that leaves out what was said before, as those of the demo models do, gets all that
+    /// was said as one message: a conversation is never shorter than it was.
+    fn render_all(&self, conversation: &Conversation<'_>) -> Option<Rendered> {
+        let rendered = self.render(conversation)?;
+        let alone = Conversation { before: &[], ..*conversation };
+        if conversation.before.is_empty()
+            || !matches!((&rendered, self.render(&alone)), (Ok(all), Some(Ok(last))) if *all == last)
+        {
+            return Some(rendered);
+        }
+        let text = Conversation { system: None, ..*conversation }.plain();
+        self.render(&Conversation { user: &text, ..alone })
+    }
+
     /// Renders the messages; `None` where the model has no template.
-    pub(crate) fn render(
-        &self,
-        system: Option<&str>,
-        user: &str,
-    ) -> Option<Result<String, Box<dyn StdError + Send + Sync>>> {
+    pub(crate) fn render(&self, conversation: &Conversation<'_>) -> Option<Rendered> {
         let environment = self.environment.as_ref()?;
-        let message = |role: &str, content: &str| context!(role => role, content => content);
         let messages: Vec<_> =
-            system.map(|text| message("system", text)).into_iter().chain([message("user", user)]).collect();
+            conversation.messages().map(|(role, content)| context!(role => role, content => content)).collect();
         // Transformers passes no tools and no documents as none, too, and some templates rely on it.
         let variables = context! {
             messages => messages,
@@ -162,8 +206,12 @@ mod tests {
         Chat::load(Some(&file(serde_json::to_vec(config).unwrap())), None).unwrap()
     }
 
+    fn said<'a>(system: Option<&'a str>, user: &'a str) -> Conversation<'a> {
+        Conversation { system, before: &[], user }
+    }
+
     fn render(config: &Value, system: Option<&str>) -> String {
-        chat(config).render(system, "Hi <b>").unwrap().unwrap()
+        chat(config).render(&said(system, "Hi <b>")).unwrap().unwrap()
     }
 
     #[test]
@@ -176,26 +224,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_before_stands_before_in_its_order() {
+        let template = "{% for message in messages %}{{ message.role[0] }}:{{ message.content }};{% endfor %}";
+        let before = [Exchange { user: "a?", assistant: "b" }, Exchange { user: "c?", assistant: "d" }];
+        let conversation = Conversation { system: Some("S"), before: &before, user: "e?" };
+        let rendered = chat(&json!({"chat_template": template})).render(&conversation).unwrap().unwrap();
+        assert_eq!(rendered, "s:S;u:a?;a:b;u:c?;a:d;u:e?;");
+        // One that takes the last message only.
+        let last = chat(&json!({"chat_template": "[{{ messages[-1].content }}]"}));
+        assert_eq!(last.render_all(&conversation).unwrap().unwrap(), "[a?\n\nb\n\nc?\n\nd\n\ne?]");
+        assert_eq!(last.render_all(&said(Some("S"), "e?")).unwrap().unwrap(), "[e?]");
+    }
+
+    #[test]
     fn the_default_of_several_templates_is_taken_and_the_file_before_it() {
         let named =
             json!({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]});
         assert_eq!(render(&named, None), "d");
         let config = file(serde_json::to_vec(&named).unwrap());
         let both = Chat::load(Some(&config), Some(&file(b"jinja".to_vec()))).unwrap();
-        assert_eq!(both.render(None, "").unwrap().unwrap(), "jinja");
+        assert_eq!(both.render(&said(None, "")).unwrap().unwrap(), "jinja");
     }
 
     #[test]
     fn a_model_without_template_has_none() {
-        assert!(chat(&json!({"eos_token": "</s>"})).render(None, "Hi").is_none());
-        assert!(Chat::load(None, None).unwrap().render(None, "Hi").is_none());
+        assert!(chat(&json!({"eos_token": "</s>"})).render(&said(None, "Hi")).is_none());
+        assert!(Chat::load(None, None).unwrap().render(&said(None, "Hi")).is_none());
         assert_eq!(chat(&json!({"eos_token": "</s>"})).end(), Some("</s>"));
     }
 
     #[test]
     fn a_template_may_refuse_and_a_broken_one_is_told() {
         let refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
-        let refused = chat(&json!({"chat_template": refusing})).render(Some("Be brief."), "Hi").unwrap().unwrap_err();
+        let refused =
+            chat(&json!({"chat_template": refusing})).render(&said(Some("Be brief."), "Hi")).unwrap().unwrap_err();
         assert!(refused.to_string().contains("no system role"), "{refused}");
         let broken = file(serde_json::to_vec(&json!({"chat_template": "{% for %}"})).unwrap());
         assert!(matches!(Chat::load(Some(&broken), None), Err(ModelError::Template { .. })));

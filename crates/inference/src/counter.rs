@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::chat::Chat;
+use crate::chat::{Chat, Conversation};
 use crate::error::{GenerateError, ModelError};
 use crate::files::TokenizerFiles;
 use crate::tokenizer::{Specials, Tokenizer};
@@ -46,7 +46,8 @@ impl TokenCounter {
     /// Tokens of a conversation up to where the answer begins: by the chat template, or where there is none, of the two
     /// texts with an empty line between.
     pub fn prompt(&self, system: Option<&str>, user: &str) -> Result<usize, GenerateError> {
-        Ok(self.chat.encode(&self.tokenizer, system, user)?.len())
+        let conversation = Conversation { system, before: &[], user };
+        Ok(self.chat.encode(&self.tokenizer, &conversation)?.len())
     }
 
     /// Tokens of a text that goes to the model as it is, with what the tokenizer puts around it.

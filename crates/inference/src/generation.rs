@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::ops::ControlFlow;
 
+use crate::chat::Conversation;
 use crate::detokenizer::Detokenizer;
 use crate::error::GenerateError;
 use crate::model::Model;
-use crate::sampling::{Sampler, Sampling};
+use crate::sampling::{AtEnd, Sampler, Sampling};
 use crate::stop::{Passed, StopTexts};
 
 /// The tokens of a prompt, ready for the model that encoded it.
@@ -57,7 +58,13 @@ impl Model {
     /// where it has none, of the two texts with an empty line between. Texts that name a special token become it, as
     /// in other servers.
     pub fn encode(&self, system: Option<&str>, user: &str) -> Result<Prompt, GenerateError> {
-        Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, system, user)? })
+        self.encode_conversation(&Conversation { system, before: &[], user })
+    }
+
+    /// The same of a conversation of several turns; where the model has no chat template, of all its texts with an empty
+    /// line between.
+    pub fn encode_conversation(&self, conversation: &Conversation<'_>) -> Result<Prompt, GenerateError> {
+        Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, conversation)? })
     }
 
     /// Generates an answer. `on_piece` is called once for every token as soon as it is decided, with the text that is
@@ -97,7 +104,7 @@ impl Model {
         for count in 1.. {
             let position = session.length();
             let token = sampler.pick(session.logits()).ok_or(GenerateError::NotFinite { position })?;
-            let ended = self.end_tokens.contains(&token);
+            let ended = sampling.at_end == AtEnd::Stop && self.end_tokens.contains(&token);
             // Nothing follows these, so what is held back comes with them.
             let passed = text.push((!ended).then_some(token), ended || count == limit).map_err(tokenizer_failed)?;
             let (Passed::More(piece) | Passed::Stopped(piece)) = &passed;

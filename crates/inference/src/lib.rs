@@ -41,10 +41,11 @@ mod tokenizer;
 mod transformer;
 mod vector;
 
+pub use chat::{Conversation, Exchange};
 pub use checkpoint::WeightType;
 pub use counter::TokenCounter;
 pub use demo::Demo;
 pub use error::{GenerateError, ModelError};
 pub use generation::{Finish, Generation, Prompt};
 pub use model::{Model, ModelInfo};
-pub use sampling::Sampling;
+pub use sampling::{AtEnd, Sampling};

@@ -22,6 +22,18 @@ pub struct Sampling {
     pub seed: u64,
     /// Texts that end the answer; they are no part of it. Empty ones are left out.
     pub stop: Vec<String>,
+    /// What an end-of-sequence token does.
+    pub at_end: AtEnd,
+}
+
+/// What an end-of-sequence token does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtEnd {
+    /// It ends the answer.
+    #[default]
+    Stop,
+    /// Nothing: the answer has as many tokens as it may. The token has no text.
+    GoOn,
 }
 
 /// Draws tokens.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use ergometer_inference::{Demo, Finish, GenerateError, Model, Sampling};
+use ergometer_inference::{AtEnd, Conversation, Demo, Exchange, Finish, GenerateError, Model, Sampling};
 use ergometer_telemetry::{Clock, DeviceKind};
 use ergometer_units::{Seconds, Timestamp};
 use serde_json::Value;
@@ -114,11 +114,15 @@ impl Client for Embedded {
         let sampling = sampling(request.common, request.max_tokens(), request.index)
             .map_err(|error| rejected(error.to_string()))?;
         let (system, problem) = (request.common.system_prompt.clone(), request.problem.to_owned());
+        let before = request.before.to_vec();
         let anchor = Anchor { clock: clock.now(), instant: std::time::Instant::now() };
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Timestamp, String)>();
         let work = tokio::task::spawn_blocking(move || {
             let started = thread_time();
-            let prompt = model.encode(system.as_deref(), &problem)?;
+            let before: Vec<Exchange<'_>> =
+                before.iter().map(|said| Exchange { user: &said.problem, assistant: &said.answer }).collect();
+            let conversation = Conversation { system: system.as_deref(), before: &before, user: &problem };
+            let prompt = model.encode_conversation(&conversation)?;
             // A receiver that is gone means that the request was given up.
             let goes_on = || !sender.is_closed();
             let generated = model.generate_while(&prompt, &sampling, &goes_on, &mut |piece| match sender
@@ -185,6 +189,7 @@ fn thread_time() -> Option<Seconds> {
 fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Result<Sampling, ClientError> {
     let mut sampling =
         Sampling { seed: common.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Sampling::default() };
+    sampling.at_end = if common.ignore_eos { AtEnd::GoOn } else { AtEnd::Stop };
     sampling.max_tokens = max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
     for (name, value) in &common.parameters {
         let wrong = |wanted: &str| ClientError::Parameter(format!("--param {name}={value}: {name} is {wanted}"));

@@ -140,6 +140,14 @@ impl Request<'_> {
     pub fn max_tokens(&self) -> Option<u64> {
         self.output_tokens.or(self.common.max_tokens)
     }
+
+    /// What was said before and what is asked, as one text for a model that takes no messages: an empty line between any
+    /// two.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let before = self.before.iter().flat_map(|said| [said.problem.as_str(), said.answer.as_str()]);
+        before.chain([self.problem]).collect::<Vec<_>>().join("\n\n")
+    }
 }
 
 /// What is known about a model; `None` where the client cannot tell.

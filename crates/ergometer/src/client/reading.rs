@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::http::{Connection, Stage, Timeouts, checked, request_error};
-use super::{FailureKind, RequestError, Transcript};
+use super::{FailureKind, Request, RequestError, Transcript};
 
 /// Once everything has been said, the connection gets this long to end well, so that it can be used again.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -82,11 +82,13 @@ impl Ready<'_> {
     }
 }
 
-/// What is said to a model in a chat.
-pub(super) fn messages(system: Option<&str>, problem: &str) -> Value {
-    let system = system.map(|text| json!({"role": "system", "content": text}));
-    let user = json!({"role": "user", "content": problem});
-    Value::Array(system.into_iter().chain([user]).collect())
+/// What is said to a model in a chat: the system prompt, the turns before, and what is asked now.
+pub(super) fn messages(request: &Request<'_>) -> Value {
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let system = request.common.system_prompt.as_deref().map(|text| message("system", text));
+    let before = request.before.iter();
+    let before = before.flat_map(|said| [message("user", &said.problem), message("assistant", &said.answer)]);
+    Value::Array(system.into_iter().chain(before).chain([message("user", request.problem)]).collect())
 }
 
 /// How long a request may take for what.

@@ -95,7 +95,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
 }
 
 /// What the reader says, with its line.
-fn told(path: &Path, error: csv::Error) -> DatasetError {
+pub(super) fn told(path: &Path, error: csv::Error) -> DatasetError {
     let path = path.to_path_buf();
     let line = error.position().map_or(1, Position::line);
     match error.into_kind() {

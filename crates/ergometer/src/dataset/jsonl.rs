@@ -11,7 +11,7 @@ use super::spans::{Span, Spans};
 use super::table::{Rows, add_columns, check_file};
 
 /// A line that is longer is no row.
-const LONGEST_LINE: u64 = 64 << 20;
+pub(super) const LONGEST_LINE: u64 = 64 << 20;
 
 /// The rows of a JSON Lines file.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Rows for JsonlRows {
 }
 
 /// Without a byte order mark and white space around.
-fn trimmed(line: &[u8]) -> &[u8] {
+pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii()
 }
 

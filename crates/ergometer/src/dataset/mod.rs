@@ -18,6 +18,7 @@ mod parquet_file;
 mod query;
 pub(crate) mod random;
 mod registry;
+mod replay;
 mod row;
 mod selection;
 mod spans;

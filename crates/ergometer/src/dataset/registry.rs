@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::arrow_file::ArrowFile;
 use super::batches::{BatchRows, Batches};
 use super::columns::{ColumnNames, PROBLEM};
-use super::conversations::Conversations;
+use super::conversations::{Conversations, Turns};
 use super::delimited::DelimitedRows;
 use super::format::Format;
 use super::hugging_face::{parquet_files, saved_files};
 use super::json::JsonRows;
 use super::jsonl::JsonlRows;
 use super::parquet_file::ParquetFile;
+use super::replay::{self, Replay};
 use super::selection::{self, Selection};
 use super::table::{Rows, Table, TableSpec};
 use super::{Builtin, Dataset, DatasetError, Synthetic};
@@ -40,6 +41,8 @@ const ANSWER: (&str, &str) = ("answer", "the column with what is right");
 const SUBJECT: (&str, &str) = ("subject", "the column with what it is about");
 const OUTPUT: (&str, &str) = ("output_tokens", "the column with the most tokens of each answer");
 const SPLIT: (&str, &str) = ("split", "which split, where there are several");
+const TURNS: (&str, &str) =
+    ("turns", "first (default) takes the first question alone; all, or N at most, each as a query of its own");
 const FIELD: (&str, &str) = ("field", "which array of the object, where there are several");
 
 const FILE: Parameters = &[PATH, QUESTION, ANSWER, SUBJECT, OUTPUT];
@@ -49,6 +52,8 @@ const SYNTHETIC: Parameters = &[
     ("max_prompt_tokens", "no prompt is longer"),
     ("max_output_tokens", "no answer may be longer"),
     ("shared_prefix_tokens", "how many tokens all prompts share, before their own (0)"),
+    ("turns", "how many turns a conversation has (1)"),
+    ("turn_tokens", "how long its further turns are, as prompt_tokens (the same)"),
     ("seed", "another seed gives other queries (0)"),
 ];
 
@@ -74,13 +79,18 @@ const REGISTRY: &[DatasetInfo] = &[
     },
     DatasetInfo {
         id: "sharegpt",
-        description: "conversations in any of these files: the first question and its answer",
-        parameters: &[FOLDER, SPLIT, FIELD, OUTPUT],
+        description: "conversations in any of these files: the first question and its answer, or all of them",
+        parameters: &[FOLDER, SPLIT, FIELD, TURNS, OUTPUT],
     },
     DatasetInfo {
         id: "synthetic",
         description: "random words without an end; lengths are approximate, the measured counts are in the record",
         parameters: SYNTHETIC,
+    },
+    DatasetInfo {
+        id: "replay",
+        description: "a recording of arrivals and lengths, as Mooncake and BurstGPT have them, for --replay",
+        parameters: replay::PARAMETERS,
     },
 ];
 
@@ -121,6 +131,7 @@ pub fn open(spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
         let known: Vec<&str> = REGISTRY.iter().map(|info| info.id).collect();
         return Err(DatasetError::Unknown { id: spec.id.clone(), known: known.join(", ") });
     }
+    let selection = Selection::parse(&spec.parameters)?;
     let dataset: Box<dyn Dataset> = match known {
         Some(info) => {
             check(spec, info)?;
@@ -128,18 +139,28 @@ pub fn open(spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
                 "builtin" => Box::new(Builtin::default()),
                 "synthetic" => Box::new(Synthetic::new(&spec.parameters)?),
                 id => {
-                    let path = spec.parameters.get("path").ok_or_else(|| DatasetError::Parameter {
-                        dataset: info.id,
-                        parameter: String::new(),
-                        known: String::from("name the file with --dataset-param path=FILE, or just --dataset FILE"),
-                    })?;
-                    table(Path::new(path), Some(id), spec)?
+                    let path = Path::new(path_of(spec, info)?);
+                    if id == "replay" {
+                        return Ok(Box::new(Replay::new(path, &spec.parameters, &selection)?));
+                    }
+                    table(path, Some(id), spec)?
                 }
             }
         }
         None => table(Path::new(&spec.id), None, spec)?,
     };
-    Selection::parse(&spec.parameters)?.of(dataset)
+    selection.of(dataset)
+}
+
+/// The file that a dataset is read from.
+fn path_of<'a>(spec: &'a DatasetSpec, info: &DatasetInfo) -> Result<&'a str, DatasetError> {
+    let just = if info.id == "replay" { "--replay FILE" } else { "--dataset FILE" };
+    let path = spec.parameters.get("path").map(String::as_str);
+    path.ok_or_else(|| DatasetError::Parameter {
+        dataset: info.id,
+        parameter: String::new(),
+        known: format!("name the file with --dataset-param path=FILE, or just {just}"),
+    })
 }
 
 /// Whether this can only be meant as a path: there is such a file or folder, or it looks like one.
@@ -180,14 +201,23 @@ fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Bo
     if id == "sharegpt" && rows.count() > 0 {
         names.problem = Some(String::from("problem"));
         names.answer = Some(String::from("answer"));
-        let rows = Box::new(Conversations::new(rows)?);
+        let turns = match given("turns") {
+            None => Turns::First,
+            Some(text) => text.parse().map_err(|what| DatasetError::Value { parameter: "turns", what })?,
+        };
+        let rows = Box::new(Conversations::new(rows, turns)?);
         // Long answers in free words: nothing can be compared with them letter by letter.
         return Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::None })?));
     }
     Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::Exact })?))
 }
 
-fn rows(path: &Path, format: Format, split: Option<&str>, field: Option<&str>) -> Result<Box<dyn Rows>, DatasetError> {
+pub(super) fn rows(
+    path: &Path,
+    format: Format,
+    split: Option<&str>,
+    field: Option<&str>,
+) -> Result<Box<dyn Rows>, DatasetError> {
     let arrow = |path: PathBuf| -> Result<(PathBuf, Box<dyn Batches>), DatasetError> {
         let file = ArrowFile::open(&path)?;
         Ok((path, Box::new(file)))

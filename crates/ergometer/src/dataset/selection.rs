@@ -1,5 +1,8 @@
 //! A part of a dataset, in an order of its own: `where`, then `shuffle`, then `skip`, then `limit`.
 //!
+//! The turns of a conversation stay together: `shuffle` moves whole conversations, and what is left after `skip` begins
+//! with the first turn of one. `limit` counts queries; the last conversation may be cut short.
+//!
 //! A query's index is its place in the selection. Where its place in the dataset is another for more than what was
 //! skipped, that is its metadata `source_index`. The fingerprint has the selection in it.
 
@@ -109,23 +112,47 @@ impl Selected {
                 None => (0..size).collect(),
             };
             if let Some(seed) = selection.shuffle {
-                Random::new(seed).shuffle(&mut kept);
+                kept = shuffled(&*dataset, &kept, seed);
             }
             order = Some(kept);
         }
         let all = order.as_ref().map(|order| order.len() as u64).or(dataset.size());
-        let left = all.map(|all| all.saturating_sub(selection.skip));
+        let mut selected = Self { dataset, skip: selection.skip, size: all, order, fingerprint: String::new() };
+        let skip = selected.start(all)?;
+        let left = all.map(|all| all.saturating_sub(skip));
         if left == Some(0) {
             let all = all.unwrap_or(0);
             let what = format!("{} leaves no query of {all}", selection.skip);
             return Err(DatasetError::Value { parameter: "skip", what });
         }
-        let size = match (left, selection.limit) {
+        selected.skip = skip;
+        selected.size = match (left, selection.limit) {
             (Some(left), Some(limit)) => Some(left.min(limit)),
             (left, limit) => left.or(limit),
         };
-        let fingerprint = sha256(format!("{} {selection:?}", dataset.fingerprint()).as_bytes());
-        Ok(Self { dataset, skip: selection.skip, size, order, fingerprint })
+        selected.fingerprint = sha256(format!("{} {selection:?}", selected.dataset.fingerprint()).as_bytes());
+        Ok(selected)
+    }
+
+    /// Where a query of the selection stands in the dataset.
+    fn source(&self, place: u64) -> Option<u64> {
+        match &self.order {
+            None => Some(place),
+            Some(order) => usize::try_from(place).ok().and_then(|place| order.get(place).copied()),
+        }
+    }
+
+    /// How many are skipped so that the first that is left is no further turn of a conversation.
+    fn start(&self, all: Option<u64>) -> Result<u64, DatasetError> {
+        let mut skip = self.skip;
+        while skip > 0
+            && all.is_none_or(|all| skip < all)
+            && let Some(source) = self.source(skip)
+            && self.dataset.get(source)?.turn.is_some_and(|turn| turn.number > 0)
+        {
+            skip += 1;
+        }
+        Ok(skip)
     }
 }
 
@@ -147,14 +174,17 @@ impl Dataset for Selected {
             return Err(DatasetError::Beyond { index, size });
         }
         let place = index.saturating_add(self.skip);
-        let Some(order) = &self.order else {
-            return Ok(Query { index, ..self.dataset.get(place)? });
-        };
-        let source = usize::try_from(place).ok().and_then(|place| order.get(place).copied());
-        let source = source.ok_or(DatasetError::Beyond { index, size: order.len() as u64 })?;
+        let source = self.source(place).ok_or(DatasetError::Beyond { index, size: self.size.unwrap_or(place) })?;
         let mut query = Query { index, ..self.dataset.get(source)? };
-        query.metadata.insert(String::from("source_index"), source.into());
+        if self.order.is_some() {
+            query.metadata.insert(String::from("source_index"), source.into());
+        }
         Ok(query)
+    }
+
+    fn turns(&self, index: u64) -> u64 {
+        let turns = self.source(index.saturating_add(self.skip)).map_or(1, |source| self.dataset.turns(source));
+        self.size.map_or(turns, |size| turns.min(size.saturating_sub(index))).max(1)
     }
 
     fn is_packed(&self) -> bool {
@@ -176,6 +206,18 @@ impl Dataset for Selected {
     fn skipped(&self) -> u64 {
         self.dataset.skipped()
     }
+}
+
+/// These places in a random order, the turns of a conversation together.
+fn shuffled(dataset: &dyn Dataset, places: &[u64], seed: u64) -> Vec<u64> {
+    let (mut firsts, mut rest) = (Vec::new(), places);
+    while let Some(&first) = rest.first() {
+        firsts.push(first);
+        let turns = usize::try_from(dataset.turns(first)).unwrap_or(usize::MAX);
+        rest = rest.get(turns.max(1)..).unwrap_or_default();
+    }
+    Random::new(seed).shuffle(&mut firsts);
+    firsts.into_iter().flat_map(|first| first..first + dataset.turns(first).max(1)).collect()
 }
 
 /// The places of the queries of which a column has a value.
@@ -294,6 +336,16 @@ mod tests {
         let (all, later) = (endless("seed", "0").unwrap(), endless("skip", "5").unwrap());
         assert_eq!((later.size(), later.get(0).unwrap().problem), (None, all.get(5).unwrap().problem));
         assert_eq!(endless("limit", "3").unwrap().size(), Some(3));
+    }
+
+    #[test]
+    fn a_part_of_endless_conversations_begins_with_one() {
+        let parameters = [("turns", "3"), ("skip", "4"), ("limit", "5")];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let part = crate::dataset::open(&DatasetSpec { id: String::from("synthetic"), parameters }).unwrap();
+        let first = part.get(0).unwrap().turn.unwrap();
+        assert_eq!((first.conversation, first.number, part.size()), (2, 0, Some(5)));
+        assert_eq!((part.turns(0), part.turns(3)), (3, 2), "the last is cut short");
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! Synthetic queries without an end: prompts of common short words, and how long each answer may be.
 //!
+//! Where a conversation has several turns, they stand one after the other, and only the first has the shared prefix.
 //! The same seed and place give the same query, whatever was asked for before. One word is about one token, so the
 //! lengths are approximate: what the model counted is in the record.
 
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::lengths::{LONGEST, Lengths};
 use super::random::Random;
-use super::{Dataset, DatasetError, Query};
+use super::{Dataset, DatasetError, Query, Turn};
 use crate::fingerprint::sha256;
 use crate::grade::Grader;
 
@@ -22,6 +23,9 @@ const WORDS: &str = "the of and to in is was for that it with as on be at by thi
     part once general school every until united number does water less night put think almost hand enough far took head \
     yet system better set told nothing end why called eyes find going look asked later point knew city next program give";
 
+/// No conversation is longer.
+const MOST_TURNS: u64 = 10_000;
+
 /// Endless queries.
 #[derive(Debug)]
 pub struct Synthetic {
@@ -29,6 +33,10 @@ pub struct Synthetic {
     most_prompt: u64,
     output: Lengths,
     most_output: u64,
+    /// How many turns a conversation has.
+    turns: u64,
+    /// How long its further turns are.
+    further: Lengths,
     prefix: String,
     seed: u64,
     words: Vec<&'static str>,
@@ -48,7 +56,7 @@ impl Synthetic {
                 value(name, format!("`{text}` is no whole number from {} to {}", range.start(), range.end()))
             }),
         };
-        let words: Vec<&'static str> = WORDS.split_whitespace().collect();
+        let words = common_words();
         let seed = number("seed", 0, 0..=u64::MAX)?;
         let prefix_tokens = number("shared_prefix_tokens", 0, 0..=LONGEST)?;
         let mut prefix = String::new();
@@ -58,6 +66,8 @@ impl Synthetic {
             most_prompt: number("max_prompt_tokens", LONGEST, 1..=LONGEST)?,
             output: lengths("output_tokens", "64")?,
             most_output: number("max_output_tokens", LONGEST, 1..=LONGEST)?,
+            turns: number("turns", 1, 1..=MOST_TURNS)?,
+            further: lengths("turn_tokens", given("prompt_tokens").unwrap_or("128"))?,
             prefix,
             seed,
             words,
@@ -66,7 +76,10 @@ impl Synthetic {
         let what = (dataset.prompt, dataset.most_prompt, dataset.output, dataset.most_output, prefix_tokens, seed);
         // The first query stands for the generator: another version of it would give another.
         let first = dataset.get(0)?.problem;
-        dataset.fingerprint = sha256(format!("synthetic {what:?} {first}").as_bytes());
+        // A dataset without conversations has the fingerprint that it had before there were any.
+        let turns = (dataset.turns > 1).then(|| format!(" {} {:?}", dataset.turns, dataset.further));
+        let turns = turns.unwrap_or_default();
+        dataset.fingerprint = sha256(format!("synthetic {what:?} {first}{turns}").as_bytes());
         Ok(dataset)
     }
 }
@@ -86,11 +99,21 @@ impl Dataset for Synthetic {
 
     fn get(&self, index: u64) -> Result<Query, DatasetError> {
         let mut random = Random::of_query(self.seed, index);
-        let tokens = self.prompt.draw(&mut random, self.most_prompt);
+        let number = index % self.turns;
+        let is_first = number == 0;
+        let length = if is_first { self.prompt } else { self.further };
+        let tokens = length.draw(&mut random, self.most_prompt);
         let output_tokens = self.output.draw(&mut random, self.most_output);
-        let mut problem = self.prefix.clone();
+        let mut problem = if is_first { self.prefix.clone() } else { String::new() };
         add_words(&mut problem, &self.words, &mut random, tokens);
-        Ok(Query { index, problem, output_tokens: Some(output_tokens), ..Query::default() })
+        let turn =
+            Turn { conversation: index / self.turns, number: u32::try_from(number).unwrap_or(u32::MAX), think_s: None };
+        let turn = (self.turns > 1).then_some(turn);
+        Ok(Query { index, problem, output_tokens: Some(output_tokens), turn, ..Query::default() })
+    }
+
+    fn turns(&self, _index: u64) -> u64 {
+        self.turns
     }
 
     fn fingerprint(&self) -> &str {
@@ -102,7 +125,13 @@ impl Dataset for Synthetic {
     }
 }
 
-fn add_words(text: &mut String, words: &[&str], random: &mut Random, count: u64) {
+/// Words that are about a token each.
+pub(super) fn common_words() -> Vec<&'static str> {
+    WORDS.split_whitespace().collect()
+}
+
+/// Adds this many words to a text.
+pub(super) fn add_words(text: &mut String, words: &[&str], random: &mut Random, count: u64) {
     for _ in 0..count {
         let word = usize::try_from(random.below(words.len() as u64)).ok().and_then(|place| words.get(place));
         if !text.is_empty() {
@@ -152,12 +181,31 @@ mod tests {
             ("shared_prefix_tokens", "1"),
             ("max_prompt_tokens", "500"),
             ("max_output_tokens", "500"),
+            ("turns", "2"),
         ] {
             assert_ne!(one.fingerprint(), open(&[parameter]).unwrap().fingerprint(), "{parameter:?}");
         }
         let error = open(&[("max_prompt_tokens", "0")]).unwrap_err().to_string();
         assert!(error.contains("max_prompt_tokens"), "{error}");
         assert!(open(&[("prompt_tokens", "x")]).is_err());
+        assert!(open(&[("turns", "uniform:2..3")]).unwrap_err().to_string().contains("no whole number"));
+    }
+
+    #[test]
+    fn the_turns_of_a_conversation_follow_each_other() {
+        let parameters =
+            [("turns", "3"), ("prompt_tokens", "9"), ("turn_tokens", "uniform:2..4"), ("shared_prefix_tokens", "5")];
+        let dataset = open(&parameters).unwrap();
+        for index in 0..9 {
+            let query = dataset.get(index).unwrap();
+            let turn = query.turn.unwrap();
+            assert_eq!((turn.conversation, u64::from(turn.number)), (index / 3, index % 3));
+            let words = query.problem.split(' ').count();
+            assert!(if turn.number == 0 { words == 14 } else { (2..=4).contains(&words) }, "{index}: {words}");
+        }
+        assert_eq!((dataset.turns(0), open(&[]).unwrap().turns(0)), (3, 1));
+        assert_ne!(dataset.fingerprint(), open(&[&parameters[..2], &parameters[3..]].concat()).unwrap().fingerprint());
+        assert_eq!(open(&[]).unwrap().get(0).unwrap().turn, None);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{ColumnNames, Columns};
 use super::row::{Row, query_of};
-use super::{Dataset, DatasetError, Query};
+use super::{Dataset, DatasetError, Query, Turn};
 use crate::fingerprint::hexadecimal;
 use crate::grade::Grader;
 
@@ -28,6 +28,16 @@ pub(super) trait Rows: Send + Sync {
 
     /// An error about this row, with where it stands.
     fn wrong(&self, index: u64, what: String) -> DatasetError;
+
+    /// Where a row stands in a conversation, where it is a turn of one; what its row says of that is taken out of it.
+    fn turn(&self, _index: u64, _row: &mut Row) -> Option<Turn> {
+        None
+    }
+
+    /// How many rows from this first turn on belong to its conversation.
+    fn turns(&self, _index: u64) -> u64 {
+        1
+    }
 
     /// Whether a row may have to be unpacked with many others.
     fn is_packed(&self) -> bool {
@@ -67,7 +77,7 @@ impl Table {
         let columns = spec.names.resolve(rows.columns()).map_err(|what| rows.wrong(0, what))?;
         let mut digest = Sha256::new();
         for index in 0..rows.count() {
-            let query = query_of(rows.row(index)?, index, &columns).map_err(|what| rows.wrong(index, what))?;
+            let query = query(&*rows, index, &columns)?;
             // A query is text and JSON values: it can always be written.
             digest.update(serde_json::to_vec(&query).unwrap_or_default());
             digest.update(b"\n");
@@ -102,7 +112,11 @@ impl Dataset for Table {
         if index >= size {
             return Err(DatasetError::Beyond { index, size });
         }
-        query_of(self.rows.row(index)?, index, &self.columns).map_err(|what| self.rows.wrong(index, what))
+        query(&*self.rows, index, &self.columns)
+    }
+
+    fn turns(&self, index: u64) -> u64 {
+        self.rows.turns(index)
     }
 
     fn fingerprint(&self) -> &str {
@@ -126,8 +140,15 @@ impl Dataset for Table {
     }
 }
 
+fn query(rows: &dyn Rows, index: u64, columns: &Columns) -> Result<Query, DatasetError> {
+    let mut row = rows.row(index)?;
+    let turn = rows.turn(index, &mut row);
+    let query = query_of(row, index, columns).map_err(|what| rows.wrong(index, what))?;
+    Ok(Query { turn, ..query })
+}
+
 /// The file's name without its ending, or the folder's name.
-fn name_of(path: &Path) -> String {
+pub(super) fn name_of(path: &Path) -> String {
     // `.` and `..` have no name of their own.
     let full = path.file_name().is_none().then(|| path.canonicalize().ok()).flatten();
     let path = full.as_deref().unwrap_or(path);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ergometer_inference::{Demo, Finish, GenerateError, Generation, Model, Sampling};
+use ergometer_inference::{AtEnd, Conversation, Demo, Exchange, Finish, GenerateError, Generation, Model, Sampling};
 
 use crate::accuracy::{answer, problems};
 
@@ -30,6 +30,28 @@ fn there_is_one_piece_for_every_token() {
     assert_eq!(pieces, ["4", "0", ""], "the end-of-sequence token is a token and no text");
     // 15 bytes between <s> and <answer>.
     assert_eq!(generation, Generation { input_tokens: 17, output_tokens: 3, finish: Finish::Stop });
+}
+
+#[test]
+fn an_answer_may_go_on_past_its_end() {
+    let model = tiny();
+    let sampling = Sampling { max_tokens: Some(12), at_end: AtEnd::GoOn, ..Sampling::default() };
+    let (pieces, generation) = generate(&model, "What is 39 + 1?", &sampling);
+    assert_eq!((pieces.len(), generation.output_tokens, generation.finish), (12, 12, Finish::Length));
+    assert_eq!(pieces[..3].concat(), "40", "the end-of-sequence token has no text");
+}
+
+#[test]
+fn a_conversation_is_longer_by_what_was_said_before() {
+    let model = tiny();
+    let tokens = |before: &[Exchange<'_>]| {
+        let conversation = Conversation { system: None, before, user: "c?" };
+        model.encode_conversation(&conversation).expect("a prompt").tokens().to_vec()
+    };
+    let (alone, both) = (tokens(&[]), tokens(&[Exchange { user: "a?", assistant: "b" }]));
+    assert_eq!(alone, model.encode(None, "c?").expect("a prompt").tokens());
+    assert!(both.len() >= alone.len() + 3, "{both:?}");
+    assert!(both.ends_with(&alone[alone.len() - 3..]), "what is asked now comes last: {both:?}");
 }
 
 #[test]

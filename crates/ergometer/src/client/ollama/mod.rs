@@ -74,10 +74,10 @@ impl Ollama {
         let system = request.common.system_prompt.as_deref();
         match self.endpoint {
             Endpoint::Chat => {
-                body.insert(String::from("messages"), messages(system, request.problem));
+                body.insert(String::from("messages"), messages(request));
             }
             Endpoint::Generate => {
-                body.insert(String::from("prompt"), Value::String(request.problem.to_owned()));
+                body.insert(String::from("prompt"), Value::String(request.plain()));
                 if let Some(system) = system {
                     body.insert(String::from("system"), Value::String(system.to_owned()));
                 }
@@ -169,7 +169,12 @@ impl Client for Ollama {
         Ok(tags.into_iter().map(|tag| tag.name).collect())
     }
 
-    async fn prepare(&self, _common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+    async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
+        if common.ignore_eos {
+            return Err(ClientError::Parameter(String::from(
+                "Ollama ends an answer where the model does and cannot be told not to. hint: leave out --ignore-eos, or name a server that can with --client openai",
+            )));
+        }
         let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
         let latest = format!("{}:latest", self.model);
         let Some(tag) = tags.iter().find(|tag| tag.name == self.model || tag.name == latest) else {
@@ -214,6 +219,7 @@ impl Client for Ollama {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Said;
 
     #[test]
     fn options_of_the_model_stand_apart_from_fields_of_the_request() {
@@ -239,5 +245,30 @@ mod tests {
         spec.parameters.insert(String::from("endpoint"), String::from("generate"));
         let body: Value = serde_json::from_slice(&Ollama::new(&spec).unwrap().body(&request)).unwrap();
         assert_eq!((&body["prompt"], &body["system"]), (&json!("p"), &json!("s")));
+    }
+
+    #[test]
+    fn what_was_said_before_stands_before() {
+        let mut spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
+        let common = RequestOptions::default();
+        let before = [Said { problem: String::from("a"), answer: String::from("b") }];
+        let request =
+            Request { number: None, index: 0, before: &before, problem: "c", output_tokens: None, common: &common };
+        let body =
+            |spec: &ClientSpec| serde_json::from_slice::<Value>(&Ollama::new(spec).unwrap().body(&request)).unwrap();
+        let expected = json!([
+            {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"},
+        ]);
+        assert_eq!(body(&spec)["messages"], expected);
+        spec.parameters.insert(String::from("endpoint"), String::from("generate"));
+        assert_eq!(body(&spec)["prompt"], "a\n\nb\n\nc");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_refused() {
+        let spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
+        let common = RequestOptions { ignore_eos: true, ..RequestOptions::default() };
+        let error = Ollama::new(&spec).unwrap().prepare(&common).await.unwrap_err().to_string();
+        assert!(error.contains("hint: leave out --ignore-eos"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use crate::client::{Request, TokenSource, Usage};
 impl OpenAi {
     /// By `/tokenize`, as vLLM and llama.cpp have it; `None` where there is none.
     pub(super) async fn count_tokens(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
-        let (name, conversation) = self.conversation(request.common.system_prompt.as_deref(), request.problem);
+        let (name, conversation) = self.conversation(request);
         let input = if name == "messages" {
             match self.tokenize(&json!({"model": self.model, "messages": conversation})).await {
                 Some(count) if count > 0 => count,

@@ -86,12 +86,13 @@ impl OpenAi {
     }
 
     /// What is said to the model, as this endpoint takes it.
-    fn conversation(&self, system: Option<&str>, problem: &str) -> (&'static str, Value) {
+    fn conversation(&self, request: &Request<'_>) -> (&'static str, Value) {
         match self.endpoint {
-            Endpoint::Chat => ("messages", messages(system, problem)),
+            Endpoint::Chat => ("messages", messages(request)),
             Endpoint::Completions => {
+                let system = request.common.system_prompt.as_ref();
                 let before = system.map(|text| format!("{text}\n\n")).unwrap_or_default();
-                ("prompt", Value::String(before + problem))
+                ("prompt", Value::String(before + &request.plain()))
             }
         }
     }
@@ -99,7 +100,7 @@ impl OpenAi {
     fn body(&self, request: &Request<'_>) -> Vec<u8> {
         let mut body = Map::new();
         let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
-        let (name, conversation) = self.conversation(request.common.system_prompt.as_deref(), request.problem);
+        let (name, conversation) = self.conversation(request);
         set("model", Value::String(self.model.clone()));
         set(name, conversation);
         if self.streams {
@@ -110,6 +111,10 @@ impl OpenAi {
         }
         if let Some(most) = request.max_tokens() {
             set(&self.max_tokens_field, most.into());
+        }
+        // vLLM, SGLang and llama.cpp know it.
+        if request.common.ignore_eos {
+            set("ignore_eos", Value::Bool(true));
         }
         if request.common.seed != 0 {
             set("seed", request.common.seed.into());
@@ -263,6 +268,7 @@ impl Client for OpenAi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Said;
 
     fn client(parameters: &[(&str, &str)]) -> Result<OpenAi, ClientError> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -311,6 +317,27 @@ mod tests {
             RequestOptions { system_prompt: Some(String::from("a")), max_tokens: Some(5), ..RequestOptions::default() };
         assert_eq!(body(&client, &common, None), json!({"model": "m", "prompt": "a\n\n2+2?", "n": 5}));
         assert_eq!(client.url(), "http://127.0.0.1:8000/v1/completions");
+    }
+
+    #[test]
+    fn what_was_said_before_stands_before() {
+        let before = [Said { problem: String::from("1+1?"), answer: String::from("2") }];
+        let common = RequestOptions {
+            system_prompt: Some(String::from("s")),
+            max_tokens: Some(5),
+            ignore_eos: true,
+            ..RequestOptions::default()
+        };
+        let request =
+            Request { number: None, index: 0, before: &before, problem: "2+2?", output_tokens: None, common: &common };
+        let said = |parameters| serde_json::from_slice::<Value>(&client(parameters).unwrap().body(&request)).unwrap();
+        let body = said(&[]);
+        let messages = json!([
+            {"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"},
+            {"role": "assistant", "content": "2"}, {"role": "user", "content": "2+2?"},
+        ]);
+        assert_eq!((&body["messages"], &body["ignore_eos"]), (&messages, &json!(true)));
+        assert_eq!(said(&[("endpoint", "completions")])["prompt"], "s\n\n1+1?\n\n2\n\n2+2?");
     }
 
     #[test]

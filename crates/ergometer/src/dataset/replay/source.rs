@@ -1,0 +1,105 @@
+//! A recording's file goes in, its rows come out one after the other, each with where it stands.
+//!
+//! JSON Lines and CSV are read as a stream, packed with gzip or not: of a million rows none is kept. Any other format of
+//! datasets is read by its own reader.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use csv::{ReaderBuilder, StringRecord};
+use flate2::bufread::MultiGzDecoder;
+use serde_json::Value;
+
+use super::super::DatasetError;
+use super::super::delimited::told;
+use super::super::format::Format;
+use super::super::jsonl::{LONGEST_LINE, trimmed};
+use super::super::registry::rows;
+use super::super::row::{Row, row_of};
+use super::super::table::check_file;
+
+/// Takes a row; what is wrong with it is told with its place.
+type Take<'a> = dyn FnMut(Row) -> Result<(), String> + 'a;
+
+/// Reads a file through.
+pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), DatasetError> {
+    check_file(path)?;
+    let opened = unpacked(path).map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
+    let inner = unpacked_name(path);
+    let is_packed = inner != path;
+    let format = match Format::of_ending(&inner) {
+        // Many a file of JSON Lines ends like this.
+        Some(Format::Json) if is_packed => Format::Jsonl,
+        Some(Format::Json) => Format::of(path)?,
+        Some(format) => format,
+        None => begins_as(path)?,
+    };
+    match format {
+        Format::Jsonl => lines(path, opened, take),
+        Format::Delimited => {
+            let is_tsv = inner.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tsv"));
+            delimited(path, opened, if is_tsv { b'\t' } else { b',' }, take)
+        }
+        other => {
+            let rows = rows(path, other, None, None)?;
+            (0..rows.count()).try_for_each(|index| take(rows.row(index)?).map_err(|what| rows.wrong(index, what)))
+        }
+    }
+}
+
+/// The name that a file has when it is unpacked.
+pub(super) fn unpacked_name(path: &Path) -> PathBuf {
+    let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
+    if is_packed { path.with_extension("") } else { path.to_path_buf() }
+}
+
+/// The bytes of a file, unpacked where they are packed.
+fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))));
+    }
+    Ok(Box::new(file))
+}
+
+/// JSON Lines or CSV, by the first letter.
+fn begins_as(path: &Path) -> Result<Format, DatasetError> {
+    let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
+    let mut file = unpacked(path).map_err(read)?;
+    let is_json = trimmed(file.fill_buf().map_err(read)?).starts_with(b"{");
+    Ok(if is_json { Format::Jsonl } else { Format::Delimited })
+}
+
+fn lines(path: &Path, mut file: Box<dyn BufRead>, take: &mut Take<'_>) -> Result<(), DatasetError> {
+    let mut bytes = Vec::new();
+    for line in 1.. {
+        bytes.clear();
+        let read = file.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut bytes);
+        let length = read.map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
+        if length == 0 {
+            break;
+        }
+        let text = trimmed(&bytes);
+        let taken = match length as u64 {
+            length if length > LONGEST_LINE => Err(format!("longer than {} MiB", LONGEST_LINE >> 20)),
+            _ if text.is_empty() => Ok(()),
+            _ => row_of(text).and_then(&mut *take),
+        };
+        taken.map_err(|what| DatasetError::Line { path: path.to_path_buf(), line, what })?;
+    }
+    Ok(())
+}
+
+fn delimited(path: &Path, file: Box<dyn BufRead>, delimiter: u8, take: &mut Take<'_>) -> Result<(), DatasetError> {
+    let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(file);
+    let columns = reader.headers().map_err(|error| told(path, error))?.clone();
+    let mut record = StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| told(path, error))? {
+        let cells = columns.iter().zip(&record);
+        let row: Row = cells.map(|(name, text)| (name.trim().to_owned(), Value::String(text.to_owned()))).collect();
+        let line = record.position().map_or(1, csv::Position::line);
+        take(row).map_err(|what| DatasetError::Line { path: path.to_path_buf(), line, what })?;
+    }
+    Ok(())
+}
