@@ -3,11 +3,13 @@
 //! A statistic that the data cannot give is `None`, and the function says when; no function panics on its values.
 
 mod bootstrap;
+mod gaps;
 mod interval;
 mod percentile;
 mod proportion;
 
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
+pub use gaps::Gaps;
 pub use interval::Interval;
 pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};
 pub use proportion::proportion_interval;

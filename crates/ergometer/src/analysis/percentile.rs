@@ -67,14 +67,20 @@ impl Distribution {
 /// A percentile (0 to 100) of values that are sorted and finite. `None` for no values, or a percentile out of range.
 #[must_use]
 pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
+    percentile_by(sorted.len(), percent, |place| sorted.get(place).copied())
+}
+
+/// The same of values that `at` gives by their place in the order.
+pub(super) fn percentile_by(count: usize, percent: f64, at: impl Fn(usize) -> Option<f64>) -> Option<f64> {
     if !(0.0..=100.0).contains(&percent) {
         return None;
     }
-    let place = percent / 100.0 * (sorted.len().checked_sub(1)? as f64);
+    let last = count.checked_sub(1)?;
+    let place = percent / 100.0 * (last as f64);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the length")]
     let below = place.floor() as usize;
-    let low = *sorted.get(below)?;
-    let high = *sorted.get(below + 1).unwrap_or(&low);
+    let low = at(below)?;
+    let high = if below < last { at(below + 1)? } else { low };
     // In this form equal neighbours give themselves, and a difference beyond f64::MAX does not overflow.
     let part = place - below as f64;
     Some(if low == high { low } else { low * (1.0 - part) + high * part }.clamp(low, high))

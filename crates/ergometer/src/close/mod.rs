@@ -8,6 +8,7 @@ mod energy;
 mod error;
 mod found;
 mod intelligence;
+mod load;
 mod records;
 mod server;
 mod session;
@@ -20,6 +21,7 @@ mod warning;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
+pub use load::{Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use server::{GaugeSummary, ServerSummary};
 pub use summary::{
     Accuracy, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary,
@@ -37,6 +39,7 @@ use crate::journal::{Exchange, Exchanges, JournalFolder, Lost, Manifest, Session
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use channels::Channels;
 use found::Found;
+use load::Load;
 use records::RecordBuilder;
 use session::{Loaded, Metered};
 use tally::Tally;
@@ -59,21 +62,22 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     let grader = if manifest.config.judge.is_some() { Grader::None } else { manifest.grader.parse()? };
     let mut found = Found::new(&journal, &manifest)?;
     let mut shape = MetadataShape::default();
-    let loaded = journal
+    let mut loaded = journal
         .sessions()?
         .into_iter()
         .map(|number| Loaded::read(&journal, number, &mut shape))
         .collect::<Result<Vec<_>, _>>()?;
-    let counted = crate::config::Counted::parse(&manifest.config.devices).unwrap_or_default();
-    let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
     let order = order(&loaded.iter().map(|loaded| &loaded.events).collect::<Vec<&SessionEvents>>());
     if order.iter().all(|entry| !entry.is_record) {
         return Err(CloseError::NoRecords { path: folder.to_path_buf() });
     }
+    let mut load = Load::new(&manifest.config, &mut loaded, &order);
+    let counted = crate::config::Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;
-    let mut tally = Tally::new(&manifest, &found);
+    let mut tally = Tally::new(&manifest, &found, load.mean_in_flight());
     let builder = RecordBuilder::new(&manifest, &grader);
     let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
     let mut exchanges = Exchanges::new(&journal, loaded.iter().map(|loaded| loaded.number));
@@ -89,6 +93,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
             let grade = builder.grade(&exchange, found.judgement(&exchange)?);
             let record = builder.build(&exchange, grade, &sessions[session], &channels[session]);
             tally.record(&exchange, &record);
+            load.record(session, entry.place as usize, &exchange);
             dataset.push(&record)?;
         } else {
             let window = Window::between(exchange.sent, exchange.end);
@@ -107,7 +112,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         telemetry.push(loaded.number, &loaded.timeline)?;
     }
     telemetry.finish()?;
-    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, &tally);
+    let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, &tally, &mut load);
     summary.write(folder)?;
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }

@@ -6,6 +6,7 @@ use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyMeter, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
+use super::load::Passages;
 use super::{CloseError, Figure, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
 use crate::config::Counted;
@@ -16,6 +17,8 @@ use crate::store::MetadataShape;
 pub(super) struct Loaded {
     pub(super) number: u32,
     pub(super) events: SessionEvents,
+    /// Its requests in time.
+    pub(super) passages: Passages,
     pub(super) timeline: Timeline,
     /// Why its readings could not be used.
     pub(super) unreadable: Option<String>,
@@ -24,7 +27,11 @@ pub(super) struct Loaded {
 impl Loaded {
     pub(super) fn read(journal: &JournalFolder, number: u32, shape: &mut MetadataShape) -> Result<Self, CloseError> {
         let path = journal.events_path(number);
-        let events = SessionEvents::read_with(&path, |exchange| shape.observe(&exchange.query.metadata))?;
+        let mut passages = Passages::default();
+        let events = SessionEvents::read_with(&path, |exchange| {
+            shape.observe(&exchange.query.metadata);
+            passages.take(exchange);
+        })?;
         let path = journal.readings_path(number);
         let mut unreadable = None;
         let timeline = match recording::read_file_with(&path, Leniency::KeepWhole) {
@@ -39,7 +46,7 @@ impl Loaded {
                 Timeline::default()
             }
         };
-        Ok(Self { number, events, timeline, unreadable })
+        Ok(Self { number, events, passages, timeline, unreadable })
     }
 
     /// All requests in time; those lost with a kill went on at most until the last reading.

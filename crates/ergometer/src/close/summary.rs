@@ -8,6 +8,7 @@ use ergometer_telemetry::sensors::host::SystemInfo;
 use serde::Serialize;
 
 use super::intelligence::intelligence;
+use super::load::{Load, LoadSummary};
 use super::server::{ServerSummary, disagreement, server};
 use super::session::Metered;
 use super::tally::Tally;
@@ -54,6 +55,7 @@ pub struct Summary {
     pub accuracy: Option<Accuracy>,
     pub judge: Option<JudgeSummary>,
     pub latency: LatencySummary,
+    pub load: LoadSummary,
     pub tokens: TokenSummary,
     pub energy: EnergySummary,
     pub intelligence: Option<IntelligenceSummary>,
@@ -163,6 +165,7 @@ pub(super) fn summarise(
     manifest: &Manifest,
     sessions: &[Metered],
     tally: &Tally,
+    load: &mut Load,
 ) -> (Summary, Vec<Warning>) {
     let duration_s: f64 =
         sessions.iter().filter_map(|session| session.window).map(|window| window.length().get()).sum();
@@ -190,6 +193,9 @@ pub(super) fn summarise(
     let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
     let mut warnings = warnings(&ended, manifest, sessions, tally, &energy);
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
+    let output_per_second =
+        per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
+    let load = load.summarise(sessions, output_per_second);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {
@@ -231,19 +237,19 @@ pub(super) fn summarise(
             unjudged: tally.unjudged,
         }),
         latency: LatencySummary {
-            ttft_ms: Distribution::of(&tally.ttft_ms),
-            tpot_ms: Distribution::of(&tally.tpot_ms),
-            e2e_ms: Distribution::of(&tally.e2e_ms),
-            schedule_lag_ms: Distribution::of(&tally.schedule_lag_ms),
+            ttft_ms: load.whole.ttft_ms,
+            tpot_ms: load.whole.tpot_ms,
+            e2e_ms: load.whole.e2e_ms,
+            schedule_lag_ms: load.whole.schedule_lag_ms,
         },
+        load,
         tokens: TokenSummary {
             input: (tally.counted > 0).then_some(tally.input_tokens),
             output: (tally.counted > 0).then_some(tally.output_tokens),
             requests: tally.counted,
             source: tally.token_source,
             tokenizer: manifest.tokenizer.clone(),
-            output_per_second: per_second(tally.output_tokens)
-                .filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed),
+            output_per_second,
             requests_per_second: per_second(records),
             output_per_request_second: (tally.request_seconds > 0.0)
                 .then(|| tally.output_tokens as f64 / tally.request_seconds),

@@ -44,10 +44,6 @@ pub(super) struct Tally {
     /// Of those that completed.
     pub(super) counted_completed: u64,
     pub(super) token_source: Option<&'static str>,
-    pub(super) ttft_ms: Vec<f64>,
-    pub(super) tpot_ms: Vec<f64>,
-    pub(super) e2e_ms: Vec<f64>,
-    pub(super) schedule_lag_ms: Vec<f64>,
     /// What the queries with measured energy came to, and those with modelled energy.
     pub(super) measured: EnergyTally,
     pub(super) modelled: EnergyTally,
@@ -124,10 +120,11 @@ impl EnergyTally {
 }
 
 impl Tally {
-    pub(super) fn new(manifest: &Manifest, found: &Found) -> Self {
+    /// `in_flight` is how many there were at a time.
+    pub(super) fn new(manifest: &Manifest, found: &Found, in_flight: u32) -> Self {
         let judged = manifest.config.judge.as_ref().map(|_| JudgeTally::default());
         Self {
-            concurrency: manifest.config.schedule.concurrency().unwrap_or(1),
+            concurrency: manifest.config.schedule.concurrency().unwrap_or(in_flight),
             judged,
             unused_tokenizer: found.unused.clone(),
             damaged_lines: found.damaged_lines(),
@@ -162,10 +159,7 @@ impl Tally {
 
     pub(super) fn record(&mut self, exchange: &Exchange, record: &Record) {
         match &exchange.outcome {
-            Outcome::Completed => {
-                self.completed += 1;
-                self.latencies(exchange);
-            }
+            Outcome::Completed => self.completed += 1,
             Outcome::Failed { kind, cause } => {
                 *self.failed.entry(*kind).or_default() += 1;
                 self.causes.entry(*kind).or_insert_with(|| cause.clone());
@@ -235,20 +229,6 @@ impl Tally {
         if differs(exchange, usage, other) {
             self.disagreed += 1;
             self.disagreement.get_or_insert((usage, other));
-        }
-    }
-
-    fn latencies(&mut self, exchange: &Exchange) {
-        let millis = |seconds: Seconds| seconds.get() * 1e3;
-        self.schedule_lag_ms.push(millis(exchange.sent - exchange.scheduled));
-        let transcript = &exchange.transcript;
-        let (Some(first), Some(last)) = (transcript.first_token(), transcript.last_token()) else { return };
-        let (ttft, e2e) = (millis(first - exchange.sent), millis(last - exchange.sent));
-        self.ttft_ms.push(ttft);
-        self.e2e_ms.push(e2e);
-        // One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content.
-        if let Some(usage) = transcript.usage.filter(|usage| usage.output > 1 && transcript.chunks.len() > 1) {
-            self.tpot_ms.push((e2e - ttft) / (usage.output - 1) as f64);
         }
     }
 }

@@ -170,7 +170,7 @@ impl EnergyTotals {
 
 impl Figure {
     /// Intervals add end to end: sensors of one make err alike.
-    fn plus(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         let both = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
         Self { value: self.value + other.value, low: both(self.low, other.low), high: both(self.high, other.high) }
     }

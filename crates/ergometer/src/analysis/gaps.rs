@@ -1,0 +1,156 @@
+//! Very many durations, kept small: nanoseconds go in one by one; their exact distribution, in milliseconds, comes out.
+//!
+//! A run of an hour at a thousand requests in flight has tens of millions of gaps between chunks. Four bytes hold any gap
+//! up to 4.29 s; the few longer ones stand in a list of their own. They lie in blocks that are sorted one by one, so
+//! nothing is ever copied into one large piece.
+
+use super::Distribution;
+use super::percentile::{MINIMUM_FOR_P99, percentile_by};
+
+/// How many stand in a block: 256 KB, which a processor sorts within its cache.
+const BLOCK: usize = 1 << 16;
+
+/// Durations in nanoseconds.
+#[derive(Debug, Clone, Default)]
+pub struct Gaps {
+    blocks: Vec<Vec<u32>>,
+    long: Vec<u64>,
+    sum: u128,
+}
+
+impl Gaps {
+    /// Adds one.
+    pub fn push(&mut self, nanos: u64) {
+        self.sum += u128::from(nanos);
+        match (u32::try_from(nanos), self.blocks.last_mut()) {
+            (Err(_), _) => self.long.push(nanos),
+            (Ok(short), Some(block)) if block.len() < BLOCK => block.push(short),
+            (Ok(short), _) => self.blocks.push(vec![short]),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.iter().map(Vec::len).sum::<usize>() + self.long.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.long.is_empty()
+    }
+
+    /// The distribution of several of these taken together, in milliseconds; `None` where all are empty.
+    ///
+    /// ```
+    /// # use ergometer::analysis::Gaps;
+    /// let (mut some, mut others) = (Gaps::default(), Gaps::default());
+    /// some.push(1_000_000);
+    /// others.push(3_000_000);
+    /// assert_eq!(Gaps::distribution(&mut [&mut some, &mut others]).unwrap().p50, 2.0);
+    /// ```
+    #[must_use]
+    pub fn distribution(parts: &mut [&mut Self]) -> Option<Distribution> {
+        for part in parts.iter_mut() {
+            part.blocks.iter_mut().for_each(|block| block.sort_unstable());
+            part.long.sort_unstable();
+        }
+        let sorted = Sorted {
+            blocks: parts.iter().flat_map(|part| &part.blocks).map(Vec::as_slice).collect(),
+            long: parts.iter().map(|part| part.long.as_slice()).collect(),
+        };
+        let count: usize = parts.iter().map(|part| part.len()).sum();
+        let last = count.checked_sub(1)?;
+        let (min, max) = (sorted.at(0), sorted.at(last));
+        let mean =
+            (parts.iter().map(|part| part.sum).sum::<u128>() as f64 / count as f64 / NANOS_PER_MILLI).clamp(min, max);
+        let squares: f64 = parts.iter().flat_map(|part| part.values()).map(|value| (value - mean).powi(2)).sum();
+        let at = |percent| percentile_by(count, percent, |place| Some(sorted.at(place)));
+        Some(Distribution {
+            count,
+            mean,
+            std: (count > 1).then(|| (squares / (count as f64 - 1.0)).sqrt()),
+            min,
+            max,
+            p50: at(50.0)?,
+            p90: at(90.0)?,
+            p95: at(95.0)?,
+            p99: if count < MINIMUM_FOR_P99 { None } else { at(99.0) },
+        })
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        let short = self.blocks.iter().flatten().map(|&nanos| u64::from(nanos));
+        short.chain(self.long.iter().copied()).map(|nanos| nanos as f64 / NANOS_PER_MILLI)
+    }
+}
+
+const NANOS_PER_MILLI: f64 = 1e6;
+
+/// Sorted lists, read as if they were one.
+struct Sorted<'a> {
+    blocks: Vec<&'a [u32]>,
+    long: Vec<&'a [u64]>,
+}
+
+impl Sorted<'_> {
+    /// The value at a place of the whole, in milliseconds: the smallest that more than `place` values do not exceed. It is
+    /// found by halving the range of values, not the places.
+    fn at(&self, place: usize) -> f64 {
+        let (mut low, mut high) = (0, u64::MAX);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.up_to(middle) > place { high = middle } else { low = middle + 1 }
+        }
+        low as f64 / NANOS_PER_MILLI
+    }
+
+    /// How many do not exceed a value.
+    fn up_to(&self, value: u64) -> usize {
+        let short = self.blocks.iter().map(|block| block.partition_point(|&nanos| u64::from(nanos) <= value));
+        let long = self.long.iter().map(|list| list.partition_point(|&nanos| nanos <= value));
+        short.sum::<usize>() + long.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn they_are_distributed_as_plain_values_are(
+            values in prop::collection::vec(prop_oneof![0_u64..50_000_000, 0_u64..20_000_000_000], 0..250),
+            cut in 0_usize..250,
+        ) {
+            let (mut one, mut other) = (Gaps::default(), Gaps::default());
+            for (place, &value) in values.iter().enumerate() {
+                if place < cut { one.push(value) } else { other.push(value) }
+            }
+            prop_assert_eq!(one.len() + other.len(), values.len());
+            let plain: Vec<f64> = values.iter().map(|&nanos| nanos as f64 / 1e6).collect();
+            match (Gaps::distribution(&mut [&mut one, &mut other]), Distribution::of(&plain)) {
+                (Some(found), Some(wanted)) => {
+                    let exact = |found: &Distribution| (found.count, found.min, found.max, found.p50, found.p90, found.p95, found.p99);
+                    prop_assert_eq!(exact(&found), exact(&wanted));
+                    prop_assert!((found.mean - wanted.mean).abs() <= 1e-9 * wanted.mean);
+                    prop_assert!((found.std.unwrap_or(0.0) - wanted.std.unwrap_or(0.0)).abs() <= 1e-6);
+                }
+                (found, wanted) => prop_assert_eq!(found, wanted),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_one_list() {
+        let mut gaps = Gaps::default();
+        let count = 3 * BLOCK as u64 + 5;
+        (0..count).rev().for_each(|place| gaps.push(place * 1_000_000));
+        let found = Gaps::distribution(&mut [&mut gaps]).unwrap();
+        assert_eq!((found.count as u64, found.min, found.max), (count, 0.0, (count - 1) as f64));
+        assert_eq!(found.p50, (count - 1) as f64 / 2.0);
+        assert!(Gaps::distribution(&mut [&mut Gaps::default()]).is_none() && Gaps::default().is_empty());
+    }
+}

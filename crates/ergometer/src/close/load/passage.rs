@@ -1,0 +1,214 @@
+//! One request in time, without what was said: an exchange goes in; the few figures that stay in memory come out.
+//!
+//! There is one for every attempt, about 80 bytes, so that a million of them fit.
+
+use ergometer_units::{Seconds, Timestamp};
+
+use crate::client::{FailureKind, Outcome};
+use crate::config::Slo;
+use crate::journal::Exchange;
+
+/// One attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Passage {
+    pub(super) scheduled: Timestamp,
+    pub(super) sent: Timestamp,
+    pub(super) end: Timestamp,
+    first_token: Option<Timestamp>,
+    last_token: Option<Timestamp>,
+    /// Output tokens, where somebody counted them; only that of a record.
+    pub(super) tokens: Option<u32>,
+    pub(super) ending: Ending,
+    pub(super) standing: Standing,
+    /// Whether an attempt at its query came before it in the session: nobody scheduled it.
+    pub(super) is_repeat: bool,
+    /// Whether more than one chunk came, so that there is a gap to measure.
+    has_gaps: bool,
+    pub(super) connection: Connection,
+    pub(super) in_conversation: bool,
+}
+
+/// What it is to its query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// An attempt among others.
+    Attempt,
+    /// Its record.
+    Record,
+    /// Its record, and it keeps to every limit.
+    Good,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Completed,
+    Failed(FailureKind),
+    Cancelled,
+}
+
+/// What it travelled on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// The client does not say.
+    Unknown,
+    /// One that was opened for it.
+    New,
+    /// One that was there.
+    Old,
+}
+
+impl Passage {
+    /// Of an exchange as it stands in the journal: nobody knows yet whether it is a record.
+    pub(super) fn new(exchange: &Exchange, is_repeat: bool) -> Self {
+        let transcript = &exchange.transcript;
+        Self {
+            scheduled: exchange.scheduled,
+            sent: exchange.sent,
+            end: exchange.end,
+            first_token: transcript.first_token(),
+            last_token: transcript.last_token(),
+            tokens: None,
+            ending: match exchange.outcome {
+                Outcome::Completed => Ending::Completed,
+                Outcome::Failed { kind, .. } => Ending::Failed(kind),
+                Outcome::Cancelled | Outcome::Lost => Ending::Cancelled,
+            },
+            standing: Standing::Attempt,
+            is_repeat,
+            has_gaps: transcript.chunks.len() > 1 && !transcript.is_whole,
+            connection: match transcript.line {
+                None => Connection::Unknown,
+                Some(line) if line.connect.is_some() => Connection::New,
+                Some(_) => Connection::Old,
+            },
+            in_conversation: exchange.query.turn.is_some(),
+        }
+    }
+
+    /// It is the record of its query, and its tokens are counted now, if ever.
+    pub(super) fn record(&mut self, exchange: &Exchange, slo: &Slo) {
+        self.standing = Standing::Record;
+        self.tokens = exchange.transcript.usage.map(|usage| u32::try_from(usage.output).unwrap_or(u32::MAX));
+        if self.keeps_to(slo, longest_gap(exchange)) {
+            self.standing = Standing::Good;
+        }
+    }
+
+    pub(super) fn is_record(&self) -> bool {
+        self.standing != Standing::Attempt
+    }
+
+    pub(super) fn is_completed(&self) -> bool {
+        self.is_record() && self.ending == Ending::Completed
+    }
+
+    pub(super) fn schedule_lag(&self) -> Seconds {
+        self.sent - self.scheduled
+    }
+
+    pub(super) fn ttft(&self) -> Option<Seconds> {
+        self.first_token.map(|first| first - self.sent)
+    }
+
+    pub(super) fn ttft_scheduled(&self) -> Option<Seconds> {
+        self.first_token.map(|first| first - self.scheduled)
+    }
+
+    pub(super) fn e2e(&self) -> Option<Seconds> {
+        self.last_token.map(|last| last - self.sent)
+    }
+
+    /// One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content.
+    pub(super) fn tpot(&self) -> Option<Seconds> {
+        let tokens = self.tokens.filter(|&tokens| tokens > 1 && self.has_gaps)?;
+        Some((self.last_token? - self.first_token?) / f64::from(tokens - 1))
+    }
+
+    /// Whether it keeps to every limit: a figure that a completed request does not have breaks none.
+    fn keeps_to(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
+        let limits = [
+            (slo.ttft_s, self.ttft()),
+            (slo.ttft_scheduled_s, self.ttft_scheduled()),
+            (slo.tpot_s, self.tpot()),
+            (slo.itl_s, longest_gap),
+            (slo.e2e_s, self.e2e()),
+        ];
+        let keeps = |(limit, took): (Option<f64>, Option<Seconds>)| {
+            limit.zip(took).is_none_or(|(limit, took)| took.get() <= limit)
+        };
+        self.is_completed() && limits.into_iter().all(keeps)
+    }
+}
+
+/// The gaps between the chunks of an answer, in nanoseconds; none for an answer in one piece.
+pub(super) fn gaps(exchange: &Exchange) -> impl Iterator<Item = u64> {
+    let chunks = if exchange.transcript.is_whole { &[] } else { exchange.transcript.chunks.as_slice() };
+    let between = |one: Timestamp, other: Timestamp| other.nanos_since_epoch().saturating_sub(one.nanos_since_epoch());
+    chunks.windows(2).map(move |pair| u64::try_from(between(pair[0].at, pair[1].at)).unwrap_or(0))
+}
+
+fn longest_gap(exchange: &Exchange) -> Option<Seconds> {
+    gaps(exchange).max().map(|nanos| Seconds::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{Sketch, exchange};
+    use super::*;
+
+    fn passage(sketch: Sketch) -> Passage {
+        let exchange = exchange(sketch);
+        let mut passage = Passage::new(&exchange, false);
+        passage.record(&exchange, &Slo::default());
+        passage
+    }
+
+    #[test]
+    fn latencies_are_those_of_the_metrics() {
+        let found = passage(Sketch {
+            scheduled: 90.0,
+            sent: 100.0,
+            chunks: &[130.0, 150.0, 190.0],
+            end: 200.0,
+            tokens: Some(5),
+            ..Sketch::default()
+        });
+        let millis = |seconds: Option<Seconds>| seconds.map(|seconds| (seconds.get() * 1e9).round() / 1e6);
+        assert_eq!(millis(Some(found.schedule_lag())), Some(10.0));
+        assert_eq!((millis(found.ttft()), millis(found.ttft_scheduled())), (Some(30.0), Some(40.0)));
+        assert_eq!((millis(found.e2e()), millis(found.tpot())), (Some(90.0), Some(15.0)));
+        let one_token = passage(Sketch { chunks: &[1.0, 2.0], end: 3.0, tokens: Some(1), ..Sketch::default() });
+        assert_eq!(one_token.tpot(), None);
+        let whole = passage(Sketch { chunks: &[5.0], end: 6.0, tokens: Some(9), is_whole: true, ..Sketch::default() });
+        assert_eq!((whole.ttft(), millis(whole.e2e()), whole.tpot()), (None, Some(5.0), None));
+    }
+
+    #[test]
+    fn a_good_request_keeps_to_every_limit() {
+        let keeps = |slo: Slo, sketch: Sketch| {
+            let exchange = exchange(sketch);
+            let mut passage = Passage::new(&exchange, false);
+            passage.record(&exchange, &slo);
+            passage.standing == Standing::Good
+        };
+        let answer =
+            Sketch { scheduled: -10.0, chunks: &[30.0, 50.0, 90.0], end: 95.0, tokens: Some(4), ..Sketch::default() };
+        // TTFT 30, from scheduled 40, TPOT 20, longest gap 40, E2E 90.
+        let limit = |millis: f64| Some(millis / 1e3);
+        let slo = |place: usize, millis: f64| {
+            let limit = |of: usize| limit(millis).filter(|_| of == place);
+            let (ttft_s, ttft_scheduled_s, tpot_s) = (limit(0), limit(1), limit(2));
+            Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s: limit(3), e2e_s: limit(4) }
+        };
+        for (place, took) in [30.0, 40.0, 20.0, 40.0, 90.0].into_iter().enumerate() {
+            assert!(keeps(slo(place, took + 0.1), answer) && !keeps(slo(place, took - 0.1), answer), "limit {place}");
+        }
+        let both = Slo { ttft_s: limit(31.0), e2e_s: limit(89.0), ..Slo::default() };
+        assert!(!keeps(both, answer), "one broken limit is enough");
+        let strict = Slo { tpot_s: limit(0.1), itl_s: limit(0.1), ttft_s: limit(31.0), ..Slo::default() };
+        assert!(keeps(strict, Sketch { chunks: &[30.0], tokens: Some(1), ..answer }), "what is absent breaks nothing");
+        let failed = Sketch { failure: Some(FailureKind::Truncated), ..answer };
+        assert!(!keeps(Slo { ttft_s: limit(1e6), ..Slo::default() }, failed));
+    }
+}
