@@ -51,7 +51,8 @@ impl Found {
         {
             exchange.transcript.count(usage);
         }
-        let Some(tokenizer) = &self.tokenizer else { return };
+        // What was said before a further turn is not in its exchange.
+        let Some(tokenizer) = self.tokenizer.as_ref().filter(|_| !exchange.query.is_further_turn()) else { return };
         let system = manifest.config.request.system_prompt.as_deref();
         let transcript = &exchange.transcript;
         let is_disputed = |usage: Usage| transcript.also_counted.is_some_and(|other| differs(exchange, usage, other));

@@ -39,3 +39,11 @@ pub struct Turn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_s: Option<f64>,
 }
+
+impl Query {
+    /// Whether something was said before it in its conversation.
+    #[must_use]
+    pub fn is_further_turn(&self) -> bool {
+        self.turn.is_some_and(|turn| turn.number > 0)
+    }
+}

@@ -78,7 +78,8 @@ pub struct Located {
     pub end: Timestamp,
     /// What became of its query with it.
     pub fate: Fate,
-    /// Whether it completed and its tokens were not counted.
+    /// Whether it completed and its tokens were not counted, though they can be: of a further turn only the server knows all
+    /// that was said.
     pub is_uncounted: bool,
     /// Whether it completed and there is an answer to compare it with.
     pub is_gradable: bool,
@@ -148,7 +149,9 @@ impl SessionEvents {
                     first_token: exchange.transcript.first_token(),
                     end: exchange.end,
                     fate: exchange.fate(),
-                    is_uncounted: is_completed && exchange.transcript.usage.is_none(),
+                    is_uncounted: is_completed
+                        && exchange.transcript.usage.is_none()
+                        && !exchange.query.is_further_turn(),
                     is_gradable: is_completed && !exchange.query.answer.is_empty(),
                     start: self.whole_bytes,
                     length,
