@@ -18,7 +18,7 @@ use crate::openai;
 use crate::reply::{Next, Reply};
 use crate::route::Route;
 use crate::shared::Shared;
-use crate::stats::Stats;
+use crate::truth::Stats;
 
 /// The most bytes taken in ahead of the answer to the request before them.
 const MOST_AHEAD: usize = 64 * 1024;

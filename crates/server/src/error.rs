@@ -18,6 +18,9 @@ pub enum ServerError {
         /// What the system says.
         cause: io::Error,
     },
+    /// There is no thread for the timer.
+    #[error("cannot start a thread to keep time: {0}. hint: `ulimit -u` says how many there may be")]
+    Thread(io::Error),
 }
 
 /// Why a piece of a script is no script.

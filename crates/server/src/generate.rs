@@ -1,10 +1,10 @@
 //! Answers one request: checks it, draws its plan, waits for a slot, and plays the answer, whole or (`stream`) in parts.
 
 use std::io;
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, sleep_until};
 
 use crate::asked::{Api, Asked, Delivery};
 use crate::fault::Fault;
@@ -15,7 +15,8 @@ use crate::plan::Plan;
 use crate::reply::{Next, Reply};
 use crate::score::{End, Score};
 use crate::shared::Shared;
-use crate::stats::{Counted, Entry, RequestTruth, Served, Written};
+use crate::stats::{Counted, Entry, Written};
+use crate::truth::{RequestTruth, Served};
 
 /// The first bytes of a gzip file, and some that follow: enough to be none of what was asked for.
 const GZIP: [u8; 18] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xab, 0x56, 0x4a, 0x49, 0x2c, 0x49, 0x54, 0xb2];
@@ -150,7 +151,7 @@ impl Player<'_> {
 
     async fn whole(&self, score: &Score, started_ns: i64, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<Next> {
         let start = Instant::now();
-        sleep_until(start + self.plan.due.last().copied().unwrap_or_default()).await;
+        self.shared.timer.until(start + self.plan.due.last().copied().unwrap_or_default()).await;
         let answer = self.body(started_ns);
         let body = match self.plan.fault {
             Some(Fault::ErrorStream) => {

@@ -28,6 +28,8 @@ mod shared;
 mod stats;
 mod stream;
 mod summary;
+mod timer;
+mod truth;
 mod words;
 
 pub use distribution::{Delay, Length};
@@ -35,5 +37,5 @@ pub use error::{ScriptError, ServerError};
 pub use fault::{Fault, FaultRate};
 pub use script::{Newline, Script, StreamEnd, UsagePlace};
 pub use server::{MockServer, Running};
-pub use stats::{RequestTruth, Served, Stats, Totals};
 pub use summary::{Spread, Summary};
+pub use truth::{RequestTruth, Served, Stats, Totals};

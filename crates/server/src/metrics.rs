@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_the_moment() {
-        let shared = Shared::new(Script { slots: 4, models: vec![String::from("a\"b")], ..Script::default() });
+        let script = Script { slots: 4, models: vec![String::from("a\"b")], ..Script::default() };
+        let shared = Shared::new(script).unwrap();
         let _running = Counted::new(&shared.ledger.running);
         let page = page(&shared);
         assert!(page.contains("# TYPE vllm:num_requests_running gauge\n"), "{page}");

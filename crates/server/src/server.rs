@@ -12,7 +12,7 @@ use crate::connection;
 use crate::error::ServerError;
 use crate::script::Script;
 use crate::shared::Shared;
-use crate::stats::Stats;
+use crate::truth::Stats;
 
 /// How many connections may wait to be taken: more than a load test opens at once.
 const BACKLOG: u32 = 4096;
@@ -46,7 +46,7 @@ impl MockServer {
         let bound = socket.local_addr().map_err(|cause| ServerError::Bind { address, cause })?;
         let share = script.refused_share();
         let port = if share >= 1.0 { Port::Closed(socket) } else { Port::Open(listen(socket, bound)?) };
-        let shared = Arc::new(Shared::new(script));
+        let shared = Arc::new(Shared::new(script).map_err(ServerError::Thread)?);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(run(port, bound, Arc::clone(&shared), stopped));
         Ok(Running { address: bound, shared, stop, task })

@@ -1,5 +1,6 @@
 //! What all connections of one server share.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,30 +9,34 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::script::Script;
 use crate::stats::Ledger;
+use crate::timer::Timer;
 
-/// The script, the clock, the truth, and the slots.
+/// The script, the clock, the truth, the slots, and the timer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) script: Script,
     pub(crate) clock: Clock,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) slots: Semaphore,
+    pub(crate) timer: Timer,
     pub(crate) started_ns: i64,
     ids: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new(script: Script) -> Self {
+    /// Fails where there is no thread for the timer.
+    pub(crate) fn new(script: Script) -> io::Result<Self> {
         let clock = Clock::start();
-        Self {
+        Ok(Self {
             clock,
             ledger: Arc::new(Ledger::new(clock, script.kept_requests)),
             // More slots than a semaphore can have are as good as no limit.
             slots: Semaphore::new(script.slots.min(Semaphore::MAX_PERMITS)),
+            timer: Timer::start()?,
             started_ns: clock.now_ns(),
             ids: AtomicU64::new(0),
             script,
-        }
+        })
     }
 
     /// A name for a request that has none.

@@ -4,17 +4,17 @@
 //! it does from a server whose steps end in several tokens. The time of each chunk is the time after its write.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, sleep_until};
 
 use crate::frame::Frames;
 use crate::generate::Player;
 use crate::http;
 use crate::reply::Next;
 use crate::score::{End, Part, Score};
-use crate::stats::{Served, Written};
+use crate::stats::Written;
+use crate::truth::Served;
 
 /// How many bytes are composed before they are written: a long answer that is due at once goes in pieces.
 const MOST_AT_ONCE: usize = 64 * 1024;
@@ -67,10 +67,7 @@ impl Player<'_> {
             if is_over {
                 break;
             }
-            let due = start + parts.next_time();
-            if due > Instant::now() {
-                sleep_until(due).await;
-            }
+            self.shared.timer.until(start + parts.next_time()).await;
         }
         match score.end {
             End::Whole => {

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::stats::RequestTruth;
+use crate::truth::RequestTruth;
 
 /// The fewest values whose 99th percentile means anything.
 const FEWEST_FOR_P99: usize = 100;

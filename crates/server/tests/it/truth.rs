@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ergometer_server::{MockServer, Script, ServerError};
+use ergometer_server::{MockServer, Running, Script, ServerError};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -59,6 +59,59 @@ async fn the_truth_can_be_cut_and_cleared() {
     }
     let metrics = ask(server.address(), "GET", "/metrics", &[], "").await.text();
     assert!(metrics.contains("vllm:generation_tokens_total{engine=\"0\",model_name=\"mock\"} 28.0"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_at_once_has_one_time_and_the_same_bytes() {
+    let at_once = start_with(|script| script.tokens = "9".parse().unwrap()).await;
+    let apart = start_with(|script| {
+        script.tokens = "9".parse().unwrap();
+        script.gap = "20ms".parse().unwrap();
+    })
+    .await;
+    let headers = ["x-request-id: same"];
+    let one = ask(at_once.address(), "POST", CHAT, &headers, CHAT_BODY).await;
+    let other = ask(apart.address(), "POST", CHAT, &headers, CHAT_BODY).await;
+    let without_time = |answer: &super::client::Answer| {
+        let events = answer.events();
+        let (done, chunks) = events.split_last().unwrap();
+        let chunks = chunks.iter().map(|event| {
+            let mut chunk: serde_json::Value = serde_json::from_str(event).unwrap();
+            chunk["created"] = json!(0);
+            chunk
+        });
+        (done.clone(), chunks.collect::<Vec<_>>())
+    };
+    assert_eq!((&one.head, without_time(&one)), (&other.head, without_time(&other)));
+    let times = |server: &Running| server.stats().requests[0].sent_ns.clone();
+    let (one, mut other) = (times(&at_once), times(&apart));
+    assert_eq!((one.len(), one.iter().all(|time| *time == one[0])), (9, true), "{one:?}");
+    // Where the machine was busy some went together; the first and the last are 160 ms apart.
+    assert_eq!((other.len(), other.is_sorted()), (9, true));
+    other.dedup();
+    assert!(other.len() > 1, "{other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_summed_up_until_a_reset() {
+    let server = start_with(|script| script.ttft = "3ms".parse().unwrap()).await;
+    let get = async |path: &str| ask(server.address(), "GET", path, &[], "").await.json();
+    let empty = json!({"count": 0, "p50": null, "p90": null, "p99": null, "max": null});
+    assert_eq!(get("/stats").await["summary"], json!({"ttft_ms": empty, "gap_ms": empty}));
+    for _ in 0..5 {
+        ask(server.address(), "POST", CHAT, &[], CHAT_BODY).await;
+    }
+    let stats = get("/stats?last=0").await;
+    assert_eq!(stats["requests"], json!([]), "a summary is to be had without the rest");
+    let (ttft, gap) = (&stats["summary"]["ttft_ms"], &stats["summary"]["gap_ms"]);
+    assert_eq!((&ttft["count"], &gap["count"], &ttft["p99"]), (&json!(5), &json!(15), &json!(null)));
+    assert!(ttft["p50"].as_f64() >= Some(3.0) && ttft["max"].as_f64() >= ttft["p90"].as_f64(), "{ttft}");
+    assert_eq!(gap["max"], json!(0.0), "all tokens were due with the first");
+    let truths = server.stats().requests;
+    let longest = truths.iter().filter_map(|truth| Some(truth.first_token_ns? - truth.received_ns)).max().unwrap();
+    assert_eq!(ttft["max"].as_f64(), Some(longest as f64 / 1e6));
+    ask(server.address(), "POST", "/stats/reset", &[], "").await;
+    assert_eq!(get("/stats").await["summary"], json!({"ttft_ms": empty, "gap_ms": empty}));
 }
 
 /// What a client sees of a run of requests, one after the other.
