@@ -65,6 +65,15 @@ impl Failure {
         self
     }
 
+    /// What more to do about it.
+    pub(crate) fn also(self, hint: impl fmt::Display) -> Self {
+        let hint = match &self.hint {
+            Some(first) => format!("{first}; {hint}"),
+            None => hint.to_string(),
+        };
+        self.hint(hint)
+    }
+
     /// Whether nobody reads stdout any more.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.exit == Exit::Done

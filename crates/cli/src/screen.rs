@@ -76,6 +76,11 @@ impl Screen {
         self.talk != Talk::Little && io::stderr().is_terminal()
     }
 
+    /// Whether the user wants to know everything.
+    pub(crate) fn is_verbose(self) -> bool {
+        self.talk == Talk::Much
+    }
+
     /// Text for stdout in its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         paint(self.stdout_color, tone, text)

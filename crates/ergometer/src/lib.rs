@@ -3,7 +3,7 @@
 //!
 //! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`], [`analysis`];
 //! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`review`]; [`attribution`],
-//! [`store`]; [`close`]; [`run`].
+//! [`store`]; [`close`]; [`run`]; [`sweep`].
 
 pub mod analysis;
 pub mod attribution;
@@ -24,3 +24,4 @@ pub mod server_metrics;
 pub mod slug;
 mod stop;
 pub mod store;
+pub mod sweep;

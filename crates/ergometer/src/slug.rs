@@ -28,15 +28,25 @@ pub fn slug(name: &str) -> String {
 /// is left is no suffix.
 #[must_use]
 pub fn folder_name(hardware: &str, model: &str, dataset: &str, suffix: Option<&str>) -> String {
+    named("profile", hardware, model, [dataset, suffix.unwrap_or_default()])
+}
+
+/// The name of a sweep's folder: `sweep_<hardware>_<model>_<dataset>[_<suffix>]`, by the rules of [`folder_name`].
+#[must_use]
+pub fn sweep_folder_name(hardware: &str, model: &str, dataset: &str, suffix: Option<&str>) -> String {
+    named("sweep", hardware, model, [dataset, suffix.unwrap_or_default()])
+}
+
+fn named(kind: &str, hardware: &str, model: &str, [dataset, suffix]: [&str; 2]) -> String {
     let hardware_part = cut(slug_or(hardware, "UNKNOWN_HW"), hardware, LONGEST_HARDWARE);
     let dataset_part = cut(slug_or(dataset, "dataset"), dataset, LONGEST_PART);
-    let suffix_part = suffix.map_or_else(String::new, |suffix| match slug_or(suffix, "") {
+    let suffix_part = match slug_or(suffix, "") {
         empty if empty.is_empty() => empty,
         name => format!("_{}", cut(name, suffix, LONGEST_PART)),
-    });
-    let others = "profile___".len() + hardware_part.len() + dataset_part.len() + suffix_part.len();
+    };
+    let others = kind.len() + "___".len() + hardware_part.len() + dataset_part.len() + suffix_part.len();
     let model_part = cut(slug(model), model, LONGEST_NAME.saturating_sub(others));
-    format!("profile_{hardware_part}_{model_part}_{dataset_part}{suffix_part}")
+    format!("{kind}_{hardware_part}_{model_part}_{dataset_part}{suffix_part}")
 }
 
 fn slug_or(name: &str, otherwise: &str) -> String {
@@ -87,6 +97,7 @@ mod tests {
         assert_eq!(folder_name("H200x8", "org/m-1", "builtin", None), "profile_H200x8_org_m_1_builtin");
         assert_eq!(folder_name("M3", "tiny", "gsm8k", Some("night 2")), "profile_M3_tiny_gsm8k_night_2");
         assert_eq!(folder_name("", "", "", Some("..")), "profile_UNKNOWN_HW_model_dataset");
+        assert_eq!(sweep_folder_name("M3", "tiny", "gsm8k", Some("night 2")), "sweep_M3_tiny_gsm8k_night_2");
     }
 
     #[test]

@@ -170,10 +170,10 @@ pub(crate) struct PlaceArguments {
     /// What stands at the end of the run folder's name.
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) name: Option<String>,
-    /// Replace a run of the same name, once the new one has its first record.
+    /// Replace a run of the same name, once the new one has its first record; a sweep, once it has its first run.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Go on with a run that was stopped or killed; everything else comes from the run.
+    /// Go on with a run or a sweep that was stopped or killed; everything else comes from its folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader",
         "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
@@ -191,8 +191,10 @@ pub(crate) struct PlaceArguments {
 pub(crate) enum SummaryFormat {
     /// For people.
     Table,
-    /// For programs: what is in summary.json.
+    /// For programs: what is in summary.json, or in sweep.json.
     Json,
+    /// For spreadsheets: a row for each point of a sweep.
+    Csv,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod mock_server;
 mod monitor;
 mod profile;
 mod servers;
+mod sweep;
 mod trace;
 mod trace_functions;
 mod trace_handmade;

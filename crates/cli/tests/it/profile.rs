@@ -12,19 +12,19 @@ use super::{assert_fails, ergo, stderr, stdout};
 /// Quick: no rest before and after.
 const QUICK: [&str; 4] = ["profile", "--idle", "0s", "--output-dir"];
 
-fn json(path: &Path) -> Value {
+pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
 /// The one run in a folder of runs.
-fn run_in(folder: &Path) -> PathBuf {
+pub(crate) fn run_in(folder: &Path) -> PathBuf {
     let mut runs: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     runs.remove(0)
 }
 
 /// How often each query was dealt with, by the journal.
-fn dealt_with(run: &Path) -> BTreeMap<u64, u64> {
+pub(crate) fn dealt_with(run: &Path) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     for entry in std::fs::read_dir(run.join("journal")).unwrap() {
         let path = entry.unwrap().path();

@@ -134,7 +134,7 @@ impl RunFolder {
 
 /// Waits for its turn to make or rename run folders in a folder of runs, which takes a moment, and keeps others out for as
 /// long as this lives. Where folders cannot be locked, everybody is on their own.
-fn turn(run: &Path) -> Result<Option<File>, RunError> {
+pub(crate) fn turn(run: &Path) -> Result<Option<File>, RunError> {
     let parent = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create(parent)?;
     Ok(File::open(parent).ok().filter(|folder| folder.lock().is_ok()))
@@ -146,7 +146,7 @@ fn lock_if_there(run: &Path) -> Result<Option<Lock>, RunError> {
 }
 
 /// Ends an exchange of folders that a kill cut short: the old one had been put aside, the new one not yet in its place.
-fn recover(path: &Path) -> Result<(), RunError> {
+pub(crate) fn recover(path: &Path) -> Result<(), RunError> {
     let (new, old) = (beside(path, "new"), beside(path, "old"));
     if !path.exists() && new.exists() && old.exists() {
         fs::rename(&new, path).map_err(JournalError::io("rename", &new))?;
@@ -162,17 +162,17 @@ fn is_run(path: &Path) -> bool {
 }
 
 /// A hidden folder of the same name beside it.
-fn beside(path: &Path, extension: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, extension: &str) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(format!(".{name}.{extension}"))
 }
 
-fn create(path: &Path) -> Result<(), RunError> {
+pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     fs::create_dir_all(path).map_err(JournalError::io("create", path)).map_err(RunError::from)
 }
 
 /// Makes a folder that nobody else has made.
-fn create_new(path: &Path) -> Result<(), RunError> {
+pub(crate) fn create_new(path: &Path) -> Result<(), RunError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             Err(RunError::Exists { path: path.to_path_buf() })
@@ -181,7 +181,7 @@ fn create_new(path: &Path) -> Result<(), RunError> {
     }
 }
 
-fn remove(path: &Path) -> Result<(), RunError> {
+pub(crate) fn remove(path: &Path) -> Result<(), RunError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(JournalError::Io { action: "remove", path: path.to_path_buf(), cause: error }.into())

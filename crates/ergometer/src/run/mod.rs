@@ -22,6 +22,8 @@ mod session;
 
 pub use error::RunError;
 pub use folder::Target;
+pub(crate) use folder::{beside, create, create_new, recover, remove, turn};
 pub use prepared::{Finished, Prepared};
 pub use progress::{Notice, Observer, Percentiles, Progress};
+pub(crate) use provisional::power;
 pub use sensing::{Machine, Sensing};

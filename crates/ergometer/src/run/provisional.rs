@@ -51,7 +51,7 @@ impl Provisional {
 }
 
 /// The mean power of the devices that count over a window: measured ones, or modelled ones where nothing is measured.
-pub(super) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> Option<Watts> {
+pub(crate) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> Option<Watts> {
     let (mut measured, mut modelled) = (None, None);
     for (channel, is_modelled) in channels(timeline, counted) {
         let watts = if timeline.channel(channel).signal == Signal::Energy {

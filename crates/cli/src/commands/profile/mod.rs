@@ -4,11 +4,12 @@ pub(super) mod config;
 mod head;
 mod live;
 pub(super) mod show;
+mod sweep;
 
 use std::io::{self, IsTerminal, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ergometer::client::ClientError;
@@ -32,6 +33,17 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     // A limit on the size of files is an error that is told, not a signal that ends us without a word.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if sweep::is_asked_for(arguments) {
+        let swept = runtime.block_on(sweep::sweep(arguments, screen));
+        runtime.shutdown_background();
+        return swept?.map_or_else(|| Ok(Exit::Failed.into()), |swept| swept.end(arguments.format, screen));
+    }
+    if arguments.format == SummaryFormat::Csv {
+        return Err(show::no_csv());
+    }
+    if !arguments.load.cooldown.is_zero() {
+        screen.warning("--cooldown waits between runs, and there is one.  hint: --repeat, or several of --concurrency");
+    }
     let finished = runtime.block_on(profile(arguments, screen));
     // Whatever still generates for a request that was given up must not hold up the end.
     runtime.shutdown_background();
@@ -47,44 +59,53 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     };
     let Some((prepared, target)) = ready else { return Ok(None) };
     screen.note(&head::line(&prepared));
-    let (sender, stop) = watch::channel(false);
     let live = Arc::new(Live::new(screen, prepared.config().schedule));
-    // Until here Ctrl-C ends the program as it ends any: there is nothing to keep yet.
-    let interrupt = Interrupt::listen()?;
-    let (told, mut asked) = (Arc::downgrade(&live), None);
-    interrupt.on_signals(move |_| {
+    let stop = stop_on_signals(Arc::new(Mutex::new(Arc::downgrade(&live))))?;
+    prepared.run(target, stop, live).await.map(Some).map_err(failure)
+}
+
+/// From now on Ctrl-C asks to stop, and a second one leaves at once. Until here it ends the program as it ends any: there
+/// is nothing to keep yet.
+fn stop_on_signals(live: Arc<Mutex<Weak<Live>>>) -> Result<watch::Receiver<bool>, Failure> {
+    let (sender, stop) = watch::channel(false);
+    let mut asked = None;
+    Interrupt::listen()?.on_signals(move |_| {
         let first = *asked.get_or_insert_with(Instant::now);
         // Some launchers send a signal to us and to our group: that is one wish, not two.
         if first.elapsed() > ONE_WISH {
             std::process::exit(Exit::Interrupted as i32);
         }
+        let live = live.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if !sender.send_replace(true)
-            && let Some(live) = told.upgrade()
+            && let Some(live) = live
         {
             live.note("stopping: what was measured is kept; once more to leave at once");
         }
     })?;
-    prepared.run(target, stop, live).await.map(Some).map_err(failure)
+    Ok(stop)
+}
+
+/// Puts back what is not stored, as it is secret.
+fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
+    let what = &arguments.what;
+    if !what.server.header.is_empty() {
+        config.client.headers.clone_from(&what.server.header);
+    }
+    if arguments.energy.server_metrics.is_some() {
+        config.server_metrics.clone_from(&arguments.energy.server_metrics);
+    }
+    if what.server.base_url.is_some() {
+        config.client.base_url.clone_from(&what.server.base_url);
+    }
+    if let (Some(judge), Some(base_url)) = (&mut config.judge, &what.judge) {
+        judge.base_url.clone_from(base_url);
+    }
+    config.client.parameters.extend(what.client_param.iter().cloned());
 }
 
 /// Goes on with a run. Secrets were not stored, so they are given again.
 async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
-    let what = &arguments.what;
-    let secrets = |config: &mut RunConfig| {
-        if !what.server.header.is_empty() {
-            config.client.headers.clone_from(&what.server.header);
-        }
-        if arguments.energy.server_metrics.is_some() {
-            config.server_metrics.clone_from(&arguments.energy.server_metrics);
-        }
-        if what.server.base_url.is_some() {
-            config.client.base_url.clone_from(&what.server.base_url);
-        }
-        if let (Some(judge), Some(base_url)) = (&mut config.judge, &what.judge) {
-            judge.base_url.clone_from(base_url);
-        }
-        config.client.parameters.extend(what.client_param.iter().cloned());
-    };
+    let secrets = |config: &mut RunConfig| put_back(config, arguments);
     let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
     let prepared = Prepared::resume(folder, secrets, sensing).await.map_err(failure)?;
     Ok((prepared, Target::Resume(folder.to_path_buf())))
@@ -96,22 +117,31 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     let sensing = Sensing::of_this_machine(config.model_cpu).await;
     let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.place.output_dir);
+    match target(folder, arguments, screen) {
+        Ok(Some(target)) => Ok(Some((prepared, target))),
+        refused => {
+            prepared.close().await;
+            refused.map(|_| None)
+        }
+    }
+}
+
+/// What to do about a folder that may be there; `None` where the user wants to keep it.
+fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Result<Option<Target>, Failure> {
     if arguments.place.overwrite {
-        return Ok(Some((prepared, Target::Replace(folder))));
+        return Ok(Some(Target::Replace(folder)));
     }
     if !folder.exists() {
-        return Ok(Some((prepared, Target::New(folder))));
+        return Ok(Some(Target::New(folder)));
     }
     if !can_ask() {
-        prepared.close().await;
         return Err(failure(RunError::Exists { path: folder }));
     }
     if !is_confirmed(&folder)? {
-        prepared.close().await;
         screen.note(&format!("{} is left as it is", folder.display()));
         return Ok(None);
     }
-    Ok(Some((prepared, Target::Replace(folder))))
+    Ok(Some(Target::Replace(folder)))
 }
 
 /// Tells what came of it.

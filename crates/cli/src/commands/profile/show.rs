@@ -15,6 +15,7 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     let text = match format {
         SummaryFormat::Json => to_json(&closed.summary)?,
         SummaryFormat::Table => table(&closed.summary, screen),
+        SummaryFormat::Csv => return Err(no_csv()),
     };
     // A reader that had enough changes nothing about the run, and one that fails does not unsave it.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
@@ -32,6 +33,11 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
         Some(error) => Err(Failure::failed(format!("the summary cannot be printed: {error}"))
             .hint(format!("it is in {}", closed.folder.join("summary.json").display()))),
     }
+}
+
+/// The summary of one run is no table of rows.
+pub(super) fn no_csv() -> Failure {
+    Failure::usage("--format csv is for sweeps: it has a row for each point").hint("--format json has a run's summary")
 }
 
 /// One line of the table.

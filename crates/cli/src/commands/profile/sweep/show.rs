@@ -1,0 +1,275 @@
+//! The end of a sweep, as people want it: a row for each point, and in words which was best.
+
+use std::io::ErrorKind;
+
+use ergometer::sweep::{Axis, EnergySource, FIGURES, Point, Spread, Sweep, SweepRun, label};
+
+use super::Swept;
+use crate::arguments::SummaryFormat;
+use crate::csv;
+use crate::exit::Failure;
+use crate::figures::{digits, significant};
+use crate::report::to_json;
+use crate::screen::{self, Align, Screen, Table, Tone};
+
+pub(super) fn print(swept: &Swept, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
+    let text = match format {
+        SummaryFormat::Json => to_json(&swept.sweep)?,
+        SummaryFormat::Csv => rows(&swept.sweep),
+        SummaryFormat::Table => table(&swept.sweep, screen),
+    };
+    // A reader that had enough changes nothing about the sweep, and one that fails does not unsave it.
+    let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+    for line in swept.warnings.lines(&swept.sweep) {
+        screen.warning(&line);
+    }
+    let folder = swept.folder.display();
+    screen.note(&format!("saved    {folder}"));
+    match unprinted {
+        None => Ok(()),
+        Some(error) => Err(Failure::failed(format!("the sweep cannot be printed: {error}"))
+            .hint(format!("it is in {}", swept.folder.join("sweep.json").display()))),
+    }
+}
+
+/// A column of the table.
+struct Column {
+    head: String,
+    figure: &'static str,
+    show: fn(f64) -> String,
+}
+
+fn columns(sweep: &Sweep) -> Vec<Column> {
+    let modelled = sweep.points.iter().any(|point| point.energy == Some(EnergySource::Modelled));
+    let source = if modelled { ", modelled" } else { "" };
+    let column = |head: &str, figure, show| Column { head: head.to_owned(), figure, show };
+    let columns = [
+        column("req/s", "requests_per_second", digits as fn(f64) -> String),
+        column("tok/s", "output_tokens_per_second", digits),
+        column("steady", "steady_output_tokens_per_second", digits),
+        column("TTFT p50 ms", "ttft_p50_ms", digits),
+        column("p99", "ttft_p99_ms", digits),
+        column("ITL p50 ms", "itl_p50_ms", digits),
+        column("p99", "itl_p99_ms", digits),
+        column(&format!("J/token{source}"), "gross_j_per_output_token", significant),
+        column("W", "mean_power_w", digits),
+        column("goodput/s", "goodput_requests_per_second", digits),
+    ];
+    // What no run has is no column.
+    columns
+        .into_iter()
+        .filter(|column| sweep.points.iter().any(|point| point.figures.contains_key(column.figure)))
+        .collect()
+}
+
+pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
+    let columns = columns(sweep);
+    let axis = match sweep.axis {
+        Axis::Concurrency => "in flight",
+        Axis::Rate => "rate /s",
+        Axis::Replay => "replay ×",
+    };
+    let mut aligns = vec![Align::Right; columns.len() + 2];
+    aligns.push(Align::Left);
+    let mut table = Table::new(aligns);
+    let heads = columns.iter().map(|column| column.head.as_str());
+    let heads = [axis].into_iter().chain(heads).chain(["failed"]);
+    table.row(heads.map(|head| (Tone::Faint, head.to_owned())).collect());
+    for point in &sweep.points {
+        let mut row = vec![(Tone::Strong, Axis::value(&point.schedule).to_string())];
+        row.extend(columns.iter().map(|column| (Tone::Plain, cell(point.figures.get(column.figure), column.show))));
+        let failed =
+            point.figures.get("failed").map_or_else(|| String::from("-"), |failed| format!("{:.0}", failed.total()));
+        let tone = if failed == "0" || failed == "-" { Tone::Plain } else { Tone::Warning };
+        row.push((tone, failed));
+        row.push((Tone::Faint, remark(point)));
+        table.row(row);
+    }
+    format!("\n{}{}\n", table.render(screen), words(sweep))
+}
+
+/// `12.34 ± 0.56`, or `-` where there is nothing.
+fn cell(figure: Option<&Spread>, show: fn(f64) -> String) -> String {
+    let Some(figure) = figure else { return String::from("-") };
+    match figure.half_width() {
+        Some(half) => format!("{} ± {}", show(figure.mean), show(half)),
+        None => show(figure.mean),
+    }
+}
+
+/// What is special about a point.
+fn remark(point: &Point) -> String {
+    let (whole, all) = (point.runs.iter().filter(|run| run.complete).count(), point.runs.len());
+    let is_made = point.runs.iter().any(|run| run.figures.is_some());
+    let runs = match (whole, is_made) {
+        _ if whole == all => None,
+        (0, false) => Some(String::from("not made")),
+        (0, true) if all == 1 => Some(String::from("not whole")),
+        _ => Some(format!("{whole} of {all} runs")),
+    };
+    let limited = point.client_limited.filter(|&count| count > 0).map(|_| String::from("held back by the client"));
+    [runs, limited].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Below the table: which point was best, and what ± is.
+fn words(sweep: &Sweep) -> String {
+    let of = |figure: &'static str| {
+        let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(figure)?.mean)));
+        values.collect::<Vec<(&Point, f64)>>()
+    };
+    let (speeds, joules) = (of("output_tokens_per_second"), of("gross_j_per_output_token"));
+    let fastest = speeds.iter().max_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| speeds.len() > 1);
+    let thriftiest = joules.iter().min_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| joules.len() > 1);
+    let fastest = fastest.map(|(point, speed)| format!("most tok/s at {}: {}", label(&point.schedule), digits(*speed)));
+    let thriftiest = thriftiest
+        .map(|(point, joules)| format!("least J/token at {}: {}", label(&point.schedule), significant(*joules)));
+    let has_interval = sweep.points.iter().flat_map(|point| point.figures.values()).any(|figure| figure.low.is_some());
+    let interval = has_interval.then(|| String::from("± is half of the 95 % interval of the mean over repeats"));
+    let lines = [fastest, thriftiest, interval].into_iter().flatten();
+    let lines: Vec<String> = lines.map(|line| format!("  {line}\n")).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+/// One line for a run that has ended.
+pub(super) fn line(run: &SweepRun) -> String {
+    let value = |name: &str| run.figures.as_ref()?.values.get(name).copied();
+    let parts = [
+        value("requests_per_second").map(|value| format!("{} req/s", digits(value))),
+        value("output_tokens_per_second").map(|value| format!("{} tok/s", digits(value))),
+        value("ttft_p50_ms").map(|value| format!("TTFT {} ms", digits(value))),
+        value("gross_j_per_output_token").map(|value| format!("{} J/token", significant(value))),
+        value("mean_power_w").map(|value| format!("{} W", digits(value))),
+        value("failed").filter(|&failed| failed > 0.0).map(|failed| format!("{failed:.0} failed")),
+        (!run.complete).then(|| String::from("not whole")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("  {}", parts.join("   "))
+}
+
+/// A row for each point: each figure's mean, and where there are repeats the ends of its interval.
+pub(super) fn rows(sweep: &Sweep) -> String {
+    let fixed = ["axis", "value", "runs", "complete_runs", "energy"].map(String::from);
+    let names =
+        FIGURES.iter().flat_map(|(name, _)| [String::from(*name), format!("{name}_low"), format!("{name}_high")]);
+    let mut text = csv::line(fixed.into_iter().chain(names));
+    for point in &sweep.points {
+        let whole = point.runs.iter().filter(|run| run.complete).count();
+        let fixed = [
+            sweep.axis.to_string(),
+            Axis::value(&point.schedule).to_string(),
+            point.runs.len().to_string(),
+            whole.to_string(),
+            point.energy.map_or_else(String::new, |energy| energy.name().to_owned()),
+        ];
+        let figures = FIGURES.iter().flat_map(|(name, _)| {
+            let figure = point.figures.get(*name);
+            let part = |part: fn(&Spread) -> Option<f64>| csv::number(figure.and_then(part));
+            [part(|figure| Some(figure.mean)), part(|figure| figure.low), part(|figure| figure.high)]
+        });
+        text.push_str(&csv::line(fixed.into_iter().chain(figures)));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use clap::Parser as _;
+    use ergometer::client::ModelFacts;
+    use ergometer::config::Schedule;
+    use ergometer::sweep::{Identity, SweepSpec};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::arguments::GlobalArguments;
+
+    #[derive(clap::Parser)]
+    struct Screened {
+        #[command(flatten)]
+        global: GlobalArguments,
+    }
+
+    fn plain() -> Screen {
+        Screen::new(&Screened::parse_from(["ergo", "--no-color"]).global)
+    }
+
+    fn summary(tokens_per_second: f64, joules: f64) -> Value {
+        json!({
+            "complete": true, "closing": "finished", "outcomes": {"completed": 600, "failed": {}},
+            "latency": {"ttft_ms": {"p50": 4000.0 / tokens_per_second, "p99": 9000.0 / tokens_per_second}},
+            "tokens": {"requests_per_second": tokens_per_second / 40.0, "output_per_second": tokens_per_second},
+            "energy": {"measured": {"gross_j_per_output_token": joules, "mean_power_w": joules * tokens_per_second}},
+        })
+    }
+
+    fn empty(repeats: u32) -> Sweep {
+        let config = serde_json::from_value(json!({
+            "dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}, "request": {"seed": 0},
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [],
+            "server_is_local": false, "model_cpu": true, "prices": {},
+        }));
+        let schedules = [1, 4, 16].map(|concurrency| Schedule::Concurrency { concurrency }).to_vec();
+        let identity = Identity {
+            hardware_label: String::from("H200"),
+            model: String::from("m"),
+            model_facts: ModelFacts::default(),
+            dataset: String::from("builtin"),
+            dataset_fingerprint: String::from("abc"),
+        };
+        Sweep::new(&SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }, identity).unwrap()
+    }
+
+    /// Three points, done once.
+    pub(in super::super) fn sweep() -> Sweep {
+        let mut sweep = empty(1);
+        sweep.take((0, 0), &summary(120.0, 2.5));
+        sweep.take((1, 0), &summary(430.0, 0.91));
+        let mut last = summary(1250.0, 0.0432);
+        last["outcomes"]["failed"] = json!({"http_429": 3});
+        last["load"] = json!({
+            "itl_ms": {"p50": 8.1, "p99": 20.0}, "goodput": {"requests_per_second": 29.5}, "client_limited": true,
+            "steady_state": {"output_tokens_per_second": 1310.0},
+        });
+        sweep.take((2, 0), &last);
+        sweep
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_point() {
+        insta::assert_snapshot!("sweep_table", table(&sweep(), plain()));
+    }
+
+    #[test]
+    fn repeats_have_intervals_and_what_is_not_made_is_told() {
+        let mut sweep = empty(3);
+        for (repeat, speed) in [(0, 118.0), (1, 120.0), (2, 125.0)] {
+            sweep.take((0, repeat), &summary(speed, 300.0 / speed));
+        }
+        sweep.take((1, 0), &summary(430.0, 0.91));
+        insta::assert_snapshot!("sweep_table_repeats", table(&sweep, plain()));
+    }
+
+    #[test]
+    fn modelled_joules_are_called_so() {
+        let mut sweep = empty(1);
+        let mut modelled = summary(120.0, 2.5);
+        modelled["energy"] = json!({"measured": null, "modelled": modelled["energy"]["measured"]});
+        sweep.take((0, 0), &modelled);
+        assert!(table(&sweep, plain()).contains("J/token, modelled"));
+    }
+
+    #[test]
+    fn a_spreadsheet_has_as_many_cells_in_every_row() {
+        let text = rows(&sweep());
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!((lines.len(), lines[0].len()), (4, 5 + 3 * FIGURES.len()));
+        assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+        assert_eq!(lines[2][..7], ["concurrency", "4", "1", "1", "measured", "10.75", ""]);
+    }
+
+    #[test]
+    fn a_run_has_a_line() {
+        let sweep = sweep();
+        let expected = "  31.25 req/s   1250 tok/s   TTFT 3.200 ms   0.0432 J/token   54.00 W   3 failed";
+        assert_eq!(line(&sweep.points[2].runs[0]), expected);
+    }
+}

@@ -1,0 +1,85 @@
+//! What is to be known about the runs of a sweep: each thing once, with the points it concerns.
+
+use std::collections::BTreeSet;
+
+use ergometer::close::Closed;
+use ergometer::sweep::{Axis, Sweep};
+use serde_json::Value;
+
+/// The warnings of the runs of a sweep.
+#[derive(Debug, Default)]
+pub(super) struct Warnings(Vec<Warning>);
+
+#[derive(Debug)]
+struct Warning {
+    text: String,
+    hint: Option<String>,
+    points: BTreeSet<usize>,
+}
+
+impl Warnings {
+    /// Those of a run that was closed just now.
+    pub(super) fn closed(&mut self, point: usize, closed: &Closed) {
+        for warning in &closed.warnings {
+            self.add(point, warning.to_string(), warning.hint());
+        }
+    }
+
+    /// Those of a run that was made earlier, from its summary, which has no hints.
+    pub(super) fn stored(&mut self, point: usize, summary: &Value) {
+        let texts = summary["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for text in texts {
+            self.add(point, text.to_owned(), None);
+        }
+    }
+
+    fn add(&mut self, point: usize, text: String, hint: Option<String>) {
+        let points = BTreeSet::from([point]);
+        match self.0.iter_mut().find(|known| known.text == text) {
+            Some(known) => {
+                known.points.extend(points);
+                known.hint = known.hint.take().or(hint);
+            }
+            None => self.0.push(Warning { text, hint, points }),
+        }
+    }
+
+    /// One line for each.
+    pub(super) fn lines(&self, sweep: &Sweep) -> Vec<String> {
+        let line = |warning: &Warning| {
+            let values = warning.points.iter().map(|&point| Axis::value(&sweep.points[point].schedule).to_string());
+            let values: Vec<String> = values.collect();
+            let of = match values.len() {
+                all if all == sweep.points.len() => String::new(),
+                _ => format!("{} {}: ", sweep.axis, values.join(", ")),
+            };
+            let hint = warning.hint.as_ref().map(|hint| format!(".  hint: {hint}")).unwrap_or_default();
+            format!("{of}{}{hint}", warning.text)
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::show::tests::sweep;
+    use super::*;
+
+    #[test]
+    fn each_is_told_once_with_its_points() {
+        let mut warnings = Warnings::default();
+        for point in 0..3 {
+            warnings.stored(point, &serde_json::json!({"warnings": ["energy is modelled"]}));
+        }
+        warnings.add(0, String::from("energy is modelled"), Some(String::from("`ergo doctor`")));
+        warnings.add(1, String::from("3 requests failed"), None);
+        warnings.add(2, String::from("3 requests failed"), Some(String::from("see requests.parquet")));
+        assert_eq!(
+            warnings.lines(&sweep()),
+            [
+                "energy is modelled.  hint: `ergo doctor`",
+                "concurrency 4, 16: 3 requests failed.  hint: see requests.parquet",
+            ]
+        );
+    }
+}

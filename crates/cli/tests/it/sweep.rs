@@ -1,0 +1,208 @@
+//! `ergo profile` with several loads or repeats: a folder of runs, broken off and gone on with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ergometer_server::{Delay, MockServer, Running, Script};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::profile::{dealt_with, json, run_in};
+use super::{assert_fails, ergo, stderr, stdout};
+
+/// A server that ends with its test.
+struct Served {
+    runtime: Runtime,
+    server: Running,
+}
+
+impl Served {
+    fn start(ttft: Duration) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let script = Script { ttft: Delay::fixed(ttft), ..Script::instant() };
+        let server = runtime.block_on(MockServer::start(script)).unwrap();
+        Self { runtime, server }
+    }
+
+    fn stop(self) {
+        self.runtime.block_on(self.server.stop());
+    }
+
+    /// `ergo profile` against it.
+    fn arguments(&self, runs: &Path, more: &[&str]) -> Vec<String> {
+        let mut arguments = vec![String::from("profile"), String::from("--base-url"), self.server.base_url()];
+        arguments.extend(["--idle", "0s", "--grader", "none", "--output-dir"].map(String::from));
+        arguments.push(runs.display().to_string());
+        arguments.extend(more.iter().map(|argument| String::from(*argument)));
+        arguments
+    }
+
+    fn profile(&self, runs: &Path, more: &[&str]) -> Output {
+        ergo().args(self.arguments(runs, more)).output().unwrap()
+    }
+}
+
+fn resume(sweep: &Path) -> Output {
+    ergo().args(["profile", "--format", "json", "--resume"]).arg(sweep).output().unwrap()
+}
+
+fn runs_of(sweep: &Path) -> Vec<String> {
+    let folders = std::fs::read_dir(sweep).unwrap().map(|entry| entry.unwrap()).filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_sweep_is_a_folder_of_whole_runs_and_one_table() {
+    let served = Served::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let output = served.profile(folder.path(), &["-n", "6", "-c", "1,3", "--name", "night"]);
+    let (shown, said) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let sweep = run_in(folder.path());
+    let name = sweep.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("sweep_") && name.ends_with("_builtin_night"), "{name}");
+    assert_eq!(runs_of(&sweep), ["concurrency_1", "concurrency_3"]);
+    for part in ["point 1 of 2  ·  concurrency 1", "point 2 of 2  ·  concurrency 3", "saved    "] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(shown.contains("in flight") && shown.contains("most tok/s at concurrency"), "{shown}");
+    assert!(!shown.contains("accuracy"), "the table of a run is not shown: {shown}");
+    let record = json(&sweep.join("sweep.json"));
+    assert_eq!((&record["axis"], &record["complete"]), (&"concurrency".into(), &true.into()));
+    for (point, concurrency) in [(0, 1), (1, 3)] {
+        let point = &record["points"][point];
+        assert_eq!(point["schedule"]["concurrency"], concurrency);
+        let run = sweep.join(point["runs"][0]["folder"].as_str().unwrap());
+        let summary = json(&run.join("summary.json"));
+        assert_eq!((&summary["total_queries"], &summary["complete"]), (&6.into(), &true.into()));
+        assert_eq!(summary["profiler_config"]["schedule"]["concurrency"], concurrency);
+        let (figure, rate) = (&point["figures"]["requests_per_second"], &summary["tokens"]["requests_per_second"]);
+        assert_eq!((&figure["n"], &figure["low"]), (&1.into(), &Value::Null));
+        assert!(figure["mean"].is_number() && rate.is_number());
+        let finalized = ergo().arg("finalize").arg(&run).output().unwrap();
+        assert_eq!(finalized.status.code(), Some(0), "{}", stderr(&finalized));
+    }
+    let path = folder.path().to_str().unwrap();
+    let again = served.arguments(folder.path(), &["-n", "6", "-c", "1,3", "--name", "night"]);
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    assert_fails(&again, 1, &["exists", "--overwrite", "--resume", path]);
+}
+
+#[test]
+fn repeats_go_round_by_round_and_have_intervals() {
+    let served = Served::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let output = served.profile(folder.path(), &["-n", "4", "-c", "1,3", "--repeat", "2", "--format", "csv"]);
+    let (shown, said) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("axis,value,runs,complete_runs,energy,requests_per_second,"));
+    assert!(lines[1].starts_with("concurrency,1,2,2,") && lines[2].starts_with("concurrency,3,2,2,"), "{shown}");
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    let second = at("point 2 of 2  ·  concurrency 3  ·  repeat 1 of 2");
+    assert!(second < at("point 1 of 2  ·  concurrency 1  ·  repeat 2 of 2"), "{said}");
+    let sweep = run_in(folder.path());
+    let [one, three] = ["concurrency_1", "concurrency_3"].map(|point| [1, 2].map(|n| format!("{point}_repeat_{n}")));
+    assert_eq!(runs_of(&sweep), [one, three].concat());
+    let figure = &json(&sweep.join("sweep.json"))["points"][0]["figures"]["requests_per_second"];
+    assert_eq!(figure["n"], 2);
+    let [low, mean, high] = ["low", "mean", "high"].map(|name| figure[name].as_f64().unwrap());
+    assert!(low <= mean && mean <= high);
+}
+
+#[test]
+fn what_was_deleted_is_made_again_and_the_rest_is_left() {
+    let served = Served::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let output = served.profile(folder.path(), &["-n", "3", "--repeat", "3", "--header", "X-Api-Key: hunter2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let sweep = run_in(folder.path());
+    assert!(!std::fs::read_to_string(sweep.join("sweep.json")).unwrap().contains("hunter2"));
+    let kept = |run: u32| json(&sweep.join(format!("concurrency_1_repeat_{run}/summary.json")))["generated_at"].clone();
+    let before = [kept(1), kept(3)];
+    std::fs::remove_dir_all(sweep.join("concurrency_1_repeat_2")).unwrap();
+    assert_fails(&["profile", "--resume", sweep.to_str().unwrap()], 1, &["--header X-Api-Key", "secret"]);
+    let given = ["profile", "--header", "X-Api-Key: hunter2", "--resume"];
+    let output = ergo().args(given).arg(&sweep).args(["--format", "json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&record["complete"], &record["points"][0]["figures"]["ttft_p50_ms"]["n"]), (&true.into(), &3.into()));
+    assert_eq!(record, json(&sweep.join("sweep.json")));
+    assert_eq!([kept(1), kept(3)], before, "complete runs are left as they are");
+
+    std::fs::remove_dir_all(sweep.join("concurrency_1_repeat_3")).unwrap();
+    served.stop();
+    let output = ergo().args(given).arg(&sweep).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no server answers") && said.contains("--resume"), "{said}");
+    assert!(stdout(&output).contains("2 of 3 runs"), "what is there is shown: {}", stdout(&output));
+    assert_eq!(runs_of(&sweep), ["concurrency_1_repeat_1", "concurrency_1_repeat_2"]);
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured_and_the_sweep_is_gone_on_with() {
+    let served = Served::start(Duration::from_millis(50));
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"));
+    command.args(served.arguments(folder.path(), &["-n", "200", "-c", "2,4"]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let run = loop {
+        assert!(Instant::now() < deadline, "no request ever ended");
+        std::thread::sleep(Duration::from_millis(5));
+        let sweep = std::fs::read_dir(folder.path()).unwrap().next();
+        let run: Option<PathBuf> = sweep.map(|sweep| sweep.unwrap().path().join("concurrency_2"));
+        match run.filter(|run| run.join("journal/run.json").is_file()) {
+            Some(run) if dealt_with(&run).len() >= 5 => break run,
+            _ => {}
+        }
+    };
+    let sweep = run.parent().unwrap();
+    assert_fails(&["profile", "--resume", sweep.to_str().unwrap()], 1, &["in use by another ergo"]);
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let record = json(&sweep.join("sweep.json"));
+    let first = &record["points"][0]["runs"][0];
+    assert_eq!((&first["closing"], &first["complete"]), (&"interrupted".into(), &false.into()));
+    assert!(record["points"][0]["figures"]["requests_per_second"]["mean"].is_number());
+    assert_eq!(record["points"][1]["runs"][0]["closing"], Value::Null);
+    assert_eq!(runs_of(sweep), ["concurrency_2"]);
+
+    let output = resume(sweep);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["complete"], true);
+    let done = dealt_with(&run);
+    assert!(done.len() == 200 && done.values().all(|&count| count == 1), "none twice");
+    assert_eq!(json(&run.join("summary.json"))["sessions"], 2);
+}
+
+#[test]
+fn a_sweep_is_replaced_as_a_whole_and_only_by_one_with_a_run() {
+    let served = Served::start(Duration::ZERO);
+    let folder = tempfile::tempdir().unwrap();
+    let make = |more: &[&str]| served.profile(folder.path(), &[&["-n", "2", "--overwrite"], more].concat());
+    assert_eq!(make(&["-c", "1,2"]).status.code(), Some(0));
+    let sweep = run_in(folder.path());
+    let output = make(&["-c", "1,2", "--duration", "0s"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(runs_of(&sweep), ["concurrency_1", "concurrency_2"], "without a run nothing is replaced");
+    let output = make(&["-c", "3,4"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(run_in(folder.path()), sweep, "nothing is left beside it");
+    assert_eq!(runs_of(&sweep), ["concurrency_3", "concurrency_4"]);
+    let summary = json(&sweep.join("concurrency_3/summary.json"));
+    assert_eq!(summary["output_dir"], sweep.join("concurrency_3").to_str().unwrap());
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let csv = ["profile", "--format", "csv"];
+    assert_fails(&csv, 2, &["csv is for sweeps", "--format json"]);
+    assert_fails(&["profile", "-c", "1,4,1"], 2, &["concurrency 1 is given twice", "--repeat"]);
+}

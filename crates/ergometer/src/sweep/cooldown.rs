@@ -1,0 +1,213 @@
+//! The wait between two runs: what the machine was like before the first goes in, and it is watched until it is like that
+//! again, or until the time for it is over.
+//!
+//! A warm GPU draws more for the same work and may clock lower, so a point would carry what the one before it did. What is
+//! modelled says nothing of heat, so only what is measured counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ergometer_telemetry::{Clock, DeviceId, Sampler, Scope, Sensor, Signal, Timeline};
+use ergometer_units::{Seconds, Watts, Window};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::config::Counted;
+use crate::run::{Sensing, power};
+use crate::stop::stopped;
+
+/// How far above what it was a temperature may be. Drivers tell whole degrees.
+const DEGREES: f64 = 2.0;
+
+/// How far above what it was power may be: this share of it, or so many watts, whichever is more.
+const SHARE: f64 = 0.05;
+const WATTS: f64 = 2.0;
+
+/// How often it is looked, and over how long power is averaged.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A machine as it is when nothing is asked of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Rest {
+    /// The temperature of each device that has one, in degrees Celsius.
+    pub temperature_c: BTreeMap<DeviceId, f64>,
+    /// The power of all devices that count, in watts.
+    pub power_w: Option<f64>,
+}
+
+impl Rest {
+    /// Whether nothing tells.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.temperature_c.is_empty() && self.power_w.is_none()
+    }
+
+    /// Whether the machine is like this again. Cooler is as good; what does not tell any more is not.
+    #[must_use]
+    pub fn is_back(&self, now: &Self) -> bool {
+        let is_cool = |(device, then): (&DeviceId, &f64)| {
+            now.temperature_c.get(device).is_some_and(|degrees| *degrees <= then + DEGREES)
+        };
+        let is_low = |then: f64| now.power_w.is_some_and(|watts| watts <= then + WATTS.max(SHARE * then));
+        self.temperature_c.iter().all(is_cool) && self.power_w.is_none_or(is_low)
+    }
+
+    fn of(timeline: &Timeline, counted: &Counted, window: Window) -> Self {
+        let temperature = |device: DeviceId| {
+            let scopes = [Scope::Device, Scope::Package];
+            let id = scopes.into_iter().find_map(|scope| timeline.find(device, scope, Signal::Temperature))?;
+            Some((device, timeline.column(id).last()?.value))
+        };
+        let devices = timeline.devices().into_iter().filter(|&device| counted.counts(device));
+        Self {
+            temperature_c: devices.filter_map(temperature).collect(),
+            power_w: power(timeline, counted, window).map(Watts::get),
+        }
+    }
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cooling {
+    /// The machine is as it was.
+    Reached,
+    /// It was not, and the time for it was over.
+    GivenUp,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// A wait that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CooledDown {
+    /// How.
+    pub ended: Cooling,
+    /// After how many seconds.
+    pub after_s: f64,
+    /// What the machine was like then.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Sensors of temperature and power that are read for as long as this lives.
+pub struct Watch {
+    sampler: Sampler,
+    clock: Arc<Clock>,
+    counted: Counted,
+}
+
+impl Watch {
+    /// Those of this machine, of the devices that count.
+    pub async fn of_this_machine(counted: Counted) -> Self {
+        Self::start(Sensing::of_this_machine(false).await.sensors, counted)
+    }
+
+    /// These.
+    #[must_use]
+    pub fn start(sensors: Vec<Box<dyn Sensor>>, counted: Counted) -> Self {
+        let clock = Arc::new(Clock::start());
+        Self { sampler: Sampler::start(sensors, Arc::clone(&clock), None), clock, counted }
+    }
+
+    /// What the machine is like, after a second of reading.
+    pub async fn rest(&self) -> Rest {
+        tokio::time::sleep(LOOK).await;
+        self.look()
+    }
+
+    /// Waits until the machine is as it was at rest, at most for a time, and no longer than the user wants.
+    pub async fn cool_down(&self, rest: &Rest, most: Duration, stop: &watch::Receiver<bool>) -> CooledDown {
+        cool_down(rest, &Waiting { most, step: LOOK }, stop, || self.look()).await
+    }
+
+    fn look(&self) -> Rest {
+        let now = self.clock.now();
+        let window = Window::between(now - Seconds::new(LOOK.as_secs_f64()), now);
+        self.sampler.with_timeline(|timeline| Rest::of(timeline, &self.counted, window))
+    }
+}
+
+/// How long to wait, and how often to look.
+struct Waiting {
+    most: Duration,
+    step: Duration,
+}
+
+async fn cool_down(
+    rest: &Rest,
+    waiting: &Waiting,
+    stop: &watch::Receiver<bool>,
+    mut look: impl FnMut() -> Rest,
+) -> CooledDown {
+    let began = Instant::now();
+    let mut stop = stop.clone();
+    loop {
+        let left = waiting.most.saturating_sub(began.elapsed());
+        let is_stopped = tokio::select! {
+            () = tokio::time::sleep(waiting.step.min(left)) => false,
+            () = stopped(&mut stop) => true,
+        };
+        let now = look();
+        let ended = if is_stopped {
+            Cooling::Interrupted
+        } else if rest.is_back(&now) {
+            Cooling::Reached
+        } else if began.elapsed() >= waiting.most {
+            Cooling::GivenUp
+        } else {
+            continue;
+        };
+        return CooledDown { ended, after_s: began.elapsed().as_secs_f64(), rest: now };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest(degrees: f64, watts: f64) -> Rest {
+        Rest { temperature_c: BTreeMap::from([(DeviceId::gpu(0), degrees)]), power_w: Some(watts) }
+    }
+
+    #[test]
+    fn back_is_within_two_degrees_and_five_percent() {
+        let cold = rest(40.0, 100.0);
+        assert!(cold.is_back(&rest(42.0, 105.0)) && cold.is_back(&rest(30.0, 60.0)));
+        assert!(!cold.is_back(&rest(43.0, 100.0)) && !cold.is_back(&rest(40.0, 106.0)));
+        assert!(rest(40.0, 10.0).is_back(&rest(40.0, 12.0)), "5 % of 10 W are less than a sensor tells");
+        assert!(!cold.is_back(&Rest { power_w: None, ..cold.clone() }), "what is silent is not known to be back");
+        assert!(!cold.is_back(&Rest { temperature_c: BTreeMap::new(), ..cold.clone() }));
+        let power_only = Rest { power_w: Some(100.0), ..Rest::default() };
+        assert!(power_only.is_back(&rest(90.0, 100.0)) && Rest::default().is_unknown() && !power_only.is_unknown());
+    }
+
+    #[tokio::test]
+    async fn it_is_looked_until_it_is_back_or_the_time_is_over() {
+        let (wish, stop) = watch::channel(false);
+        let cold = rest(40.0, 100.0);
+        let hour = Waiting { most: Duration::from_secs(3600), step: Duration::ZERO };
+        let mut degrees = 50.0;
+        let cooled = cool_down(&cold, &hour, &stop, || {
+            degrees -= 1.0;
+            rest(degrees, 100.0)
+        });
+        let cooled = cooled.await;
+        assert_eq!((cooled.ended, cooled.rest), (Cooling::Reached, rest(42.0, 100.0)));
+        let moment = Waiting { most: Duration::from_millis(1), step: Duration::ZERO };
+        let given_up = cool_down(&cold, &moment, &stop, || rest(80.0, 300.0)).await;
+        assert_eq!((given_up.ended, given_up.rest), (Cooling::GivenUp, rest(80.0, 300.0)));
+        wish.send_replace(true);
+        let hour = Waiting { step: hour.most, ..hour };
+        assert_eq!(cool_down(&cold, &hour, &stop, || rest(80.0, 300.0)).await.ended, Cooling::Interrupted);
+    }
+
+    #[test]
+    fn a_wait_is_stored_with_its_figures() {
+        let cooled = CooledDown { ended: Cooling::GivenUp, after_s: 60.0, rest: rest(51.0, 120.0) };
+        let text = serde_json::to_string(&cooled).unwrap();
+        assert_eq!(text, r#"{"ended":"given_up","after_s":60.0,"temperature_c":{"gpu:0":51.0},"power_w":120.0}"#);
+        assert_eq!(serde_json::from_str::<CooledDown>(&text).unwrap(), cooled);
+    }
+}

@@ -1,0 +1,54 @@
+//! Why a sweep could not be made or went no further.
+
+use std::path::PathBuf;
+
+use crate::close::CloseError;
+use crate::journal::JournalError;
+use crate::run::RunError;
+use crate::store::StoreError;
+
+/// Why a sweep could not be made or went no further.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// There is nothing to do.
+    #[error("a sweep without a point")]
+    NoPoint,
+    /// Points that cannot be compared.
+    #[error("{one} and {other} are not on one axis. hint: two sweeps")]
+    TwoAxes {
+        /// One point.
+        one: String,
+        /// A point of another kind.
+        other: String,
+    },
+    /// A point is there twice.
+    #[error("{point} is given twice. hint: `--repeat N` does every point N times")]
+    Twice {
+        /// Which.
+        point: String,
+    },
+    /// What is there is no sweep.
+    #[error("{} exists and is no folder of a sweep, so it is left alone. hint: `--name SUFFIX` or `--output-dir DIR` makes another", path.display())]
+    NotASweep {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// One of its runs cannot be made, or not be gone on with.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// `sweep.json` cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<JournalError> for SweepError {
+    fn from(error: JournalError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<CloseError> for SweepError {
+    fn from(error: CloseError) -> Self {
+        Self::Run(error.into())
+    }
+}
