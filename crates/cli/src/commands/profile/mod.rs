@@ -4,6 +4,7 @@ pub(super) mod config;
 mod head;
 mod live;
 pub(super) mod show;
+mod under_load;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
