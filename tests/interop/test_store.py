@@ -106,6 +106,8 @@ ERGOMETER = {
         "devices": [{"device": "string", "scope": "string", **GROSS_AND_NET}],
     },
     "grade": {"grader": "string", "correct": "bool", "extracted": "string", "reply": "string"},
+    "conversation": "int64",
+    "turn": "int64",
 }
 METADATA = {"level": "int64", "weight": "double", "choices": "string", "a.b/c d": "bool", "source": "string"}
 RECORD = {
@@ -270,6 +272,10 @@ def test_pyarrow_reads_the_requests(run_folder):
         "failure",
         "is_retried",
         "cause",
+        "protocol",
+        "connect_ms",
+        "conversation",
+        "turn",
     ]
     completed, failed = (table.slice(row, 1).to_pylist()[0] for row in (COMPLETED, FAILED))
     assert completed["chunk_offsets_ns"] == [40_000_000, *range(60_000_000, 380_000_000, 10_000_000)]

@@ -149,6 +149,8 @@ fn record(exchange: &Exchange) -> Record {
                 extracted: Some("4".to_owned()),
                 reply: None,
             }),
+            conversation: exchange.query.turn.map(|turn| turn.conversation),
+            turn: exchange.query.turn.map(|turn| turn.number),
         },
     }
 }

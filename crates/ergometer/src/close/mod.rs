@@ -21,7 +21,9 @@ mod warning;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
-pub use load::{Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
+pub use load::{
+    ClientLimit, ClientSummary, Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState,
+};
 pub use server::{GaugeSummary, ServerSummary};
 pub use summary::{
     Accuracy, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary,
@@ -113,6 +115,8 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     }
     telemetry.finish()?;
     let (summary, warnings) = summary::summarise(folder, &manifest, &sessions, &tally, &mut load);
+    let numbers: Vec<u32> = loaded.iter().map(|loaded| loaded.number).collect();
+    load.write_over_time(folder, &numbers)?;
     summary.write(folder)?;
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }

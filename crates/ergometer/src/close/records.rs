@@ -106,6 +106,8 @@ impl<'a> RecordBuilder<'a> {
                 processor_seconds: transcript.processor_time.map(Seconds::get),
                 energy,
                 grade,
+                conversation: exchange.query.turn.map(|turn| turn.conversation),
+                turn: exchange.query.turn.map(|turn| turn.number),
             },
         }
     }

@@ -13,7 +13,7 @@ use super::server::{ServerSummary, disagreement, server};
 use super::session::Metered;
 use super::tally::Tally;
 use super::totals::{EnergySummary, Figure, energy};
-use super::warning::{Ended, warnings};
+use super::warning::{Ended, of_load, warnings};
 use super::{CloseError, Warning};
 use crate::analysis::{Distribution, proportion_interval};
 use crate::client::{FailureKind, ModelFacts, Place};
@@ -55,7 +55,7 @@ pub struct Summary {
     pub accuracy: Option<Accuracy>,
     pub judge: Option<JudgeSummary>,
     pub latency: LatencySummary,
-    pub load: LoadSummary,
+    pub load: Box<LoadSummary>,
     pub tokens: TokenSummary,
     pub energy: EnergySummary,
     pub intelligence: Option<IntelligenceSummary>,
@@ -195,7 +195,11 @@ pub(super) fn summarise(
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
-    let load = load.summarise(sessions, output_per_second);
+    let short_answers = load.short_answers;
+    let load = load.summarise(sessions, &manifest.place, output_per_second);
+    // After what failed, before all else: other figures may be those of the client.
+    let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();
+    warnings.splice(failures..failures, of_load(&load, short_answers));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {
@@ -242,7 +246,7 @@ pub(super) fn summarise(
             e2e_ms: load.whole.e2e_ms,
             schedule_lag_ms: load.whole.schedule_lag_ms,
         },
-        load,
+        load: Box::new(load),
         tokens: TokenSummary {
             input: (tally.counted > 0).then_some(tally.input_tokens),
             output: (tally.counted > 0).then_some(tally.output_tokens),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
+use super::load::{ClientLimit, LoadSummary};
 use super::session::Metered;
 use super::tally::Tally;
 use super::totals::EnergySummary;
@@ -40,6 +41,18 @@ pub enum Warning {
         count: u64,
         /// What they used.
         joules: f64,
+    },
+    /// The client, and not the server, was the limit.
+    ClientLimited {
+        /// What it ran into.
+        reasons: Vec<ClientLimit>,
+    },
+    /// Answers were to have all the tokens they may have, and ended before.
+    ShortAnswers {
+        /// How many.
+        count: u64,
+        /// Of how many that completed.
+        of: u64,
     },
     /// Two that counted the tokens of the same answers do not agree.
     TokenCounts {
@@ -161,6 +174,12 @@ impl Warning {
                 String::from("`ergometer.cause` of their records says why, one by one; `--max-failures N` stops early")
             }
             Self::Retried { .. } => String::from("each attempt is a row of requests.parquet with `is_retried`"),
+            Self::ClientLimited { reasons } => {
+                reasons.iter().map(|reason| reason.hint()).collect::<Vec<_>>().join("; ")
+            }
+            Self::ShortAnswers { .. } => {
+                String::from("the server does not know `ignore_eos`; vLLM, SGLang and llama.cpp do")
+            }
             Self::TokenCounts { .. } => {
                 String::from("is `--tokenizer` that of the model? Does the server leave tokens out of its answers?")
             }
@@ -214,6 +233,13 @@ impl fmt::Display for Warning {
                 let attempts = if *count == 1 { "attempt failed and was" } else { "attempts failed and were" };
                 write!(f, "{count} {attempts} repeated")?;
                 if *joules >= 0.0005 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
+            }
+            Self::ClientLimited { reasons } => {
+                let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                write!(f, "the client was a limit, not only the server: {}", reasons.join(", "))
+            }
+            Self::ShortAnswers { count, of } => {
+                write!(f, "{count} of {of} answers have fewer tokens than were asked for with `--ignore-eos`")
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
@@ -273,6 +299,14 @@ pub(super) struct Ended<'a> {
     /// Whether every query that was asked for has its record.
     pub(super) complete: bool,
     pub(super) closing: Option<Closing>,
+}
+
+/// What to know about the load.
+pub(super) fn of_load(load: &LoadSummary, short_answers: u64) -> Vec<Warning> {
+    let reasons = load.client.reasons.clone();
+    let limited = load.client_limited.then_some(Warning::ClientLimited { reasons });
+    let short = Warning::ShortAnswers { count: short_answers, of: load.whole.completed };
+    limited.into_iter().chain((short_answers > 0).then_some(short)).collect()
 }
 
 /// Everything to know about a run, what matters most first.

@@ -174,6 +174,10 @@ pub struct ErgometerColumn {
     pub energy: QueryEnergy,
     /// How the answer was graded.
     pub grade: Option<GradeColumn>,
+    /// The conversation it is a turn of, by its number in the dataset.
+    pub conversation: Option<u64>,
+    /// Which of its turns, from 0.
+    pub turn: Option<u32>,
 }
 
 /// How an answer was graded.

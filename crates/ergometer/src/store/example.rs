@@ -73,6 +73,8 @@ pub(super) fn bare_record(query_index: u64) -> Record {
             processor_seconds: None,
             energy: QueryEnergy::default(),
             grade: None,
+            conversation: None,
+            turn: None,
         },
     }
 }

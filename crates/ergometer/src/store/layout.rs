@@ -230,6 +230,8 @@ fn ergometer() -> Column<ErgometerColumn> {
         .float("processor_seconds", |column| column.processor_seconds)
         .part("energy", |column| Some(&column.energy), query_energy())
         .part("grade", |column| column.grade.as_ref(), grade())
+        .integer("conversation", |column| column.conversation)
+        .integer("turn", |column| column.turn)
         .column()
 }
 

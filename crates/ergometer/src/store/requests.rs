@@ -14,7 +14,8 @@ use parquet::schema::types::ColumnPath;
 use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
-use crate::client::{ChunkKind, Outcome, ServerTimes, TokenSource, Usage};
+use crate::client::{ChunkKind, Line, Outcome, Protocol, ServerTimes, TokenSource, Usage};
+use crate::dataset::Turn;
 use crate::journal::Exchange;
 
 /// The file's name in the run's folder.
@@ -70,6 +71,8 @@ struct Row {
     failure: Option<String>,
     is_retried: bool,
     cause: Option<String>,
+    line: Option<Line>,
+    turn: Option<Turn>,
 }
 
 fn columns() -> Column<Row> {
@@ -99,6 +102,10 @@ fn columns() -> Column<Row> {
         .text("failure", |row| row.failure.as_deref())
         .boolean("is_retried", |row| Some(row.is_retried))
         .text("cause", |row| row.cause.as_deref())
+        .text("protocol", |row| row.line.map(|line| Protocol::name(line.protocol)))
+        .float("connect_ms", |row| row.line.and_then(|line| line.connect).map(Seconds::as_millis))
+        .integer("conversation", |row| row.turn.map(|turn| turn.conversation))
+        .integer("turn", |row| row.turn.map(|turn| turn.number))
         .column()
 }
 
@@ -135,6 +142,8 @@ impl From<&Exchange> for Row {
             failure,
             is_retried: *is_retried,
             cause,
+            line: transcript.line,
+            turn: query.turn,
         }
     }
 }
@@ -221,7 +230,7 @@ mod tests {
     use std::fs::File;
 
     use arrow_array::cast::AsArray;
-    use arrow_array::types::Int64Type;
+    use arrow_array::types::{Float64Type, Int64Type};
     use arrow_array::{Array, RecordBatch};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -236,11 +245,13 @@ mod tests {
         transcript.push(time(30_000_000), ChunkKind::Reasoning, "hm");
         transcript.push(time(40_000_007), ChunkKind::Content, "4");
         transcript.usage = Some(Usage { input: 12, output: 2, source: TokenSource::Model });
+        transcript.line = Some(Line { protocol: Protocol::Http2, connect: Some(Seconds::from_millis(1.5)) });
+        let turn = Some(Turn { conversation: 4, number: 2, think_s: None });
         Exchange {
             request,
             session: 1,
             attempt: 2,
-            query: Query { index: request % 7, ..Query::default() },
+            query: Query { index: request % 7, turn, ..Query::default() },
             scheduled: time(-5),
             sent: time(0),
             end: time(41_000_000),
@@ -263,6 +274,7 @@ mod tests {
     #[test]
     fn an_exchange_reads_back_with_all_its_times() {
         let failed = Exchange {
+            query: Query::default(),
             transcript: Transcript::default(),
             outcome: Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: "no answer in 60 s".to_owned() },
             ..exchange(1)
@@ -284,6 +296,10 @@ mod tests {
         assert_eq!(texts("failure"), [None, Some("timeout_total")]);
         assert_eq!(texts("cause"), [None, Some("no answer in 60 s")]);
         assert_eq!(texts("token_source"), [Some("model"), None]);
+        assert_eq!(texts("protocol"), [Some("http/2"), None]);
+        let connect = batch["connect_ms"].as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
+        assert_eq!(connect, [Some(1.5), None]);
+        assert_eq!((integers("conversation"), integers("turn")), (vec![Some(4), None], vec![Some(2), None]));
     }
 
     #[test]

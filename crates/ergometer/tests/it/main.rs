@@ -9,6 +9,7 @@ mod figures;
 mod interrupt;
 mod judge;
 mod lifecycle;
+mod load;
 mod replace;
 mod resume;
 mod rig;

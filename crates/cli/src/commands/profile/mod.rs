@@ -5,6 +5,7 @@ mod head;
 mod live;
 pub(super) mod show;
 mod sweep;
+mod under_load;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use ergometer::close::{Accuracy, Closed, Figure, ServerSummary, Summary};
 
+use super::under_load;
 use crate::arguments::SummaryFormat;
 use crate::exit::Failure;
 use crate::figures::{digits, significant, thousands};
@@ -19,6 +20,9 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     };
     // A reader that had enough changes nothing about the run, and one that fails does not unsave it.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+    if let Some(line) = under_load::connections(&closed.summary.load) {
+        screen.detail(&line);
+    }
     for warning in &closed.warnings {
         match warning.hint() {
             Some(hint) => screen.warning(&format!("{warning}.  hint: {hint}")),
@@ -86,14 +90,19 @@ fn rows(summary: &Summary) -> Vec<Row> {
         });
         row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
     }
-    if let Some(ttft) = &summary.latency.ttft_ms {
-        let tail = ttft.p99.map_or_else(|| format!("{} p95", digits(ttft.p95)), |p99| format!("{} p99", digits(p99)));
+    if under_load::is(&summary.load) {
+        under_load::rows(&summary.load, &summary.profiler_config, &mut row);
+    } else if let Some(ttft) = &summary.latency.ttft_ms {
+        let tail = under_load::tail(ttft);
         let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("whole answer {} ms p50", digits(e2e.p50)));
         row("TTFT", format!("{} ms p50", digits(ttft.p50)), tail, e2e.unwrap_or_default());
     }
     if let Some(speed) = summary.tokens.output_per_second {
         let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
+    }
+    if under_load::is(&summary.load) {
+        under_load::steady_row(&summary.load, &mut row);
     }
     if let Some(server) = &summary.server {
         server_row(server, &mut row);
@@ -211,7 +220,7 @@ fn half_width(figure: Figure) -> Option<f64> {
 }
 
 /// A small energy in a unit that keeps its digits.
-fn scaled(value: f64, unit: &str) -> String {
+pub(super) fn scaled(value: f64, unit: &str) -> String {
     let magnitude = value.abs();
     if magnitude >= 0.1 || magnitude == 0.0 {
         format!("{} {unit}", digits(value))

@@ -76,7 +76,9 @@ fn config(schedule: &serde_json::Value) -> RunConfig {
 pub(super) fn load<'a>(config: &'a RunConfig, sketches: &[Sketch]) -> Load<'a> {
     let exchanges: Vec<Exchange> = sketches.iter().copied().map(exchange).collect();
     let mut passages = Passages::default();
-    exchanges.iter().for_each(|exchange| passages.take(exchange));
+    for exchange in &exchanges {
+        passages.take(exchange);
+    }
     let is_record = |exchange: &Exchange| exchange.fate() == Fate::Settled;
     let order = exchanges.iter().zip(0..).map(|(exchange, place)| Ordered {
         session: 0,

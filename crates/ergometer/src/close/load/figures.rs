@@ -3,7 +3,7 @@
 //! Counts and rates of the steady state are of requests that ended inside it, tokens and joules are those that fell
 //! inside it, latencies and goodput are of requests sent inside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Timestamp, Window};
@@ -13,9 +13,11 @@ use super::super::session::Metered;
 use super::super::totals::Figure;
 use super::in_flight::{InFlight, InFlightSummary};
 use super::passage::{Connection, Ending, Passage, Standing};
+use super::verdict::{ClientSummary, Evidence, verdict};
 use super::{Load, LoadSession, millis};
 use crate::analysis::{Distribution, Gaps};
-use crate::client::{Connections, FailureKind};
+use crate::client::{Connections, FailureKind, Place};
+use crate::journal::SenderFacts;
 
 /// What a run under load came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,6 +31,9 @@ pub struct LoadSummary {
     pub rate_asked: Option<f64>,
     #[serde(flatten)]
     pub whole: LoadFigures,
+    /// Whether the client, and not the server, was the limit.
+    pub client_limited: bool,
+    pub client: ClientSummary,
     /// What the connections came to, where the client has any.
     pub connections: Option<Connections>,
     /// Requests for which one was opened, where the client says.
@@ -126,8 +131,13 @@ impl Part {
 }
 
 impl Load<'_> {
-    /// Everything but what others have to say of it. `output_per_second` is that of the whole run.
-    pub(in super::super) fn summarise(&mut self, metered: &[Metered], output_per_second: Option<f64>) -> LoadSummary {
+    /// Puts everything together. `output_per_second` is that of the whole run.
+    pub(in super::super) fn summarise(
+        &mut self,
+        metered: &[Metered],
+        place: &Place,
+        output_per_second: Option<f64>,
+    ) -> LoadSummary {
         let schedule = self.config.schedule;
         let steady_itl = Gaps::distribution(&mut [&mut self.steady_gaps]);
         let itl = Gaps::distribution(&mut [&mut self.steady_gaps, &mut self.other_gaps]);
@@ -136,12 +146,25 @@ impl Load<'_> {
         let lines = || self.passages(Part::Whole).filter(|passage| passage.connection != Connection::Unknown);
         let is_new = |passage: &&Passage| passage.connection == Connection::New;
         let facts = metered.iter().filter_map(|session| session.loaded.events.sender.as_ref());
+        let senders: Vec<&SenderFacts> = facts.collect();
+        let is_open = schedule.concurrency().is_none();
+        let rate_asked = self.rate(Part::Whole, |passage| passage.scheduled).filter(|_| is_open);
+        let client = verdict(&Evidence {
+            config: self.config,
+            place,
+            senders: &senders,
+            figures: &whole,
+            rate_asked,
+            failures: &self.failures(),
+        });
         LoadSummary {
             mode: schedule.mode(),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
-            rate_asked: schedule.concurrency().is_none().then(|| self.rate(Part::Whole, |one| one.scheduled)).flatten(),
-            connections: facts.filter_map(|facts| facts.connections).reduce(|one, other| Connections {
+            rate_asked,
+            client_limited: !client.reasons.is_empty(),
+            client,
+            connections: senders.iter().filter_map(|facts| facts.connections).reduce(|one, other| Connections {
                 protocol: other.protocol,
                 opened: one.opened + other.opened,
                 reused: one.reused + other.reused,
@@ -154,6 +177,16 @@ impl Load<'_> {
             steady_state_reason: self.no_steady_state(),
             whole,
         }
+    }
+
+    /// The kinds of failure there were, by name, attempts that were repeated included.
+    fn failures(&self) -> Vec<String> {
+        let endings = self.passages(Part::Whole).map(|passage| passage.ending);
+        let kinds = endings.filter_map(|ending| match ending {
+            Ending::Failed(kind) => Some(kind),
+            Ending::Completed | Ending::Cancelled => None,
+        });
+        kinds.collect::<BTreeSet<FailureKind>>().into_iter().map(|kind| kind.to_string()).collect()
     }
 
     fn steady_state(&self, metered: &[Metered], itl_ms: Option<Distribution>) -> Option<SteadyState> {
@@ -346,7 +379,7 @@ mod tests {
         sketches[3].failure = Some(FailureKind::Truncated);
         sketches[3].tokens = None;
         sketches[5].end += 60.0;
-        let found = load(&config, &sketches).summarise(&[], Some(7.0));
+        let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, Some(7.0));
         let whole = &found.whole;
         assert_eq!((found.mode, found.concurrency, found.rate, found.rate_asked), ("concurrency", Some(2), None, None));
         assert!(near(Some(whole.duration_s), 1.05) && near(whole.requests_per_second, 19.0 / 1.05), "{whole:?}");
@@ -367,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_steady_while_it_is_full() {
-        let found = load(&closed_loop(2), &two_at_a_time()).summarise(&[], None);
+        let found = load(&closed_loop(2), &two_at_a_time()).summarise(&[], &Place::ThisMachine, None);
         let steady = found.steady_state.unwrap();
         assert_eq!(found.steady_state_reason, None);
         let nanos = |millis: f64| at(millis).nanos_since_epoch();
@@ -394,7 +427,7 @@ mod tests {
         };
         let sketches: Vec<Sketch> = (0..21).map(one).collect();
         let config = open_loop(10.0);
-        let found = load(&config, &sketches).summarise(&[], None);
+        let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, None);
         assert!(near(found.rate_asked, 10.0) && near(found.whole.sent_per_second, 10.0) && found.rate == Some(10.0));
         let steady = found.steady_state.unwrap();
         let nanos = |millis: f64| at(millis).nanos_since_epoch();
@@ -404,14 +437,14 @@ mod tests {
         assert!(near(steady.figures.ttft_scheduled_ms.map(|ttft| ttft.p50), 310.0));
         assert!(near(steady.figures.schedule_lag_ms.map(|lag| lag.max), 10.0));
         let ramped = RunConfig { ramp_s: 0.5, ..config };
-        let steady = load(&ramped, &sketches).summarise(&[], None).steady_state.unwrap();
+        let steady = load(&ramped, &sketches).summarise(&[], &Place::ThisMachine, None).steady_state.unwrap();
         assert_eq!(steady.windows_ns, [Some((nanos(800.0), nanos(2000.0)))], "the ramp is not steady");
     }
 
     #[test]
     fn what_is_not_steady_says_why() {
         let reason = |config: RunConfig, sketches: &[Sketch]| {
-            let found = load(&config, sketches).summarise(&[], None);
+            let found = load(&config, sketches).summarise(&[], &Place::ThisMachine, None);
             assert!(found.steady_state.is_none());
             found.steady_state_reason.unwrap()
         };
@@ -420,7 +453,7 @@ mod tests {
         assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("was due before the median answer"));
         let failed = Sketch { failure: Some(FailureKind::Connect), ..Sketch::plain(0, 0.0, 1.0) };
         assert_eq!(reason(open_loop(1.0), &[failed]), "no request completed");
-        let whole = load(&open_loop(1.0), &[failed]).summarise(&[], None).whole;
+        let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Place::ThisMachine, None).whole;
         assert_eq!((whole.sent_per_second, whole.e2e_ms, whole.completed), (None, None, 0));
     }
 
@@ -432,7 +465,7 @@ mod tests {
             Sketch { conversation: Some(u64::from(number % 2)), ..Sketch::plain(u64::from(number), sent, sent + 10.0) }
         };
         let sketches: Vec<Sketch> = (0..40).map(turn).collect();
-        let found = load(&closed_loop(2), &sketches).summarise(&[], None);
+        let found = load(&closed_loop(2), &sketches).summarise(&[], &Place::ThisMachine, None);
         assert_eq!(found.whole.in_flight.unwrap().max, 1);
         let nanos = |millis: f64| at(millis).nanos_since_epoch();
         assert_eq!(found.steady_state.unwrap().windows_ns, [Some((nanos(20.0), nanos(770.0)))]);
@@ -444,7 +477,7 @@ mod tests {
         let failed = Sketch { failure: Some(FailureKind::Truncated), ..answer(2, &[1.0, 900.0], 901.0) };
         let whole = Sketch { is_whole: true, ..answer(3, &[5.0], 6.0) };
         let sketches = [answer(0, &[10.0, 11.0, 13.0], 14.0), answer(1, &[2.0, 5.0], 6.0), failed, whole];
-        let found = load(&closed_loop(1), &sketches).summarise(&[], None).whole;
+        let found = load(&closed_loop(1), &sketches).summarise(&[], &Place::ThisMachine, None).whole;
         let itl = found.itl_ms.unwrap();
         assert_eq!((itl.count, itl.min, itl.p50, itl.max), (3, 1.0, 2.0, 3.0));
         assert_eq!((found.ttft_ms.unwrap().count, found.e2e_ms.unwrap().count), (2, 3));
@@ -455,7 +488,7 @@ mod tests {
         let first =
             Sketch { failure: Some(FailureKind::HttpStatus(503)), is_retried: true, ..Sketch::plain(0, 0.0, 100.0) };
         let sketches = [first, Sketch::plain(0, 900.0, 1000.0), Sketch::plain(1, 500.0, 1000.0)];
-        let found = load(&open_loop(2.0), &sketches).summarise(&[], None);
+        let found = load(&open_loop(2.0), &sketches).summarise(&[], &Place::ThisMachine, None);
         assert!(near(found.rate_asked, 2.0) && near(found.whole.sent_per_second, 2.0), "{found:?}");
         assert_eq!((found.whole.completed, found.whole.failed.len()), (2, 0));
         assert!(near(found.whole.in_flight.map(|found| found.mean), 0.7));
@@ -467,10 +500,10 @@ mod tests {
         let line = |connect| Some(Line { protocol: Protocol::Http1, connect });
         let new = Sketch { line: line(Some(Seconds::from_millis(4.0))), ..Sketch::plain(0, 0.0, 30.0) };
         let old = Sketch { line: line(None), ..Sketch::plain(1, 0.0, 10.0) };
-        let found = load(&closed_loop(2), &[new, old]).summarise(&[], None);
+        let found = load(&closed_loop(2), &[new, old]).summarise(&[], &Place::ThisMachine, None);
         assert_eq!(found.requests_on_new_connections, Some(1));
         assert!(near(found.ttft_new_connection_ms.map(|ttft| ttft.p50), 30.0));
-        let found = load(&closed_loop(2), &[old]).summarise(&[], None);
+        let found = load(&closed_loop(2), &[old]).summarise(&[], &Place::ThisMachine, None);
         assert_eq!((found.requests_on_new_connections, found.ttft_new_connection_ms), (Some(0), None));
     }
 }

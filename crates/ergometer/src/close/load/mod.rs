@@ -10,8 +10,10 @@
 mod example;
 mod figures;
 mod in_flight;
+mod over_time;
 mod passage;
 mod steady;
+mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +21,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 pub use figures::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use in_flight::InFlightSummary;
+pub use verdict::{ClientLimit, ClientSummary};
 
 use super::session::Loaded;
 use crate::analysis::Gaps;
@@ -26,6 +29,7 @@ use crate::client::{Outcome, TokenSource};
 use crate::config::RunConfig;
 use crate::journal::{Exchange, Ordered};
 use in_flight::InFlight;
+use over_time::Bins;
 use passage::{Ending, Passage, Standing};
 use steady::NoSteadyState;
 
@@ -65,6 +69,10 @@ struct LoadSession {
     /// From the first request sent to the last one's end.
     window: Option<Window>,
     steady: Result<Window, NoSteadyState>,
+    /// Those that were lost with a kill.
+    lost: Vec<Span>,
+    /// Its course over time; `None` where nothing was sent.
+    bins: Option<Bins>,
     /// Output tokens that arrived inside the steady state.
     steady_tokens: f64,
     /// Answers that arrived inside it, in part at least, and were not counted.
@@ -99,13 +107,13 @@ impl<'a> Load<'a> {
             sessions[entry.session as usize].0.list[entry.place as usize].standing = Standing::Record;
         }
         let sessions = sessions.into_iter().map(|(passages, lost)| LoadSession::new(config, passages, lost));
-        Self {
-            config,
-            sessions: sessions.collect(),
-            steady_gaps: Gaps::default(),
-            other_gaps: Gaps::default(),
-            short_answers: 0,
+        let mut sessions: Vec<LoadSession> = sessions.collect();
+        let lengths: Vec<Seconds> = sessions.iter().filter_map(LoadSession::extent).map(Window::length).collect();
+        let width = over_time::width(&lengths);
+        for session in &mut sessions {
+            session.bins = session.extent().map(|extent| Bins::new(extent.start(), extent.end(), width));
         }
+        Self { config, sessions, steady_gaps: Gaps::default(), other_gaps: Gaps::default(), short_answers: 0 }
     }
 
     /// Takes in a record: the exchange at this place of a session, with its tokens counted.
@@ -119,6 +127,9 @@ impl<'a> Load<'a> {
             let gaps = if is_steady { &mut self.steady_gaps } else { &mut self.other_gaps };
             passage::gaps(exchange).for_each(|gap| gaps.push(gap));
             self.short_answers += u64::from(is_short(self.config, exchange));
+        }
+        if let Some(bins) = &mut session.bins {
+            bins.add_tokens(exchange);
         }
         if let Some(share) = steady.map(|window| share_inside(exchange, window)).filter(|&share| share > 0.0) {
             match exchange.transcript.usage {
@@ -144,7 +155,7 @@ impl LoadSession {
     fn new(config: &RunConfig, passages: Passages, lost: Vec<Span>) -> Self {
         let Passages { list, conversations, .. } = passages;
         let span = |passage: &Passage| (passage.sent, passage.end);
-        let in_flight = InFlight::new(list.iter().map(span).chain(lost));
+        let in_flight = InFlight::new(list.iter().map(span).chain(lost.iter().copied()));
         let open = (!conversations.is_empty()).then(|| {
             let others = list.iter().filter(|passage| !passage.in_conversation).map(span);
             InFlight::new(conversations.into_values().chain(others))
@@ -156,7 +167,14 @@ impl LoadSession {
             if found < steady::FEWEST { Err(NoSteadyState::TooFew { found }) } else { Ok(window) }
         });
         let window = in_flight.window();
-        Self { passages: list, in_flight, window, steady, steady_tokens: 0.0, steady_uncounted: 0 }
+        Self { passages: list, in_flight, window, steady, lost, bins: None, steady_tokens: 0.0, steady_uncounted: 0 }
+    }
+
+    /// From when the first request was due, or sent, to the last one's end.
+    fn extent(&self) -> Option<Window> {
+        let window = self.window?;
+        let due = self.passages.iter().map(|passage| passage.scheduled).min();
+        Some(Window::between(due.map_or(window.start(), |due| due.min(window.start())), window.end()))
     }
 }
 

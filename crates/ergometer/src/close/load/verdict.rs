@@ -1,0 +1,280 @@
+//! Whether the client, and not the server, was the limit: what the sender says of itself and how late requests were go in;
+//! a verdict with its reasons comes out.
+//!
+//! The thresholds, each a constant below, are those of `docs/run-folder.md`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::figures::LoadFigures;
+use crate::client::Place;
+use crate::config::RunConfig;
+use crate::journal::{SenderFacts, WakeLag};
+
+/// A lag below this is nobody's limit, in milliseconds.
+const LEAST_LAG_MS: f64 = 10.0;
+/// Nor is one below this share of the median answer.
+const LAG_SHARE: f64 = 0.05;
+/// A rate of sending below this share of what was asked is too low.
+const RATE_SHARE: f64 = 0.95;
+/// Processors in use by more than this share have nothing left.
+const BUSY: f64 = 0.9;
+/// A task that is woken later than this sees arrivals late, in milliseconds.
+const WAKE_LAG_MS: f64 = 5.0;
+
+/// What the client ran into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientLimit {
+    /// No more files and sockets may be open.
+    FileDescriptors,
+    /// There is no free port for another connection.
+    Sockets,
+    /// Requests were sent later than they were due, or fewer of them.
+    Schedule,
+    /// As many were in flight as were allowed.
+    MaxInFlight,
+    /// The processors had nothing left.
+    Cpu,
+}
+
+impl ClientLimit {
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Self::FileDescriptors => "raise `ulimit -n`, or `--http 2`, which needs fewer connections",
+            Self::Sockets => "`--http 2` needs fewer connections; another machine has ports of its own",
+            Self::Schedule => "ask for a lower rate, or send from several machines",
+            Self::MaxInFlight => "raise `--max-in-flight`, or leave it out",
+            Self::Cpu => "give the client more cores, or another machine than the server's",
+        }
+    }
+}
+
+impl fmt::Display for ClientLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FileDescriptors => "too many open files",
+            Self::Sockets => "no free ports",
+            Self::Schedule => "requests were sent late",
+            Self::MaxInFlight => "as many were in flight as allowed",
+            Self::Cpu => "its processors were busy",
+        })
+    }
+}
+
+/// How the client did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "units are in the names")]
+pub struct ClientSummary {
+    /// What it ran into; empty where it was not the limit.
+    pub reasons: Vec<ClientLimit>,
+    /// Of the session in which it was worst.
+    pub wake_lag_ms: Option<WakeLag>,
+    /// How many it had in use on average.
+    pub processor_cores: Option<f64>,
+    pub cores: Option<u32>,
+    /// The highest of the sessions'.
+    pub machine_utilization: Option<f64>,
+    pub descriptor_limit: Option<u64>,
+    pub most_in_flight: u64,
+}
+
+/// What the verdict is made from.
+pub(super) struct Evidence<'a> {
+    pub(super) config: &'a RunConfig,
+    pub(super) place: &'a Place,
+    /// What the sender of each session says.
+    pub(super) senders: &'a [&'a SenderFacts],
+    /// Those of the whole run.
+    pub(super) figures: &'a LoadFigures,
+    pub(super) rate_asked: Option<f64>,
+    /// The names of the kinds of failure there were, attempts that were repeated included.
+    pub(super) failures: &'a [String],
+}
+
+pub(super) fn verdict(evidence: &Evidence) -> ClientSummary {
+    let senders = evidence.senders;
+    let most_of = |figure: fn(&SenderFacts) -> Option<f64>| {
+        senders.iter().filter_map(|facts| figure(facts)).max_by(f64::total_cmp)
+    };
+    let seconds: f64 = senders.iter().map(|facts| facts.end_ns.saturating_sub(facts.start_ns) as f64 / 1e9).sum();
+    let processor_s: f64 = senders.iter().map(|facts| facts.processor_s).sum();
+    let wake_lags = senders.iter().filter_map(|facts| facts.wake_lag_ms);
+    let in_flight = evidence.figures.in_flight.map_or(0, |in_flight| in_flight.max);
+    let mut found = ClientSummary {
+        reasons: Vec::new(),
+        wake_lag_ms: wake_lags.max_by(|one, other| one.p99.total_cmp(&other.p99)),
+        processor_cores: (seconds > 0.0).then(|| processor_s / seconds),
+        cores: senders.iter().map(|facts| facts.cores).filter(|&cores| cores > 0).max(),
+        machine_utilization: most_of(|facts| facts.machine_utilization),
+        descriptor_limit: senders.iter().filter_map(|facts| facts.descriptor_limit).min(),
+        most_in_flight: senders.iter().map(|facts| facts.most_in_flight).max().unwrap_or(0).max(in_flight),
+    };
+    found.reasons = reasons(evidence, &found);
+    found
+}
+
+fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
+    let has_failed = |name: &str| evidence.failures.iter().any(|failure| failure == name);
+    let is_late = evidence.config.schedule.concurrency().is_none() && is_late(evidence);
+    let is_full = evidence.config.max_in_flight.is_some_and(|most| client.most_in_flight >= u64::from(most));
+    let uses = client.processor_cores.zip(client.cores).map(|(used, cores)| used / f64::from(cores));
+    let is_busy = [client.machine_utilization, uses].into_iter().flatten().any(|share| share > BUSY);
+    let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
+    // The embedded model works in this process: the processors are its own, and it takes the times itself.
+    let is_apart = *evidence.place != Place::ThisProcess;
+    let limits = [
+        (ClientLimit::FileDescriptors, has_failed("descriptors")),
+        (ClientLimit::Sockets, has_failed("ports")),
+        (ClientLimit::Schedule, is_late),
+        (ClientLimit::MaxInFlight, is_late && is_full),
+        (ClientLimit::Cpu, is_apart && (is_woken_late || (is_late && is_busy))),
+    ];
+    limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
+}
+
+/// Whether an open loop did not keep to its schedule. Below 100 requests the p95 stands for the p99.
+fn is_late(evidence: &Evidence) -> bool {
+    let figures = evidence.figures;
+    let median = figures.e2e_ms.map_or(0.0, |e2e| e2e.p50);
+    let lag = figures.schedule_lag_ms.map_or(0.0, |lag| lag.p99.unwrap_or(lag.p95));
+    let is_slow =
+        figures.sent_per_second.zip(evidence.rate_asked).is_some_and(|(sent, asked)| sent < RATE_SHARE * asked);
+    lag > LEAST_LAG_MS.max(LAG_SHARE * median) || is_slow
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::InFlightSummary;
+    use super::super::example::{closed_loop, load, open_loop};
+    use super::*;
+    use crate::analysis::Distribution;
+
+    /// An open loop of 10/s that kept to its schedule; answers took a second.
+    struct Case {
+        config: RunConfig,
+        place: Place,
+        facts: SenderFacts,
+        figures: LoadFigures,
+        failures: Vec<String>,
+    }
+
+    fn case() -> Case {
+        let config = open_loop(10.0);
+        let mut figures = load(&config, &[]).summarise(&[], &Place::ThisMachine, None).whole;
+        figures.e2e_ms = Distribution::of(&[1000.0; 200]);
+        figures.schedule_lag_ms = Distribution::of(&[1.0; 200]);
+        figures.sent_per_second = Some(10.0);
+        figures.in_flight = Some(InFlightSummary { mean: 5.0, max: 9 });
+        let wake_lag_ms = Some(WakeLag { count: 9, p50: 0.1, p99: 4.9, max: 40.0 });
+        let facts = SenderFacts {
+            start_ns: 0,
+            end_ns: 10_000_000_000,
+            processor_s: 10.0,
+            cores: 4,
+            wake_lag_ms,
+            machine_utilization: Some(0.5),
+            most_in_flight: 12,
+            descriptor_limit: Some(1024),
+            ..SenderFacts::default()
+        };
+        Case { config, place: Place::ThisMachine, facts, figures, failures: Vec::new() }
+    }
+
+    fn judge(change: impl FnOnce(&mut Case)) -> Vec<ClientLimit> {
+        let mut case = case();
+        change(&mut case);
+        found(&case).reasons
+    }
+
+    fn found(case: &Case) -> ClientSummary {
+        verdict(&Evidence {
+            config: &case.config,
+            place: &case.place,
+            senders: &[&case.facts],
+            figures: &case.figures,
+            rate_asked: Some(10.0),
+            failures: &case.failures,
+        })
+    }
+
+    #[test]
+    fn a_client_that_kept_up_is_no_limit() {
+        let found = found(&case());
+        assert!(found.reasons.is_empty());
+        assert_eq!((found.processor_cores, found.cores, found.most_in_flight), (Some(1.0), Some(4), 12));
+        assert_eq!(judge(|case| case.facts = SenderFacts::default()), [], "nothing is known of the sender");
+        assert_eq!(judge(|case| case.facts.machine_utilization = Some(1.0)), [], "busy, and in time all the same");
+    }
+
+    #[test]
+    fn each_rule_has_its_reason() {
+        use ClientLimit::{Cpu, FileDescriptors, MaxInFlight, Schedule, Sockets};
+        let lag = |millis: f64| Distribution::of(&[millis; 200]);
+        assert_eq!(
+            judge(|case| case.failures = vec![String::from("descriptors"), String::from("ports")]),
+            [FileDescriptors, Sockets]
+        );
+        assert_eq!(judge(|case| case.failures = vec![String::from("connect")]), []);
+        assert_eq!(judge(|case| case.figures.schedule_lag_ms = lag(49.0)), [], "5 % of a second");
+        assert_eq!(judge(|case| case.figures.schedule_lag_ms = lag(51.0)), [Schedule]);
+        let quick = |case: &mut Case, millis| {
+            case.figures.e2e_ms = lag(20.0);
+            case.figures.schedule_lag_ms = lag(millis);
+        };
+        assert_eq!((judge(|case| quick(case, 9.0)), judge(|case| quick(case, 11.0))), (vec![], vec![Schedule]));
+        assert_eq!(judge(|case| case.figures.sent_per_second = Some(9.6)), []);
+        assert_eq!(judge(|case| case.figures.sent_per_second = Some(9.4)), [Schedule]);
+        let late = |case: &mut Case| case.figures.sent_per_second = Some(5.0);
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.facts.machine_utilization = Some(0.95);
+            }),
+            [Schedule, Cpu]
+        );
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.facts.processor_s = 37.0;
+            }),
+            [Schedule, Cpu]
+        );
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.config.max_in_flight = Some(12);
+            }),
+            [Schedule, MaxInFlight]
+        );
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.config.max_in_flight = Some(13);
+            }),
+            [Schedule]
+        );
+        assert_eq!(judge(|case| case.config.max_in_flight = Some(12)), [], "full, and in time all the same");
+        let woken_late = |case: &mut Case| case.facts.wake_lag_ms = Some(WakeLag { p99: 5.1, ..WakeLag::default() });
+        assert_eq!(judge(woken_late), [Cpu]);
+        assert_eq!(
+            judge(|case| {
+                woken_late(case);
+                case.place = Place::ThisProcess;
+            }),
+            [],
+            "the model's own work"
+        );
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.config = closed_loop(4);
+            }),
+            [],
+            "a closed loop has no rate to keep"
+        );
+    }
+}
