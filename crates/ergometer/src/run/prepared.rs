@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
 use super::{Observer, RunError, Sensing, Target};
-use crate::client::{self, Client, ModelFacts, Outcome, Place, Said};
+use crate::client::http::{ports, raise_descriptor_limit};
+use crate::client::{self, Client, ModelFacts, Outcome, Place, Protocol, Said};
 use crate::close::{self, CloseError, Closed};
 use crate::config::{Counted, RunConfig, Schedule};
 use crate::dataset::{self, Dataset};
@@ -51,6 +52,9 @@ struct Checked {
     /// A hash of the tokenizer, where one was given.
     tokenizer: Option<String>,
 }
+
+/// Files and sockets that are open beside the connections: the journal, sensors, what the runtime needs.
+const OTHER_FILES: u64 = 64;
 
 /// A dataset without an end is looked through this far for an answer.
 const FAR: u64 = 1000;
@@ -96,11 +100,37 @@ impl Parts {
                 dataset.name()
             )));
         }
+        self.check_connections()?;
         let counted = Counted::parse(&config.devices)?;
         counted.check(&self.sensing.devices())?;
         let tokenizer = Tokenizer::of(config).map_err(|error| RunError::Config(error.to_string()))?;
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.fingerprint().to_owned());
         Ok(Checked { grader, counted, tokenizer })
+    }
+
+    /// Checks that this system lets as many connections be open as a closed loop will have. How many an open one will have,
+    /// nobody knows; for it, too, the limit is raised.
+    fn check_connections(&self) -> Result<(), RunError> {
+        if self.client.base_url().is_none() {
+            return Ok(());
+        }
+        let limit = raise_descriptor_limit();
+        let network = &self.config.client.network;
+        let concurrency = self.config.schedule.concurrency().filter(|_| network.protocol == Protocol::Http1);
+        let Some(concurrency) = concurrency else { return Ok(()) };
+        let wanted = u64::from(network.connections.map_or(concurrency, |most| most.min(concurrency)));
+        if let Some(limit) = limit.filter(|&limit| wanted.saturating_add(OTHER_FILES) > limit) {
+            return Err(RunError::Config(format!(
+                "{wanted} connections are more than this system lets a program have open ({limit} files and sockets, {OTHER_FILES} of them for other things). hint: `ulimit -n {}` before, `--connections` for fewer, or `--http 2`",
+                wanted + OTHER_FILES
+            )));
+        }
+        if let Some(ports) = ports().filter(|&ports| wanted > ports) {
+            return Err(RunError::Config(format!(
+                "{wanted} connections to one server are more than there are local ports ({ports}). hint: `--connections` for fewer, `--http 2`, or a wider /proc/sys/net/ipv4/ip_local_port_range"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether any query that will be sent has an answer.
