@@ -53,6 +53,10 @@ pub enum FailureKind {
     Tls,
     /// No connection within `--connect-timeout`.
     TimeoutConnect,
+    /// This process may open no more files, and a connection is one.
+    Descriptors,
+    /// This machine has no local port left towards the server.
+    Ports,
     /// No content within `--first-token-timeout`.
     TimeoutFirstToken,
     /// No further content within `--token-timeout`.
@@ -76,10 +80,12 @@ pub enum FailureKind {
 }
 
 /// Those with a fixed name.
-const NAMED: [(FailureKind, &str); 12] = [
+const NAMED: [(FailureKind, &str); 14] = [
     (FailureKind::Connect, "connect"),
     (FailureKind::Tls, "tls"),
     (FailureKind::TimeoutConnect, "timeout_connect"),
+    (FailureKind::Descriptors, "descriptors"),
+    (FailureKind::Ports, "ports"),
     (FailureKind::TimeoutFirstToken, "timeout_first_token"),
     (FailureKind::TimeoutBetweenTokens, "timeout_between_tokens"),
     (FailureKind::TimeoutTotal, "timeout_total"),
@@ -109,6 +115,9 @@ impl FailureKind {
         match self {
             Self::Connect
             | Self::TimeoutConnect
+            // Others let go of theirs meanwhile.
+            | Self::Descriptors
+            | Self::Ports
             | Self::TimeoutFirstToken
             | Self::TimeoutBetweenTokens
             | Self::Disconnected

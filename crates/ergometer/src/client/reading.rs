@@ -1,15 +1,19 @@
 //! The answer of a server is read as it comes, each read with its time, for as long as there is patience.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
-use reqwest::Response;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::response::Parts;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::http::{Connection, Stage, Timeouts, checked, request_error};
+use super::http::{Answer, Connection, Target, Timeouts, status_error};
 use super::{FailureKind, RequestError, Transcript};
 
 /// Once everything has been said, the connection gets this long to end well, so that it can be used again.
@@ -47,7 +51,7 @@ pub(super) enum Progress {
 /// A request that is ready to be sent.
 pub(super) struct Ready<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) url: String,
+    pub(super) target: &'a Target,
     pub(super) body: Vec<u8>,
     /// Its number in the run.
     pub(super) number: Option<u64>,
@@ -71,14 +75,25 @@ impl Ready<'_> {
         reader: impl FnOnce(Option<&str>) -> R,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let Self { connection, url, body, number, clock } = self;
-        let patience = Patience { sent: Instant::now(), timeouts: connection.timeouts() };
-        transcript.sent = Some(clock.now());
-        let response = patience.head(connection.post(&url, body, number)).await?;
-        transcript.first_byte.get_or_insert(clock.now());
-        let response = checked(response).await?;
-        let reader = reader(response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
-        patience.read(response, reader, clock, transcript).await
+        let Self { connection, target, body, number, clock } = self;
+        let sent = Instant::now();
+        transcript.sent = Some(clock.at(sent.into()));
+        let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
+        let mut patience = Patience { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
+        let post = connection.post(target, body, number, &mut transcript.line);
+        let mut answer = patience.wait_for(post).await.ok_or_else(|| patience.gone(true))??;
+        transcript.first_byte.get_or_insert(clock.at(answer.read_at()));
+        let Parts { status, headers, .. } = &answer.head;
+        if !status.is_success() {
+            let (status, headers) = (*status, headers.clone());
+            return Err(status_error(status, &headers, async move || answer.part().await.ok().flatten()).await);
+        }
+        if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+            let cause = format!("the answer is compressed ({encoding:?}) though it was asked not to be");
+            return Err(RequestError::new(FailureKind::Malformed, cause));
+        }
+        let reader = reader(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
+        patience.read(answer, reader, clock, transcript).await
     }
 }
 
@@ -89,21 +104,45 @@ pub(super) fn messages(system: Option<&str>, problem: &str) -> Value {
     Value::Array(system.into_iter().chain([user]).collect())
 }
 
-/// How long a request may take for what.
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    sent: Instant,
+/// How long a request may take for what. It has one timer, which is looked at only where nothing is there to be read.
+struct Patience<'a> {
+    timer: Pin<&'a mut Sleep>,
+    deadline: Instant,
     timeouts: Timeouts,
 }
 
-impl Patience {
-    /// Waits for the head of the answer.
-    async fn head(&self, work: impl Future<Output = Result<Response, RequestError>>) -> Result<Response, RequestError> {
-        timeout_at(self.first_token(), work).await.unwrap_or_else(|_| Err(self.gone(true)))
+impl Patience<'_> {
+    /// Waits for something until the deadline; `None` where it has passed.
+    async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => self.poll_gone(cx).map(|()| None),
+        })
+        .await
     }
 
-    fn first_token(&self) -> Instant {
-        self.sent + Timeouts::duration(self.timeouts.first_token_s)
+    /// The next part of an answer; `None` where the deadline has passed.
+    async fn part(&mut self, answer: &mut Answer) -> Option<Result<Option<Bytes>, RequestError>> {
+        poll_fn(|cx| match answer.poll_part(cx) {
+            Poll::Ready(part) => Poll::Ready(Some(part)),
+            Poll::Pending => self.poll_gone(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Whether the deadline has passed. The timer follows it only where it must: set too early, it is set again when it rings.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timer.deadline() > self.deadline {
+            self.timer.as_mut().reset(self.deadline);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if self.timer.deadline() >= self.deadline {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(self.deadline);
+        }
+        Poll::Pending
     }
 
     fn gone(&self, is_first: bool) -> RequestError {
@@ -117,53 +156,45 @@ impl Patience {
 
     /// Reads an answer to its end.
     async fn read<R: Reader>(
-        &self,
-        mut response: Response,
+        &mut self,
+        mut answer: Answer,
         mut reader: R,
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let mut last = clock.now();
-        transcript.first_byte.get_or_insert(last);
-        if let Some(encoding) = response.headers().get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-            let cause = format!("the answer is compressed ({encoding:?}) though it was asked not to be");
-            return Err(RequestError::new(FailureKind::Malformed, cause));
-        }
-        let mut deadline = self.first_token();
+        let mut last = answer.read_at();
         let mut bytes_left = LONGEST_ANSWER;
         loop {
-            let read = timeout_at(deadline, response.chunk()).await;
-            let at = clock.now();
-            match read {
-                Ok(Ok(Some(bytes))) => {
-                    last = at;
+            match self.part(&mut answer).await {
+                Some(Ok(Some(bytes))) => {
+                    last = answer.read_at();
                     bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or_else(|| {
                         let cause = format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20);
                         RequestError::new(FailureKind::Malformed, cause)
                     })?;
                     let before = (transcript.chunks.len(), reader.progress());
-                    reader.take(&bytes, at, transcript)?;
+                    reader.take(&bytes, clock.at(last), transcript)?;
                     let after = (transcript.chunks.len(), reader.progress());
                     if transcript.text.len() + transcript.reasoning.len() + transcript.tool_calls.len() > LONGEST_TEXT {
                         let cause = format!("the answer says more than {} MiB", LONGEST_TEXT >> 20);
                         return Err(RequestError::new(FailureKind::Malformed, cause));
                     }
                     if after != before {
-                        deadline = Instant::now() + self.wait_after(after.1);
+                        self.deadline = Instant::from_std(last) + self.wait_after(after.1);
                     }
                 }
-                Ok(Ok(None)) => break,
+                Some(Ok(None)) => break,
                 // What was said is whole; how the line went down does not matter.
-                Ok(Err(_)) | Err(_) if reader.progress() != Progress::Going => {
+                Some(Err(_)) | None if reader.progress() != Progress::Going => {
                     // To wait for the line to go down is our choice, not the answer's time.
-                    transcript.ended = Some(last);
+                    transcript.ended = Some(clock.at(last));
                     break;
                 }
-                Ok(Err(error)) => return Err(request_error(&error, Stage::Body)),
-                Err(_) => return Err(self.gone(transcript.chunks.is_empty())),
+                Some(Err(error)) => return Err(error),
+                None => return Err(self.gone(transcript.chunks.is_empty())),
             }
         }
-        reader.finish(last, transcript)?;
+        reader.finish(clock.at(last), transcript)?;
         if transcript.chunks.is_empty() {
             return Err(RequestError::new(FailureKind::Empty, "the answer is empty"));
         }

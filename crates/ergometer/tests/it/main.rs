@@ -8,6 +8,7 @@ mod faults;
 mod figures;
 mod interrupt;
 mod judge;
+mod lanes;
 mod lifecycle;
 mod replace;
 mod resume;

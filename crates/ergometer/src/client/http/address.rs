@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use url::{Host, Url};
+use url::{Host, Position, Url};
 
 use crate::client::Place;
 use crate::redact::redact_url;
@@ -86,6 +86,11 @@ impl BaseUrl {
     #[must_use]
     pub fn host(&self) -> String {
         self.root.host_str().unwrap_or_default().to_owned()
+    }
+
+    /// The host and its port, where it is not the usual one, as a request names it.
+    pub(super) fn authority(&self) -> String {
+        self.root[Position::BeforeHost..Position::AfterPort].to_owned()
     }
 
     /// Whether what is sent is encrypted.

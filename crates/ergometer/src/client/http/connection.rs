@@ -3,23 +3,30 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
+    USER_AGENT,
+};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::Full;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
+use url::{Position, Url};
 
+use super::lanes::{Answer, Lanes};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::client::{ClientError, FailureKind, Place, Protocol, RequestError};
-use crate::redact::REDACTED;
+use crate::client::{ClientError, Connections, FailureKind, Line, Place, Protocol, RequestError};
+use crate::redact::{REDACTED, redact_url};
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
 const LONGEST_BODY: usize = 64 << 20;
 
-/// A connection that was just being closed tells so within a way there and back.
-const STALE_WITHIN: Duration = Duration::from_millis(500);
+/// How often a request may be sent somewhere else.
+const MOST_REDIRECTS: usize = 5;
 
 /// How long such an answer may take.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,7 +110,7 @@ pub enum HttpError {
     Tls(String),
     /// The rest.
     #[error("cannot set up HTTP: {0}")]
-    Setup(#[from] reqwest::Error),
+    Setup(String),
 }
 
 /// A server that requests are sent to.
@@ -112,14 +119,12 @@ pub struct Connection {
     base: BaseUrl,
     /// What is sent and must not be told.
     secrets: Arc<[String]>,
-    /// Uses connections again.
-    kept: Client,
-    /// Makes a new one for each request.
-    fresh: Client,
-    /// Whether connections are used again.
-    keeps: Arc<AtomicBool>,
-    /// Whether anything was answered yet, so that there may be a connection to use again.
-    was_answered: Arc<AtomicBool>,
+    /// What is timed goes this way.
+    lanes: Arc<Lanes>,
+    /// What every request that is timed carries.
+    headers: HeaderMap,
+    /// What is not timed goes this way, each request on a connection of its own.
+    asking: Client,
     timeouts: Timeouts,
 }
 
@@ -127,6 +132,21 @@ impl fmt::Debug for Connection {
     /// Its clients know the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+/// Where requests are sent: a path of the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    url: Url,
+    /// The same, as a request says it.
+    uri: Uri,
+}
+
+#[cfg(test)]
+impl Target {
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
     }
 }
 
@@ -138,30 +158,34 @@ impl Connection {
         let secrets = secrets::values(&headers);
         // What is compressed is held back until a block is full: no arrival time would be true.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let client = |most_idle: usize| -> Result<Client, HttpError> {
-            let mut builder = Client::builder()
-                .default_headers(headers.clone())
-                .user_agent(concat!("ergometer/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
-                .redirect(same_origin())
-                .pool_max_idle_per_host(most_idle)
-                .tcp_nodelay(true)
-                .http1_only();
-            if base.place() == Place::ThisMachine {
-                // What happens on this machine is measured here, whatever the environment says of proxies.
-                builder = builder.no_proxy();
-            }
-            Ok(tls::apply(builder, network, base.is_encrypted())?.build()?)
-        };
-        Ok(Self {
-            kept: client(usize::MAX)?,
-            fresh: client(0)?,
-            keeps: Arc::new(AtomicBool::new(true)),
-            was_answered: Arc::default(),
-            timeouts: network.timeouts,
-            secrets,
-            base,
-        })
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("ergometer/", env!("CARGO_PKG_VERSION"))));
+        let tls = tls::config(network, base.is_encrypted())?;
+        let mut builder = Client::builder()
+            .default_headers(headers.clone())
+            .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
+            .redirect(same_origin())
+            .pool_max_idle_per_host(0)
+            .tcp_nodelay(true)
+            .http1_only()
+            .tls_backend_preconfigured(tls.clone());
+        if base.place() == Place::ThisMachine {
+            // What happens on this machine is measured here, whatever the environment says of proxies.
+            builder = builder.no_proxy();
+        }
+        let asking = builder.build().map_err(|error| HttpError::Setup(error.to_string()))?;
+        let lanes = Lanes::new(&base, network, &tls)?;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let taken = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
+        headers.insert(ACCEPT, taken);
+        if let Some(auth) = lanes.proxy_authorization() {
+            headers.insert(PROXY_AUTHORIZATION, auth.clone());
+        }
+        if network.protocol == Protocol::Http1 {
+            let host = base.authority();
+            let host = HeaderValue::from_str(&host).map_err(|_| HttpError::Setup(format!("{host} is no host")))?;
+            headers.insert(HOST, host);
+        }
+        Ok(Self { lanes: Arc::new(lanes), headers, asking, timeouts: network.timeouts, secrets, base })
     }
 
     /// The address.
@@ -176,36 +200,72 @@ impl Connection {
         self.timeouts
     }
 
-    /// Sends a JSON body and returns once the head of the answer is there. `id` lets the server's log be joined with ours.
-    ///
-    /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
-    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and from then
-    /// on every request has a connection of its own.
-    pub(crate) async fn post(&self, url: &str, body: Vec<u8>, id: Option<u64>) -> Result<Response, RequestError> {
-        let keeps = self.keeps.load(Ordering::Relaxed);
-        let may_be_stale = keeps && self.was_answered.load(Ordering::Relaxed);
-        let client = if keeps { &self.kept } else { &self.fresh };
-        let mut request = client.post(url).header(CONTENT_TYPE, "application/json").body(body);
-        request = request.header(ACCEPT, "text/event-stream, application/json, application/x-ndjson");
-        if let Some(id) = id {
-            request = request.header("x-request-id", format!("ergometer-{id}"));
+    /// What the connections of timed requests came to so far.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        self.lanes.connections()
+    }
+
+    /// Closes the connections that lie idle.
+    pub(crate) fn close(&self) {
+        self.lanes.close();
+    }
+
+    /// A place to send requests to, put together once for all of them.
+    pub(crate) fn target(&self, url: &str) -> Result<Target, HttpError> {
+        let wrong = |why: String| HttpError::Setup(format!("`{}` is no address of a request: {why}", redact_url(url)));
+        let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        // A proxy is told the whole address, and so is a server over HTTP/2, which takes it apart itself.
+        let is_whole = self.lanes.is_forwarded() || !self.headers.contains_key(HOST);
+        let text =
+            if is_whole { &url[..Position::AfterQuery] } else { &url[Position::BeforePath..Position::AfterQuery] };
+        let uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
+        Ok(Target { url, uri })
+    }
+
+    /// Sends a JSON body and returns once the head of the answer is there; `line` is what it travels on. `id` lets the
+    /// server's log be joined with ours.
+    pub(crate) async fn post(
+        &self,
+        target: &Target,
+        body: Vec<u8>,
+        id: Option<u64>,
+        line: &mut Option<Line>,
+    ) -> Result<Answer, RequestError> {
+        let body = Bytes::from(body);
+        let mut headers = self.headers.clone();
+        if let Some(id) = id.and_then(|id| HeaderValue::try_from(format!("ergometer-{id}")).ok()) {
+            headers.insert(HeaderName::from_static("x-request-id"), id);
         }
-        let sent = Instant::now();
-        match request.send().await {
-            Ok(response) => {
-                self.was_answered.store(true, Ordering::Relaxed);
-                Ok(response)
-            }
-            Err(error) => {
-                let error = request_error(&error, Stage::Head);
-                // A server that took longer has worked on it.
-                let is_stale = may_be_stale && error.kind == FailureKind::Disconnected && sent.elapsed() < STALE_WITHIN;
-                if is_stale {
-                    self.keeps.store(false, Ordering::Relaxed);
-                }
-                Err(RequestError { is_stale, ..error })
+        let request = |target: &Target, headers: HeaderMap, body: Bytes| {
+            let mut request = Request::new(Full::new(body));
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = target.uri.clone();
+            *request.headers_mut() = headers;
+            request
+        };
+        let mut moved: Option<Target> = None;
+        for _ in 0..MOST_REDIRECTS {
+            let there = moved.as_ref().unwrap_or(target);
+            let answer = self.lanes.send(request(there, headers.clone(), body.clone()), line).await?;
+            match self.moved(there, &answer) {
+                Some(next) => moved = Some(next),
+                None => return Ok(answer),
             }
         }
+        let there = moved.as_ref().unwrap_or(target);
+        self.lanes.send(request(there, headers, body), line).await
+    }
+
+    /// Where an answer sends the request to, within one origin only: another must not see the key, nor what is asked. Other
+    /// redirects than these two turn a request into one without a body.
+    fn moved(&self, from: &Target, answer: &Answer) -> Option<Target> {
+        if !matches!(answer.head.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+            return None;
+        }
+        let next = from.url.join(answer.head.headers.get(LOCATION)?.to_str().ok()?).ok()?;
+        let is_same = next.origin() == from.url.origin();
+        is_same.then(|| self.target(next.as_str()).ok()).flatten()
     }
 
     /// That nobody answers, as a person needs it.
@@ -236,7 +296,7 @@ impl Connection {
     /// Asks for a small answer and returns it whole.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, RequestError> {
         let sent = async {
-            let response = self.fresh.get(url).send().await.map_err(|error| request_error(&error, Stage::Head))?;
+            let response = self.asking.get(url).send().await.map_err(|error| request_error(&error, Stage::Head))?;
             whole(checked(response).await?).await
         };
         within(ASK_TIMEOUT, sent).await
@@ -246,7 +306,7 @@ impl Connection {
     pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
         let sent = async {
-            let request = self.fresh.post(url).header(CONTENT_TYPE, "application/json").body(body);
+            let request = self.asking.post(url).header(CONTENT_TYPE, "application/json").body(body);
             let response = request.send().await.map_err(|error| request_error(&error, Stage::Head))?;
             whole(checked(response).await?).await
         };
@@ -263,12 +323,16 @@ fn same_origin() -> Policy {
 }
 
 /// The answer, where its status is success.
-pub(crate) async fn checked(response: Response) -> Result<Response, RequestError> {
-    if response.status().is_success() { Ok(response) } else { Err(status_error(response).await) }
+async fn checked(mut response: Response) -> Result<Response, RequestError> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let (status, headers) = (response.status(), response.headers().clone());
+    Err(status_error(status, &headers, async move || response.chunk().await.ok().flatten()).await)
 }
 
 /// All of an answer that is not a stream.
-pub(crate) async fn whole(mut response: Response) -> Result<Vec<u8>, RequestError> {
+async fn whole(mut response: Response) -> Result<Vec<u8>, RequestError> {
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| request_error(&error, Stage::Body))? {
         if body.len() + bytes.len() > LONGEST_BODY {

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 
 use crate::client::error::LONGEST_CAUSE;
 use crate::client::{FailureKind, RequestError};
@@ -17,37 +18,75 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How far an exchange had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// There was no connection yet.
+    Connect,
     /// Nothing of the answer was there.
     Head,
     /// The head of the answer was there.
     Body,
 }
 
-/// The kind and the cause of an error of the HTTP library. Its types say what it is, never its words.
+/// The kind and the cause of an error of reqwest.
 pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestError {
-    let kind = if find::<rustls::Error>(error).is_some() {
-        FailureKind::Tls
-    } else if error.is_connect() && error.is_timeout() {
-        FailureKind::TimeoutConnect
-    } else if error.is_connect() {
-        FailureKind::Connect
-    } else if stage == Stage::Body {
-        FailureKind::Truncated
-    } else {
-        FailureKind::Disconnected
+    if error.is_connect() && error.is_timeout() {
+        return timed_out();
+    }
+    failure(error, if error.is_connect() { Stage::Connect } else { stage })
+}
+
+/// That no connection came about in time.
+pub(crate) fn timed_out() -> RequestError {
+    RequestError::new(FailureKind::TimeoutConnect, "no connection in time")
+}
+
+/// The kind and the cause of an error. Its types say what it is, never its words.
+pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestError {
+    let mut of_system = causes(error).filter_map(|error| error.downcast_ref::<io::Error>());
+    if let Some(error) = find::<rustls::Error>(error) {
+        return RequestError::new(FailureKind::Tls, format!("no trusted connection: {}", tls_cause(error)));
+    }
+    if stage == Stage::Connect {
+        let told = |error: &io::Error| (error.kind() == io::ErrorKind::TimedOut).then(timed_out);
+        if let Some(failure) = of_system.find_map(|error| own_limit(error).or_else(|| told(error))) {
+            return failure;
+        }
+    }
+    let (kind, what) = match stage {
+        Stage::Connect => (FailureKind::Connect, "no connection"),
+        Stage::Body => (FailureKind::Truncated, "the answer broke off"),
+        Stage::Head if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) => {
+            (FailureKind::Malformed, "the answer is not HTTP")
+        }
+        Stage::Head => (FailureKind::Disconnected, "the connection was closed without an answer"),
     };
-    let what = match kind {
-        FailureKind::Tls => "no trusted connection: ",
-        FailureKind::TimeoutConnect => return RequestError::new(kind, "no connection in time"),
-        FailureKind::Connect => "no connection: ",
-        FailureKind::Truncated => "the answer broke off: ",
-        _ => "the connection was closed without an answer: ",
-    };
-    let why = match find::<rustls::Error>(error) {
-        Some(error) => tls_cause(error),
-        None => innermost(error),
-    };
-    RequestError::new(kind, format!("{what}{why}"))
+    RequestError::new(kind, format!("{what}: {}", innermost(error)))
+}
+
+/// Where it is this machine that has no more to give, and nothing is wrong with the server.
+fn own_limit(error: &io::Error) -> Option<RequestError> {
+    if error.kind() == io::ErrorKind::AddrNotAvailable {
+        let cause = "this machine has no port left towards the server. hint: fewer requests in flight, fewer new connections (--connections N waits for one), or --http 2, where many share one";
+        return Some(RequestError::new(FailureKind::Ports, cause));
+    }
+    if !is_out_of_descriptors(error) {
+        return None;
+    }
+    let cause = "this process may open no more files, and each connection is one. hint: raise the limit (`ulimit -n 65536`), fewer requests in flight, --connections N, or --http 2, where many share one";
+    Some(RequestError::new(FailureKind::Descriptors, cause))
+}
+
+#[cfg(unix)]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
+}
+
+#[cfg(not(unix))]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    /// WSAEMFILE.
+    const NO_MORE_SOCKETS: i32 = 10_024;
+    error.raw_os_error() == Some(NO_MORE_SOCKETS)
 }
 
 /// What is wrong with a certificate or a handshake, for people.
@@ -69,20 +108,17 @@ fn tls_cause(error: &rustls::Error) -> String {
     }
 }
 
-/// An error of this type among the causes, those inside of I/O errors included.
+/// An error of this type among the causes.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
+    causes(error).find_map(|error| error.downcast_ref())
+}
+
+/// An error and its causes, those inside of I/O errors included.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match inner {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
+        inner.map_or_else(|| error.source(), |inner| Some(inner))
+    })
 }
 
 /// What the last of the causes says: the ones before it repeat where, and the address of a proxy with its password.
@@ -99,15 +135,18 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 }
 
 /// What an answer with another status than success says.
-pub(crate) async fn status_error(response: Response) -> RequestError {
-    let (status, headers) = (response.status(), response.headers().clone());
-    let body = tokio::time::timeout(BODY_TIMEOUT, beginning(response)).await.unwrap_or_default();
+pub(crate) async fn status_error(
+    status: StatusCode,
+    headers: &HeaderMap,
+    parts: impl AsyncFnMut() -> Option<Bytes>,
+) -> RequestError {
+    let body = tokio::time::timeout(BODY_TIMEOUT, beginning(parts)).await.unwrap_or_default();
     let said = said(&body);
     let mut cause = format!("the server answered {status}");
     if !said.is_empty() {
         cause = format!("{cause}: {said}");
     }
-    let retry_after = retry_after(&headers);
+    let retry_after = retry_after(headers);
     if let Some(asked) = retry_after {
         cause = format!("{cause} (asks for {} s of peace)", asked.as_secs_f64());
     }
@@ -123,9 +162,9 @@ pub(crate) async fn status_error(response: Response) -> RequestError {
 }
 
 /// The first part of a body; what cannot be read is left out.
-async fn beginning(mut response: Response) -> Vec<u8> {
+async fn beginning(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
     let mut body = Vec::new();
-    while let Ok(Some(bytes)) = response.chunk().await {
+    while let Some(bytes) = parts().await {
         body.extend_from_slice(&bytes);
         if body.len() >= LONGEST_CAUSE * 4 {
             break;
@@ -195,9 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn what_this_machine_lacks_is_not_the_servers_failure() {
+        let kind = |number: i32, stage: Stage| {
+            let inner = io::Error::other(io::Error::from_raw_os_error(number));
+            failure(&inner, stage).kind
+        };
+        assert_eq!(kind(24, Stage::Connect), FailureKind::Descriptors, "EMFILE");
+        assert_eq!(kind(23, Stage::Connect), FailureKind::Descriptors, "ENFILE");
+        let ports = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let failure = failure(&ports, Stage::Connect);
+        assert_eq!(failure.kind, FailureKind::Ports);
+        assert!(failure.cause.contains("hint: ") && failure.kind.is_transient());
+        assert_eq!(kind(111, Stage::Connect), FailureKind::Connect, "refused");
+        assert_eq!(kind(24, Stage::Head), FailureKind::Disconnected, "there is a connection already");
+    }
+
+    #[test]
     fn how_long_to_wait_is_taken_from_either_header() {
         let headers = |name: &'static str, value: &str| {
-            HeaderMap::from_iter([(reqwest::header::HeaderName::from_static(name), value.parse().unwrap())])
+            HeaderMap::from_iter([(http::header::HeaderName::from_static(name), value.parse().unwrap())])
         };
         assert_eq!(retry_after(&headers("retry-after", "3")), Some(Duration::from_secs(3)));
         assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));

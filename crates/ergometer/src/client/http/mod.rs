@@ -5,10 +5,14 @@
 mod address;
 mod connection;
 mod failure;
+mod lanes;
+mod limits;
 mod secrets;
 mod tls;
 
 pub use address::{AddressError, BaseUrl};
-pub(crate) use connection::checked;
+pub(crate) use connection::Target;
 pub use connection::{Connection, HttpError, Network, Timeouts};
-pub(crate) use failure::{Stage, message, request_error, said, status_error};
+pub(crate) use failure::{Stage, failure, message, request_error, said, status_error, timed_out};
+pub(crate) use lanes::Answer;
+pub use limits::{ports, raise_descriptor_limit};

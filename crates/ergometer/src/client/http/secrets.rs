@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{BaseUrl, HttpError};
 use crate::redact::is_secret_name;

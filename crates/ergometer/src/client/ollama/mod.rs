@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::OllamaReader;
-use super::http::{BaseUrl, Connection};
+use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
-    Transcript,
+    Client, ClientError, ClientInfo, ClientSpec, Connections, FailureKind, ModelFacts, Place, Request, RequestError,
+    RequestOptions, Transcript,
 };
 
 pub(super) const INFO: ClientInfo = ClientInfo {
@@ -39,6 +39,7 @@ const FIELDS: [&str; 8] = ["format", "images", "keep_alive", "raw", "suffix", "t
 #[derive(Debug)]
 pub(super) struct Ollama {
     connection: Connection,
+    target: Target,
     model: String,
     endpoint: Endpoint,
 }
@@ -65,7 +66,13 @@ impl Ollama {
         // As its documentation writes it.
         let bare = spec.base_url.as_deref().map(|url| url.trim_end_matches('/').trim_end_matches("/api").to_owned());
         spec.base_url = bare;
-        Ok(Self { connection: spec.connection(DEFAULT_ADDRESS)?, model: spec.model.clone(), endpoint })
+        let connection = spec.connection(DEFAULT_ADDRESS)?;
+        let url = connection.base().path(match endpoint {
+            Endpoint::Chat => "api/chat",
+            Endpoint::Generate => "api/generate",
+        });
+        let target = connection.target(&url).map_err(|error| ClientError::Parameter(error.to_string()))?;
+        Ok(Self { connection, target, model: spec.model.clone(), endpoint })
     }
 
     fn body(&self, request: &Request<'_>) -> Vec<u8> {
@@ -197,16 +204,17 @@ impl Client for Ollama {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        let url = self.connection.base().path(match self.endpoint {
-            Endpoint::Chat => "api/chat",
-            Endpoint::Generate => "api/generate",
-        });
         let (body, number) = (self.body(request), request.number);
-        let ready = Ready { connection: &self.connection, url, body, number, clock };
+        let ready = Ready { connection: &self.connection, target: &self.target, body, number, clock };
         ready.exchange(|_| OllamaReader::new(), transcript).await
     }
 
+    fn connections(&self) -> Option<Connections> {
+        Some(self.connection.connections())
+    }
+
     async fn close(&self) -> Result<(), ClientError> {
+        self.connection.close();
         Ok(())
     }
 }

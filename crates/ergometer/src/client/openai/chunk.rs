@@ -19,7 +19,7 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<serde_json::Value>,
     /// `error` where the whole object is one.
     #[serde(borrow, default)]
-    pub(super) object: Option<Cow<'a, str>>,
+    pub(super) object: Option<Word<'a>>,
     #[serde(borrow, default)]
     pub(super) message: Option<Text<'a>>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(super) text: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Option<Cow<'a, str>>,
+    pub(super) finish_reason: Option<Word<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -66,7 +66,7 @@ pub(super) struct ToolCall<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Function<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Option<Cow<'a, str>>,
+    pub(super) name: Option<Word<'a>>,
     #[serde(borrow, default)]
     pub(super) arguments: Option<Text<'a>>,
 }
@@ -92,6 +92,40 @@ pub(super) struct Timings {
     pub(super) predicted_n: Option<f64>,
     #[serde(default)]
     pub(super) predicted_ms: Option<f64>,
+}
+
+/// A word, borrowed where it can be: serde makes an owned one of every optional `Cow`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word<'a>(Cow<'a, str>);
+
+impl Word<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(WordVisitor)
+    }
+}
+
+struct WordVisitor;
+
+impl<'de> Visitor<'de> for WordVisitor {
+    type Value = Word<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Word(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Word(Cow::Owned(text.to_owned())))
+    }
 }
 
 /// A text, or the text of a list of parts; what is neither is no text.
@@ -152,8 +186,8 @@ impl<'de> Visitor<'de> for TextVisitor {
     /// A part: `{"type": "text", "text": ".."}`.
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
         let mut found = Text::default();
-        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
-            if matches!(&*name, "text" | "message") {
+        while let Some(name) = fields.next_key::<Word<'de>>()? {
+            if matches!(name.as_str(), "text" | "message") {
                 found = fields.next_value()?;
             } else {
                 fields.next_value::<IgnoredAny>()?;

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod counting;
+mod pattern;
 mod reader;
 
 use async_trait::async_trait;
@@ -10,11 +11,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::reader::ChatReader;
-use super::http::{BaseUrl, Connection};
+use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions,
-    Transcript, Usage,
+    Client, ClientError, ClientInfo, ClientSpec, Connections, FailureKind, ModelFacts, Place, Request, RequestError,
+    RequestOptions, Transcript, Usage,
 };
 
 const PARAMETERS: &[(&str, &str)] = &[
@@ -42,6 +43,7 @@ const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8000";
 #[derive(Debug)]
 pub(super) struct OpenAi {
     connection: Connection,
+    target: Target,
     model: String,
     endpoint: Endpoint,
     streams: bool,
@@ -75,7 +77,12 @@ impl OpenAi {
         // Its newer models know no other name; other servers may know only the old one.
         let is_openai = connection.base().host() == "api.openai.com";
         let field = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+        let url = connection.base().endpoint(match endpoint {
+            Endpoint::Chat => "chat/completions",
+            Endpoint::Completions => "completions",
+        });
         Ok(Self {
+            target: connection.target(&url).map_err(|error| ClientError::Parameter(error.to_string()))?,
             model: spec.model.clone(),
             endpoint,
             streams: is_on("stream")?,
@@ -122,13 +129,6 @@ impl OpenAi {
             }
         }
         serde_json::to_vec(&body).unwrap_or_default()
-    }
-
-    fn url(&self) -> String {
-        self.connection.base().endpoint(match self.endpoint {
-            Endpoint::Chat => "chat/completions",
-            Endpoint::Completions => "completions",
-        })
     }
 
     async fn listed(&self) -> Result<Vec<Listed>, RequestError> {
@@ -243,7 +243,7 @@ impl Client for OpenAi {
     ) -> Result<(), RequestError> {
         let ready = Ready {
             connection: &self.connection,
-            url: self.url(),
+            target: &self.target,
             body: self.body(request),
             number: request.number,
             clock,
@@ -255,7 +255,12 @@ impl Client for OpenAi {
         self.count_tokens(request, answer).await
     }
 
+    fn connections(&self) -> Option<Connections> {
+        Some(self.connection.connections())
+    }
+
     async fn close(&self) -> Result<(), ClientError> {
+        self.connection.close();
         Ok(())
     }
 }
@@ -310,7 +315,7 @@ mod tests {
         let common =
             RequestOptions { system_prompt: Some(String::from("a")), max_tokens: Some(5), ..RequestOptions::default() };
         assert_eq!(body(&client, &common, None), json!({"model": "m", "prompt": "a\n\n2+2?", "n": 5}));
-        assert_eq!(client.url(), "http://127.0.0.1:8000/v1/completions");
+        assert_eq!(client.target.url().as_str(), "http://127.0.0.1:8000/v1/completions");
     }
 
     #[test]

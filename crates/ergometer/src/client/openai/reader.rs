@@ -2,7 +2,8 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::chunk::{Choice, Chunk, Said, Text, Timings};
+use super::chunk::{Choice, Chunk, Said, Text, Timings, Word};
+use super::pattern::Pattern;
 use crate::client::http::{message, said};
 use crate::client::reading::{Progress, Reader, excerpt};
 use crate::client::stream::{Event, EventStream, LONGEST, TooLong};
@@ -31,6 +32,7 @@ struct State {
     finished: u64,
     /// The answer came in one piece, which is its end.
     is_whole: bool,
+    pattern: Pattern,
 }
 
 impl From<TooLong> for RequestError {
@@ -136,15 +138,21 @@ impl State {
     }
 
     fn object(&mut self, data: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        if let Some((kind, text)) = self.pattern.read(data) {
+            self.begun |= 1;
+            transcript.push(at, kind, text);
+            return Ok(());
+        }
         let chunk: Chunk<'_> = serde_json::from_slice(data)
             .map_err(|error| malformed(&format!("a part of the answer is not what it should be ({error})"), data))?;
-        if let Some(error) = &chunk.error.filter(|error| !error.is_null()) {
+        if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return Err(RequestError::new(FailureKind::MidStream, message(error).unwrap_or_else(|| error.to_string())));
         }
-        if chunk.object.as_deref() == Some("error") {
+        if chunk.object.as_ref().map(Word::as_str) == Some("error") {
             let cause = chunk.message.unwrap_or_default().0.into_owned();
             return Err(RequestError::new(FailureKind::MidStream, cause));
         }
+        self.pattern.learn(&chunk, data);
         for choice in chunk.choices.iter().flatten() {
             self.choice(choice, at, transcript);
         }
@@ -177,7 +185,7 @@ impl State {
         let calls = choice.delta.iter().chain(&choice.message).flat_map(|said| said.tool_calls.iter().flatten());
         for function in calls.filter_map(|call| call.function.as_ref()) {
             let mut piece = String::new();
-            if let Some(name) = function.name.as_deref().filter(|name| !name.is_empty()) {
+            if let Some(name) = function.name.as_ref().map(Word::as_str).filter(|name| !name.is_empty()) {
                 piece = if transcript.tool_calls.is_empty() { name.to_owned() } else { format!("\n{name}") };
             }
             piece.push_str(function.arguments.as_ref().map_or("", |Text(text)| text));
@@ -189,7 +197,7 @@ impl State {
         }
         let bit = 1_u64.checked_shl(choice.index).unwrap_or(0);
         self.begun |= bit;
-        if let Some(reason) = choice.finish_reason.as_deref().filter(|reason| !reason.is_empty()) {
+        if let Some(reason) = choice.finish_reason.as_ref().map(Word::as_str).filter(|reason| !reason.is_empty()) {
             self.finished |= bit;
             if is_answer {
                 transcript.finish = Some(reason.to_owned());

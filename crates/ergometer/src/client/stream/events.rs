@@ -38,10 +38,18 @@ impl EventStream {
     /// Takes in bytes and gives out every event that ends in them.
     pub fn push<E: From<TooLong>>(
         &mut self,
-        bytes: &[u8],
+        mut bytes: &[u8],
         each: &mut impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { lines, fields } = self;
+        // Most events are one line that came whole: it is given out where it lies.
+        if lines.is_between() && fields.is_empty() {
+            while let Some((data, rest)) = plain_event(bytes).filter(|(data, _)| data.len() + 6 <= fields.limit) {
+                lines.passed();
+                each(Event { kind: b"", data })?;
+                bytes = rest;
+            }
+        }
         lines.push(bytes, &mut |line| fields.take(line, each))
     }
 
@@ -54,7 +62,21 @@ impl EventStream {
     }
 }
 
+/// The data of an event that has one line of it and nothing else, where the bytes begin with such a one, and what follows it.
+fn plain_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = bytes.strip_prefix(b"data:")?;
+    let end = memchr::memchr2(b'\n', b'\r', line)?;
+    let rest = line[end..].strip_prefix(b"\n\n").or_else(|| line[end..].strip_prefix(b"\r\n\r\n"))?;
+    let data = &line[..end];
+    Some((data.strip_prefix(b" ").unwrap_or(data), rest))
+}
+
 impl Fields {
+    /// Whether nothing of an event is there.
+    fn is_empty(&self) -> bool {
+        !self.has_data && self.kind.is_empty()
+    }
+
     fn take<E: From<TooLong>>(
         &mut self,
         line: &[u8],
@@ -67,7 +89,7 @@ impl Fields {
             self.has_data = false;
             return result;
         }
-        let colon = line.iter().position(|&byte| byte == b':');
+        let colon = memchr::memchr(b':', line);
         let (name, value) = match colon {
             Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
             None => (line, &b""[..]),

@@ -38,7 +38,7 @@ impl Lines {
             self.after_return = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n' || byte == b'\r') {
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (line, ending) = (&bytes[..end], bytes[end]);
             self.check(line.len())?;
             if self.held.is_empty() {
@@ -62,6 +62,16 @@ impl Lines {
         self.check(bytes.len())?;
         self.held.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Whether the next byte is the first of a line, and no end of the one before can be among them.
+    pub(super) fn is_between(&self) -> bool {
+        self.held.is_empty() && !self.after_return
+    }
+
+    /// Lines were given out without it.
+    pub(super) fn passed(&mut self) {
+        self.is_first = false;
     }
 
     /// What stands after the last end of a line.

@@ -1,0 +1,265 @@
+//! The connections to one server: a request goes in, the head of its answer comes out with what it travelled on.
+//!
+//! Each request has a connection of its own (HTTP/1.1), or shares one (HTTP/2). Of those that lie idle, the last one used is
+//! taken first. There are never more than the user allows, and each is counted.
+
+mod route;
+mod shared;
+mod single;
+mod tally;
+mod wire;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ergometer_units::Seconds;
+use http::{HeaderValue, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use rustls::ClientConfig;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use self::route::Route;
+use self::shared::{Shared, Stream};
+use self::single::Lane;
+use self::tally::Tally;
+use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
+use crate::client::{Connections, FailureKind, Line, Protocol, RequestError};
+
+/// A connection that lies idle for longer is of no more use; most servers have closed it before.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A connection that was just being closed tells so within a way there and back.
+const STALE_WITHIN: Duration = Duration::from_millis(500);
+
+/// The connections to one server.
+pub(super) struct Lanes {
+    route: Route,
+    protocol: Protocol,
+    tally: Arc<Tally>,
+    /// Those that can be used again, the last one used at the back.
+    idle: Mutex<VecDeque<Idle>>,
+    /// How many requests may have a connection, where that is limited.
+    room: Option<Arc<Semaphore>>,
+    /// Whether connections are used again.
+    keeps: AtomicBool,
+    shared: Shared,
+}
+
+struct Idle {
+    lane: Lane,
+    since: Instant,
+}
+
+impl Lanes {
+    pub(super) fn new(base: &BaseUrl, network: &Network, tls: &ClientConfig) -> Result<Self, HttpError> {
+        let limit = Timeouts::duration(network.timeouts.connect_s);
+        let most = network.connections.map(|most| most.max(1) as usize);
+        let is_shared = network.protocol == Protocol::Http2;
+        Ok(Self {
+            route: Route::new(base, network.protocol, tls, limit)?,
+            protocol: network.protocol,
+            tally: Arc::default(),
+            idle: Mutex::default(),
+            room: most.filter(|_| !is_shared).map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
+            keeps: AtomicBool::new(true),
+            shared: Shared::new(most),
+        })
+    }
+
+    /// Whether a proxy is told the whole address with each request.
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.route.is_forwarded()
+    }
+
+    /// What such a proxy wants to see with each request, where it does.
+    pub(super) fn proxy_authorization(&self) -> Option<&HeaderValue> {
+        self.route.proxy_authorization()
+    }
+
+    pub(super) fn connections(&self) -> Connections {
+        self.tally.connections(self.protocol)
+    }
+
+    /// Closes the connections that lie idle.
+    pub(super) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.close();
+    }
+
+    /// Sends a request; returns once the head of the answer is there. `line` is what it travels on, once that is known.
+    ///
+    /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
+    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and from then
+    /// on every request has a connection of its own.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        request: Request<Full<Bytes>>,
+        line: &mut Option<Line>,
+    ) -> Result<Answer, RequestError> {
+        if self.protocol == Protocol::Http2 {
+            let (response, stream) = self.shared.send(&self.route, &self.tally, request, line).await?;
+            return Ok(Answer::new(response, Carrier::Stream(stream)));
+        }
+        let room = match &self.room {
+            // It is never closed.
+            Some(room) => Arc::clone(room).acquire_owned().await.ok(),
+            None => None,
+        };
+        let mut lane = match self.take_idle() {
+            Some(lane) => {
+                self.tally.reused();
+                *line = Some(Line { protocol: Protocol::Http1, connect: None });
+                lane
+            }
+            None => self.open(line).await?,
+        };
+        let sent = Instant::now();
+        match lane.send(request).await {
+            Ok(response) => {
+                let lanes = Arc::clone(self);
+                let carrier = Carrier::Lane(Some(Box::new(Taken { lane, lanes, _room: room })));
+                Ok(Answer::new(response, carrier))
+            }
+            Err(error) => {
+                let error = failure(&error, Stage::Head);
+                let was_used = line.is_some_and(|line| line.connect.is_none());
+                // A server that took longer has worked on it.
+                let is_stale = was_used && error.kind == FailureKind::Disconnected && sent.elapsed() < STALE_WITHIN;
+                if is_stale {
+                    self.keeps.store(false, Ordering::Relaxed);
+                    self.close();
+                }
+                Err(RequestError { is_stale, ..error })
+            }
+        }
+    }
+
+    /// The last one that was used and is still open.
+    fn take_idle(&self) -> Option<Lane> {
+        loop {
+            let Idle { mut lane, since } = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop_back()?;
+            if since.elapsed() < IDLE && lane.is_usable() {
+                return Some(lane);
+            }
+        }
+    }
+
+    async fn open(&self, line: &mut Option<Line>) -> Result<Lane, RequestError> {
+        let started = Instant::now();
+        let wire = self.route.connect().await?;
+        let connect = Some(seconds(started.elapsed()));
+        *line = Some(Line { protocol: Protocol::Http1, connect });
+        let lane = Lane::new(wire, self.tally.opened()).await;
+        lane.map_err(|error| failure(&error, Stage::Head))
+    }
+
+    /// Keeps a lane for the next request, where it can be used again.
+    fn give_back(&self, mut lane: Lane) {
+        if !self.keeps.load(Ordering::Relaxed) || !lane.is_usable() {
+            return;
+        }
+        let since = Instant::now();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push_back(Idle { lane, since });
+        // Those at the front have lain idle the longest.
+        let is_old = idle.front().is_some_and(|front| since - front.since > IDLE);
+        let old = if is_old { idle.pop_front() } else { None };
+        drop(idle);
+        drop(old);
+    }
+}
+
+/// A lane in use. When it is dropped it closes.
+struct Taken {
+    lane: Lane,
+    lanes: Arc<Lanes>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+enum Carrier {
+    /// `None` once the answer has come to its end.
+    Lane(Option<Box<Taken>>),
+    Stream(Stream),
+}
+
+/// An answer whose head is there. To drop it gives the rest up.
+pub(crate) struct Answer {
+    pub(crate) head: http::response::Parts,
+    body: Incoming,
+    carrier: Carrier,
+    read_at: Instant,
+}
+
+impl Answer {
+    fn new(response: Response<Incoming>, carrier: Carrier) -> Self {
+        let (head, body) = response.into_parts();
+        let read_at = match &carrier {
+            Carrier::Lane(Some(taken)) => taken.lane.read_at(),
+            _ => Instant::now(),
+        };
+        Self { head, body, carrier, read_at }
+    }
+
+    /// When what was last handed out was read: its head, or a part.
+    pub(crate) fn read_at(&self) -> Instant {
+        self.read_at
+    }
+
+    /// The next part of the body, as it comes; `None` at its end, which frees its connection for others.
+    pub(crate) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RequestError>> {
+        let part = match &mut self.carrier {
+            Carrier::Lane(None) => return Poll::Ready(Ok(None)),
+            Carrier::Lane(Some(taken)) => {
+                let part = taken.lane.poll_part(&mut self.body, cx);
+                self.read_at = taken.lane.read_at();
+                part
+            }
+            Carrier::Stream(_) => {
+                let part = shared::poll_part(&mut self.body, cx);
+                self.read_at = Instant::now();
+                part
+            }
+        };
+        match part {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Ok(Some(bytes))),
+            Poll::Ready(Some(Err(error))) => {
+                self.end(false);
+                Poll::Ready(Err(failure(&error, Stage::Body)))
+            }
+            Poll::Ready(None) => {
+                self.end(true);
+                Poll::Ready(Ok(None))
+            }
+        }
+    }
+
+    /// The next part of the body.
+    pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, RequestError> {
+        std::future::poll_fn(|cx| self.poll_part(cx)).await
+    }
+
+    fn end(&mut self, is_well: bool) {
+        match &mut self.carrier {
+            Carrier::Lane(taken) => {
+                if let Some(Taken { lane, lanes, _room: room }) = taken.take().map(|taken| *taken) {
+                    if is_well {
+                        lanes.give_back(lane);
+                    }
+                    // Whoever waits for it finds the lane among the idle.
+                    drop(room);
+                }
+            }
+            Carrier::Stream(stream) => stream.end(),
+        }
+    }
+}
+
+fn seconds(length: Duration) -> Seconds {
+    Seconds::from_nanos(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,302 @@
+//! The connections of requests: which are used again, how many there are, and what each request travelled on.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ergometer::client::http::Network;
+use ergometer::client::{
+    Client, ClientSpec, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions, Transcript, open,
+};
+use ergometer_server::{MockServer, Script};
+use ergometer_telemetry::Clock;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::{Barrier, mpsc};
+use tokio_rustls::TlsAcceptor;
+
+const ANSWER: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"4\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+/// An answer on a connection that is kept, or one that ends with it.
+fn answer(extra: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{extra}content-length: {}\r\n\r\n{ANSWER}",
+        ANSWER.len()
+    )
+}
+
+fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
+    let base_url = Some(format!("http://{address}"));
+    open(&ClientSpec {
+        id: String::from("openai"),
+        model: String::from("m"),
+        base_url,
+        network,
+        ..ClientSpec::default()
+    })
+    .unwrap()
+}
+
+fn http2() -> Network {
+    Network { protocol: Protocol::Http2, ..Network::default() }
+}
+
+async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
+    let (clock, mut transcript, common) = (Clock::start(), Transcript::default(), RequestOptions::default());
+    let request =
+        Request { number: Some(7), index: 0, before: &[], problem: "2+2?", output_tokens: None, common: &common };
+    let result = client.stream(&request, &clock, &mut transcript).await;
+    (transcript, result)
+}
+
+/// Whether a request that went well had a new connection.
+async fn is_new(client: &dyn Client) -> bool {
+    let (transcript, result) = ask(client).await;
+    assert_eq!((result, transcript.text.as_str()), (Ok(()), "4"));
+    transcript.line.unwrap().connect.is_some()
+}
+
+/// Serves each connection with what `reply` says of its head, in a thread; closes after an answer where it says so.
+fn serve(reply: impl Fn(&str) -> (String, bool) + Send + Sync + 'static) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (closed, is_closed) = mpsc::unbounded_channel();
+    let reply = Arc::new(reply);
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let (reply, closed) = (Arc::clone(&reply), closed.clone());
+            std::thread::spawn(move || {
+                converse(socket, &*reply);
+                let _ = closed.send(());
+            });
+        }
+    });
+    (address, is_closed)
+}
+
+fn converse(socket: TcpStream, reply: &impl Fn(&str) -> (String, bool)) {
+    let mut reader = BufReader::new(socket);
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let start = head.len();
+            if reader.read_line(&mut head).is_ok_and(|read| read == 0) {
+                return;
+            }
+            let line = head[start..].trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        reader.read_exact(&mut vec![0; length]).unwrap();
+        let (answer, ends) = reply(&head);
+        if reader.get_mut().write_all(answer.as_bytes()).is_err() || ends {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_counted() {
+    let (address, _) = serve(|_| (answer(""), false));
+    let client = client(address, Network::default());
+    assert_eq!([is_new(&*client).await, is_new(&*client).await, is_new(&*client).await], [true, false, false]);
+    let expected = Connections { protocol: Protocol::Http1, opened: 1, reused: 2, most_open: 1 };
+    assert_eq!(client.connections(), Some(expected));
+    client.close().await.unwrap();
+    assert!(is_new(&*client).await, "what lay idle was closed");
+}
+
+#[tokio::test]
+async fn what_was_sent_says_who_we_are_and_what_we_take() {
+    let (heads, mut seen) = mpsc::unbounded_channel();
+    let (address, _) = serve(move |head| {
+        heads.send(head.to_owned()).unwrap();
+        (answer(""), false)
+    });
+    is_new(&*client(address, Network::default())).await;
+    let head = seen.recv().await.unwrap();
+    assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{head}");
+    let head = head.to_ascii_lowercase();
+    for line in [
+        &format!("host: {address}"),
+        "accept-encoding: identity",
+        "content-type: application/json",
+        "x-request-id: ergometer-7",
+        "user-agent: ergometer/",
+    ] {
+        assert!(head.contains(&format!("\r\n{line}")), "{line}: {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_closes_idle_connections_costs_no_request() {
+    let (address, mut closed) = serve(|_| (answer(""), true));
+    let client = client(address, Network::default());
+    for _ in 0..3 {
+        assert!(is_new(&*client).await);
+        closed.recv().await.unwrap();
+    }
+    assert_eq!(client.connections().map(|all| (all.opened, all.reused, all.most_open)), Some((3, 0, 1)));
+    // One that says so beforehand is not even kept.
+    let (address, _) = serve(|_| (answer("connection: close\r\n"), false));
+    let client = self::client(address, Network::default());
+    assert!(is_new(&*client).await && is_new(&*client).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_no_more_connections_than_allowed() {
+    let server = MockServer::start(Script::instant()).await.unwrap();
+    let address = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").parse().unwrap();
+    let client: Arc<dyn Client> = Arc::from(client(address, Network { connections: Some(2), ..Network::default() }));
+    let tasks: Vec<_> = (0..12)
+        .map(|_| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move { ask(&*client).await.1 })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), Ok(()));
+    }
+    let all = client.connections().unwrap();
+    assert!(all.most_open <= 2 && all.opened + all.reused == 12, "{all:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_follows_within_its_origin_only() {
+    let (address, _) = serve(|head| {
+        let to = |place: &str| {
+            (format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n"), false)
+        };
+        match head.split(' ').nth(1) {
+            Some("/moved") => (answer(""), false),
+            Some("/around/v1/chat/completions") => to("/around/v1/chat/completions"),
+            Some("/away/v1/chat/completions") => to("http://192.0.2.1/"),
+            _ => to("/moved"),
+        }
+    });
+    assert!(is_new(&*client(address, Network::default())).await);
+    for path in ["around", "away"] {
+        let base_url = Some(format!("http://{address}/{path}"));
+        let spec =
+            ClientSpec { id: String::from("openai"), model: String::from("m"), base_url, ..ClientSpec::default() };
+        let error = ask(&*open(&spec).unwrap()).await.1.unwrap_err();
+        assert_eq!(error.kind, FailureKind::HttpStatus(307), "{error}");
+    }
+}
+
+/// Answers over HTTP/2. Those whose number is in `together` are answered once all of them are there.
+async fn serve_http2(most_streams: u32, together: std::ops::Range<usize>, tls: Option<TlsAcceptor>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (barrier, count) = (Arc::new(Barrier::new(together.len().max(1))), Arc::new(AtomicUsize::new(0)));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (barrier, count, together, tls) =
+                (Arc::clone(&barrier), Arc::clone(&count), together.clone(), tls.clone());
+            let service = service_fn(move |_: hyper::Request<hyper::body::Incoming>| {
+                let (barrier, count, together) = (Arc::clone(&barrier), Arc::clone(&count), together.clone());
+                async move {
+                    if together.contains(&count.fetch_add(1, Ordering::SeqCst)) {
+                        barrier.wait().await;
+                    }
+                    let response = hyper::Response::builder().header("content-type", "text/event-stream");
+                    response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
+                }
+            });
+            tokio::spawn(async move {
+                let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                builder.max_concurrent_streams(most_streams);
+                match tls {
+                    Some(tls) => {
+                        let socket = tls.accept(socket).await.unwrap();
+                        let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+                    }
+                    None => {
+                        let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_over_http2() {
+    let client = client(serve_http2(100, 1..3, None).await, http2());
+    assert!(is_new(&*client).await);
+    let ((first, one), (second, two)) = tokio::join!(ask(&*client), ask(&*client));
+    assert_eq!((one, two), (Ok(()), Ok(())));
+    for transcript in [first, second] {
+        let line = transcript.line.unwrap();
+        assert_eq!((line.protocol, line.connect), (Protocol::Http2, None));
+    }
+    let expected = Connections { protocol: Protocol::Http2, opened: 1, reused: 2, most_open: 1 };
+    assert_eq!(client.connections(), Some(expected));
+}
+
+#[tokio::test]
+async fn where_the_server_takes_few_at_a_time_there_is_another_connection() {
+    // The last two are answered together, or never. What the server takes is known from the second request on.
+    let client = client(serve_http2(1, 2..4, None).await, http2());
+    assert!(is_new(&*client).await && !is_new(&*client).await);
+    let both = async { tokio::join!(ask(&*client), ask(&*client)) };
+    let ((_, one), (_, two)) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    assert_eq!((one, two), (Ok(()), Ok(())));
+    assert_eq!(client.connections().map(|all| (all.opened, all.most_open)), Some((2, 2)));
+}
+
+#[tokio::test]
+async fn a_server_without_http2_is_told_with_what_to_do() {
+    let (address, _) = serve(|_| (answer(""), false));
+    let error = ask(&*client(address, http2())).await.1.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Malformed, "{error}");
+    assert!(error.cause.contains("does not speak HTTP/2") && error.cause.contains("hint: --http 1.1"), "{error}");
+}
+
+fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
+    let fixture = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tls").join(name);
+    let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(fixture("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+#[tokio::test]
+async fn http2_is_chosen_as_the_encryption_is_agreed_on() {
+    let encrypted = |address: SocketAddr| {
+        let network = Network { insecure: true, ..http2() };
+        let base_url = Some(format!("https://{address}"));
+        let spec = ClientSpec {
+            id: String::from("openai"),
+            model: String::from("m"),
+            base_url,
+            network,
+            ..ClientSpec::default()
+        };
+        open(&spec).unwrap()
+    };
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await);
+    assert!(is_new(&*client).await && !is_new(&*client).await);
+    // One that agrees on nothing speaks what everybody speaks.
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await);
+    let error = ask(&*client).await.1.unwrap_err();
+    assert!(error.kind == FailureKind::Malformed && error.cause.contains("hint: --http 1.1"), "{error}");
+}
