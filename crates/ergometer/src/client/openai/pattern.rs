@@ -1,7 +1,7 @@
 //! What a chunk has in common with the next: all but the text it says, mostly.
 //!
 //! A chunk is taken apart once; another with the same bytes before and after a plain text can say nothing else than that
-//! text. So of an answer of many chunks a few are parsed, and the others compared, which takes a tenth of the time.
+//! text. So of an answer of many chunks a few are parsed, and the others compared.
 
 use std::borrow::Cow;
 
