@@ -47,3 +47,12 @@ pub struct Connections {
     /// How many were open at once at most.
     pub most_open: u64,
 }
+
+/// Whether connections were opened ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connected {
+    /// All were there already, or there are none to open.
+    Already,
+    /// Some were opened.
+    Anew,
+}

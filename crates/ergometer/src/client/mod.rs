@@ -22,7 +22,7 @@ use ergometer_telemetry::{Clock, DeviceKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use connections::{Connections, Line, Protocol};
+pub use connections::{Connected, Connections, Line, Protocol};
 pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
 pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
@@ -64,6 +64,12 @@ pub trait Client: Send + Sync {
     /// Called after the run, never while something is measured.
     async fn count(&self, _request: &Request<'_>, _answer: &[&str]) -> Option<Usage> {
         None
+    }
+
+    /// Opens connections for so many requests that are about to be sent together, where it has any: what it takes to connect
+    /// is then not in their times. Says whether it opened any.
+    async fn connect(&self, _count: u32) -> Connected {
+        Connected::Already
     }
 
     /// What its connections came to so far, where it has any.

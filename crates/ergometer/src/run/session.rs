@@ -19,7 +19,7 @@ use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
 use super::sending::Asked;
 use super::{Notice, Observer, Progress, RunError};
-use crate::client::{Client, Outcome, Said, Transcript};
+use crate::client::{Client, Connected, Outcome, Said, Transcript};
 use crate::config::{Counted, RunConfig};
 use crate::dataset::Dataset;
 use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SenderFacts, SessionStart};
@@ -31,6 +31,12 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// What the sensors need before the first request and after the last to frame them: a few steps of a counter.
 const FRAME: Duration = Duration::from_millis(400);
+
+/// Requests do not wait longer for connections that are opened ahead.
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// A connection is there before the server has taken it from its queue: it gets a moment to do so.
+const ACCEPTING: Duration = Duration::from_millis(50);
 
 /// How often the live view is told.
 const TICK: Duration = Duration::from_millis(100);
@@ -245,6 +251,14 @@ impl Shared {
 
     /// Sends the queries, when they are due, and tells how far it is.
     async fn send_all(self: &Arc<Self>, sampler: &Sampler, recording: &RecordingHandle) {
+        let config = &self.session.config;
+        // Those of a ramp come one after the other, and those of an open loop when they come.
+        if let Some(together) = config.schedule.concurrency().filter(|_| config.ramp_s == 0.0 && !self.is_stopped()) {
+            let connecting = self.session.client.connect(together);
+            if tokio::time::timeout(CONNECTING, connecting).await == Ok(Connected::Anew) {
+                self.sleep(ACCEPTING).await;
+            }
+        }
         let watch = SenderWatch::start();
         let start = Start { at: self.clock.now(), instant: Instant::now() };
         let (alive, mut is_alive) = mpsc::channel(1);

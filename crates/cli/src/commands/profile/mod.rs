@@ -33,7 +33,7 @@ const ONE_WISH: Duration = Duration::from_millis(500);
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
     // A limit on the size of files is an error that is told, not a signal that ends us without a word.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(senders()).enable_all().build()?;
     if sweep::is_asked_for(arguments) {
         let swept = runtime.block_on(sweep::sweep(arguments, screen));
         runtime.shutdown_background();
@@ -50,6 +50,12 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     runtime.shutdown_background();
     let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
     end(finished, arguments.format, screen)
+}
+
+/// On how many threads requests are sent: half of the cores. The server may be on this machine, and a sender that takes every
+/// core when many requests are due together makes it late. One thread sends twenty thousand requests a second.
+fn senders() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 /// Makes the run; `None` where the user does not want it after all.

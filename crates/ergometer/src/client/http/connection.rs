@@ -19,7 +19,7 @@ use url::{Position, Url};
 
 use super::lanes::{Answer, Lanes};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
-use crate::client::{ClientError, Connections, FailureKind, Line, Place, Protocol, RequestError};
+use crate::client::{ClientError, Connected, Connections, FailureKind, Line, Place, Protocol, RequestError};
 use crate::redact::{REDACTED, redact_url};
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
@@ -198,6 +198,11 @@ impl Connection {
     #[must_use]
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
+    }
+
+    /// Opens connections for so many requests that are about to be sent together.
+    pub(crate) async fn connect(&self, count: u32) -> Connected {
+        self.lanes.connect(count as usize).await
     }
 
     /// What the connections of timed requests came to so far.

@@ -11,8 +11,8 @@ pub(super) use self::reader::OllamaReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, Connections, FailureKind, ModelFacts, Place, Request, RequestError,
-    RequestOptions, Transcript,
+    Client, ClientError, ClientInfo, ClientSpec, Connected, Connections, FailureKind, ModelFacts, Place, Request,
+    RequestError, RequestOptions, Transcript,
 };
 
 pub(super) const INFO: ClientInfo = ClientInfo {
@@ -212,6 +212,10 @@ impl Client for Ollama {
         let (body, number) = (self.body(request), request.number);
         let ready = Ready { connection: &self.connection, target: &self.target, body, number, clock };
         ready.exchange(|_| OllamaReader::new(), transcript).await
+    }
+
+    async fn connect(&self, count: u32) -> Connected {
+        self.connection.connect(count).await
     }
 
     fn connections(&self) -> Option<Connections> {

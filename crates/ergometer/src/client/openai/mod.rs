@@ -14,8 +14,8 @@ pub(super) use self::reader::ChatReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, Connections, FailureKind, ModelFacts, Place, Request, RequestError,
-    RequestOptions, Transcript, Usage,
+    Client, ClientError, ClientInfo, ClientSpec, Connected, Connections, FailureKind, ModelFacts, Place, Request,
+    RequestError, RequestOptions, Transcript, Usage,
 };
 
 const PARAMETERS: &[(&str, &str)] = &[
@@ -258,6 +258,10 @@ impl Client for OpenAi {
 
     async fn count(&self, request: &Request<'_>, answer: &[&str]) -> Option<Usage> {
         self.count_tokens(request, answer).await
+    }
+
+    async fn connect(&self, count: u32) -> Connected {
+        self.connection.connect(count).await
     }
 
     fn connections(&self) -> Option<Connections> {

@@ -22,19 +22,23 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 
 use self::route::Route;
 use self::shared::{Shared, Stream};
 use self::single::Lane;
 use self::tally::Tally;
 use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
-use crate::client::{Connections, FailureKind, Line, Protocol, RequestError};
+use crate::client::{Connected, Connections, FailureKind, Line, Protocol, RequestError};
 
 /// A connection that lies idle for longer is of no more use; most servers have closed it before.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A connection that was just being closed tells so within a way there and back.
 const STALE_WITHIN: Duration = Duration::from_millis(500);
+
+/// So many connections are opened at a time: the queue of those that a server has yet to accept may be no longer than 128.
+const AT_A_TIME: usize = 64;
 
 /// The connections to one server.
 pub(super) struct Lanes {
@@ -137,6 +141,29 @@ impl Lanes {
                 Err(RequestError { is_stale, ..error })
             }
         }
+    }
+
+    /// Opens connections until so many lie idle, or as many as the user allows, for requests that are about to be sent
+    /// together. One that cannot be opened is left to its request to tell of.
+    pub(super) async fn connect(self: &Arc<Self>, count: usize) -> Connected {
+        if self.protocol == Protocol::Http2 || !self.keeps.load(Ordering::Relaxed) {
+            return Connected::Already;
+        }
+        let there = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let allowed = self.room.as_ref().map_or(count, |room| count.min(room.available_permits()));
+        let mut opening = JoinSet::new();
+        for _ in there..allowed {
+            if opening.len() >= AT_A_TIME && matches!(opening.join_next().await, Some(Ok(false))) {
+                break;
+            }
+            let lanes = Arc::clone(self);
+            opening.spawn(async move {
+                let lane = lanes.open(&mut None).await.ok();
+                lane.map(|lane| lanes.give_back(lane)).is_some()
+            });
+        }
+        opening.join_all().await;
+        if there < allowed { Connected::Anew } else { Connected::Already }
     }
 
     /// The last one that was used and is still open.
