@@ -22,6 +22,10 @@ use crate::dataset::Query;
 /// server again.
 const NOBODY_THERE: Duration = Duration::from_millis(500);
 
+/// The slots of a closed loop start this far apart at least. Of hundreds that start at once most would wait for each other,
+/// here and at the server's door, and as answers are alike they would do so again each time.
+const APART_S: f64 = 100e-6;
+
 /// Who sleeps until a request is due looks this often whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -47,8 +51,9 @@ impl Shared {
     fn start_slots(self: &Arc<Self>, start: Start, alive: &Alive) {
         let config = &self.session.config;
         let slots = config.schedule.concurrency().unwrap_or(1).max(1);
+        let apart_s = (config.ramp_s / f64::from(slots)).max(APART_S);
         for slot in 0..slots {
-            let wait = Seconds::new(config.ramp_s * f64::from(slot) / f64::from(slots));
+            let wait = Seconds::new(apart_s * f64::from(slot));
             let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
             tokio::spawn(async move { task.shared.send_in_turn(start.at, wait).await });
         }
