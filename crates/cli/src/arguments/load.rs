@@ -18,9 +18,9 @@ pub(crate) struct LoadArguments {
     /// Send this many requests a second, however long answers take. Several, as in 1,2,4, are a sweep.
     #[arg(long, value_name = "R[,R…]", conflicts_with = "concurrency", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
-    /// How the requests of --rate are spread: constant, poisson, or gamma:SHAPE (below 1 in bursts).
-    #[arg(long, value_name = "HOW", default_value = "poisson", requires = "rate")]
-    pub(crate) arrivals: Arrivals,
+    /// How the requests of --rate are spread: constant, poisson (the default), or gamma:SHAPE (below 1 in bursts; 0.5 where it is not said).
+    #[arg(long, value_name = "HOW")]
+    pub(crate) arrivals: Option<Arrivals>,
     /// Send requests at the times, and with the lengths of prompt and answer, that this file has: Mooncake's or `BurstGPT`'s, JSON Lines or CSV.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "rate", "dataset"])]
     pub(crate) replay: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay", value_parser = parse_rate)]
     pub(crate) replay_speed: f64,
     /// Have at most this many requests in flight with --rate or --replay; the others wait, and their wait is counted.
-    #[arg(long, value_name = "N", conflicts_with = "concurrency", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_in_flight: Option<u32>,
     /// Take this long until all requests are in flight, or until the rate is reached.
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with = "replay", value_parser = parse_duration)]

@@ -141,10 +141,10 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The most tokens the answer may have: what its query says, else what the run says.
+    /// The most tokens the answer may have: what its query says, and no more than the run says.
     #[must_use]
     pub fn max_tokens(&self) -> Option<u64> {
-        self.output_tokens.or(self.common.max_tokens)
+        fewest(self.output_tokens, self.common.max_tokens)
     }
 
     /// What was said before and what is asked, as one text for a model that takes no messages: an empty line between any
@@ -154,6 +154,11 @@ impl Request<'_> {
         let before = self.before.iter().flat_map(|said| [said.problem.as_str(), said.answer.as_str()]);
         before.chain([self.problem]).collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// The lower one of two limits, where there are any.
+pub(crate) fn fewest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 /// What is known about a model; `None` where the client cannot tell.

@@ -13,7 +13,7 @@ use super::server::{ServerSummary, disagreement, server};
 use super::session::Metered;
 use super::tally::Tally;
 use super::totals::{EnergySummary, Figure, energy};
-use super::warning::{Ended, of_load, warnings};
+use super::warning::{Ended, Seen, of_load, warnings};
 use super::{CloseError, Warning};
 use crate::analysis::{Distribution, proportion_interval};
 use crate::client::{FailureKind, ModelFacts, Place};
@@ -195,11 +195,12 @@ pub(super) fn summarise(
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
-    let short_answers = load.short_answers;
+    let ran_out = manifest.config.duration_s.filter(|_| closing == Some(Closing::Finished) && sessions.len() == 1);
+    let seen = Seen { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
     let load = load.summarise(sessions, &manifest.place, output_per_second);
     // After what failed, before all else: other figures may be those of the client.
     let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();
-    warnings.splice(failures..failures, of_load(&load, short_answers));
+    warnings.splice(failures..failures, of_load(&load, &seen));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {

@@ -47,6 +47,22 @@ pub enum Warning {
         /// What it ran into.
         reasons: Vec<ClientLimit>,
     },
+    /// An open loop sent more than the server answered.
+    Behind {
+        /// Requests a second that were sent, towards the end.
+        sent: f64,
+        /// Requests a second that ended, at the same time.
+        ended: f64,
+        /// How many were in flight when the last was sent.
+        in_flight: u64,
+    },
+    /// There were no more queries before the time was over.
+    RanOut {
+        /// After so many seconds.
+        after_s: f64,
+        /// Of so many.
+        of_s: f64,
+    },
     /// Answers were to have all the tokens they may have, and ended before.
     ShortAnswers {
         /// How many.
@@ -177,9 +193,15 @@ impl Warning {
             Self::ClientLimited { reasons } => {
                 reasons.iter().map(|reason| reason.hint()).collect::<Vec<_>>().join("; ")
             }
-            Self::ShortAnswers { .. } => {
-                String::from("the server does not know `ignore_eos`; vLLM, SGLang and llama.cpp do")
+            Self::Behind { .. } => String::from(
+                "latencies grow for as long as requests are sent, and say little of the server; ask for a lower rate, or see `--concurrency`",
+            ),
+            Self::RanOut { .. } => {
+                String::from("a larger dataset, or `--dataset synthetic`, which has no end, fills the time")
             }
+            Self::ShortAnswers { .. } => String::from(
+                "`--ignore-eos` makes them as long as asked on servers that know it: vLLM, SGLang, llama.cpp",
+            ),
             Self::TokenCounts { .. } => {
                 String::from("is `--tokenizer` that of the model? Does the server leave tokens out of its answers?")
             }
@@ -238,8 +260,15 @@ impl fmt::Display for Warning {
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 write!(f, "the client was a limit, not only the server: {}", reasons.join(", "))
             }
+            Self::Behind { sent, ended, in_flight } => write!(
+                f,
+                "the server did not keep up: {sent:.1} requests a second were sent towards the end and {ended:.1} answered, and {in_flight} were in flight"
+            ),
+            Self::RanOut { after_s, of_s } => {
+                write!(f, "there were no more queries after {after_s:.1} s of the {of_s} s asked for")
+            }
             Self::ShortAnswers { count, of } => {
-                write!(f, "{count} of {of} answers have fewer tokens than were asked for with `--ignore-eos`")
+                write!(f, "{count} of {of} answers have fewer tokens than they were to have")
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
@@ -302,11 +331,25 @@ pub(super) struct Ended<'a> {
 }
 
 /// What to know about the load.
-pub(super) fn of_load(load: &LoadSummary, short_answers: u64) -> Vec<Warning> {
+pub(super) fn of_load(load: &LoadSummary, seen: &Seen) -> Vec<Warning> {
     let reasons = load.client.reasons.clone();
+    let short_answers = seen.short_answers;
+    let behind = seen.backlog.map(|(sent, ended, in_flight)| Warning::Behind { sent, ended, in_flight });
+    let ran_out = seen.duration_s.filter(|&of_s| load.whole.duration_s < 0.9 * of_s);
+    let ran_out = ran_out.map(|of_s| Warning::RanOut { after_s: load.whole.duration_s, of_s });
     let limited = load.client_limited.then_some(Warning::ClientLimited { reasons });
     let short = Warning::ShortAnswers { count: short_answers, of: load.whole.completed };
-    limited.into_iter().chain((short_answers > 0).then_some(short)).collect()
+    let short = (short_answers > 0).then_some(short);
+    limited.into_iter().chain(behind).chain(ran_out).chain(short).collect()
+}
+
+/// What was seen of the load beside its figures.
+pub(super) struct Seen {
+    pub(super) short_answers: u64,
+    /// Requests a second that were sent and that ended, and how many were in flight, where an open loop outran the server.
+    pub(super) backlog: Option<(f64, f64, u64)>,
+    /// How long requests were to be sent, where all queries were dealt with before.
+    pub(super) duration_s: Option<f64>,
 }
 
 /// Everything to know about a run, what matters most first.

@@ -36,6 +36,9 @@ pub struct RunConfig {
     /// How long the human of a conversation thinks.
     #[serde(default, skip_serializing_if = "Think::is_never")]
     pub think: Think,
+    /// Which draw of arrivals: that of each repeat is another.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub draw: u32,
     /// What a request must keep to, to count as good.
     #[serde(default, skip_serializing_if = "Slo::is_none")]
     pub slo: Slo,
@@ -80,6 +83,11 @@ pub struct Prices {
     pub input_usd_per_million: Option<f64>,
     /// Tokens of answers.
     pub output_usd_per_million: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(draw: &u32) -> bool {
+    *draw == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -14,7 +14,7 @@ pub struct SenderFacts {
     pub end_ns: i64,
     /// The processor time of this process, in seconds.
     pub processor_s: f64,
-    /// How many cores it may use.
+    /// How many cores it may use: as many as it has threads that send.
     pub cores: u32,
     /// How much of the machine's processors was in use, 0 to 1, by whomever.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -139,8 +139,7 @@ impl Writing {
             }
             self.waiting.fetch_sub(taken, Ordering::Relaxed);
             if let Err(cause) = self.file.write_all(&lines) {
-                // Half a line at the end would be left out on reading; without it the file is whole.
-                let _ = self.file.set_len(self.whole);
+                self.cut(&lines);
                 self.fail("write", cause);
                 return;
             }
@@ -153,6 +152,14 @@ impl Writing {
         if let Err(cause) = self.file.sync_data() {
             self.fail("write", cause);
         }
+    }
+
+    /// Cuts off half a line at the end: it would be left out on reading; without it the file is whole.
+    fn cut(&self, lines: &[u8]) {
+        let written = self.file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(self.whole));
+        let written = usize::try_from(written).unwrap_or(usize::MAX).min(lines.len());
+        let whole = lines[..written].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end as u64 + 1);
+        let _ = self.file.set_len(self.whole + whole);
     }
 
     fn fail(&self, action: &'static str, cause: std::io::Error) {

@@ -19,6 +19,8 @@ pub(super) struct Due {
     random: Random,
     /// How many are expected up to the next one.
     expected: f64,
+    /// When the first one that is not left out would have been due.
+    skipped_s: f64,
 }
 
 /// So that the times of arrival do not repeat the draws of a dataset with the same seed.
@@ -26,18 +28,27 @@ const APART: u64 = 0x6172_7269_7661_6c73;
 
 impl Due {
     pub(super) fn new(rate: f64, arrivals: Arrivals, ramp_s: f64, seed: u64) -> Self {
-        Self { rate, arrivals, ramp_s, random: Random::new(seed ^ APART), expected: 0.0 }
+        Self { rate, arrivals, ramp_s, random: Random::new(seed ^ APART), expected: 0.0, skipped_s: 0.0 }
+    }
+
+    /// Leaves out so many, which were sent in an earlier session: the next is due at once, and the others as they would have
+    /// been.
+    pub(super) fn skip(&mut self, count: u64) {
+        for _ in 0..count {
+            self.next();
+        }
+        self.skipped_s = self.time_of(self.expected);
     }
 
     /// When the next one is due. The first is due at once.
     pub(super) fn next(&mut self) -> Duration {
-        let at = self.time_of(self.expected);
+        let at = self.time_of(self.expected) - self.skipped_s;
         self.expected += match self.arrivals {
             Arrivals::Constant => 1.0,
             Arrivals::Poisson => -self.random.unit().ln(),
             Arrivals::Gamma(shape) => gamma(shape, &mut self.random) / shape,
         };
-        Duration::try_from_secs_f64(at).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64(at.max(0.0)).unwrap_or(Duration::MAX)
     }
 
     /// When so many are expected.
@@ -110,6 +121,16 @@ mod tests {
         let times = times(&mut due, 61);
         // 20 are expected over the ramp, a quarter of them over its first half.
         assert_eq!((times[0], times[5], times[20], times[60]), (0.0, 2.0, 4.0, 8.0));
+    }
+
+    #[test]
+    fn those_left_out_change_nothing_for_the_others() {
+        let all = times(&mut Due::new(7.0, Arrivals::Poisson, 3.0, 5), 40);
+        let mut rest = Due::new(7.0, Arrivals::Poisson, 3.0, 5);
+        rest.skip(15);
+        for (found, wanted) in times(&mut rest, 25).iter().zip(&all[15..]) {
+            assert!((found - (wanted - all[15])).abs() < 1e-6, "{found}, not {}", wanted - all[15]);
+        }
     }
 
     proptest! {

@@ -2,13 +2,14 @@
 //! conversation of one turn.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use ergometer_units::{Seconds, Timestamp};
 
 use super::RunError;
-use super::sending::{Answer, Asked};
+use super::sending::{Answer, Asked, Failed};
 use super::session::Shared;
-use crate::client::{FailureKind, Said};
+use crate::client::Said;
 use crate::config::Think;
 use crate::dataset::Query;
 use crate::dataset::random::Random;
@@ -28,7 +29,7 @@ pub(super) struct Conversation {
 pub(super) struct Over {
     /// When.
     pub(super) end: Timestamp,
-    /// Whether nobody listens.
+    /// Whether nobody listens, or nobody could be asked.
     pub(super) is_nobody_there: bool,
 }
 
@@ -66,22 +67,18 @@ impl Shared {
                     || self.sleep(think.into()).await
                     || self.dispenser.is_over()
                 {
+                    self.counts.broken_off.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
                 due = over.end + think;
             }
             is_begun = true;
-            let permit = match &self.permits {
-                Some(permits) => permits.acquire().await.ok(),
-                None => None,
-            };
             let settled = self.send(Asked { query: &query, before: &before }, due).await?;
-            drop(permit);
             over.end = settled.end;
             match settled.answer {
                 Answer::Said(answer) => before.push(Said { problem: query.problem, answer }),
-                Answer::Failed(kind) => {
-                    over.is_nobody_there = kind == FailureKind::Connect;
+                Answer::Failed(failed) => {
+                    over.is_nobody_there = failed == Failed::Unheard;
                     is_broken = true;
                 }
                 Answer::None => break,

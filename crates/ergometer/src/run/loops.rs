@@ -26,6 +26,9 @@ const NOBODY_THERE: Duration = Duration::from_millis(500);
 /// here and at the server's door, and as answers are alike they would do so again each time.
 const APART_S: f64 = 100e-6;
 
+/// Between the seeds of two draws.
+const ANOTHER: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Who sleeps until a request is due looks this often whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -44,7 +47,10 @@ impl Shared {
     pub(super) fn start_loop(self: &Arc<Self>, start: Start, alive: &Alive) {
         match Timetable::of(&self.session.config) {
             None => self.start_slots(start, alive),
-            Some(timetable) => self.start_timetable(timetable, start, alive),
+            Some(mut timetable) => {
+                timetable.skip(self.dispenser.done_before());
+                self.start_timetable(timetable, start, alive);
+            }
         }
     }
 
@@ -153,10 +159,18 @@ impl Timetable {
     fn of(config: &RunConfig) -> Option<Self> {
         match config.schedule {
             Schedule::Rate { rate, arrivals } => {
-                Some(Self::Drawn(Due::new(rate, arrivals, config.ramp_s, config.request.seed)))
+                let seed = config.request.seed.wrapping_add(u64::from(config.draw).wrapping_mul(ANOTHER));
+                Some(Self::Drawn(Due::new(rate, arrivals, config.ramp_s, seed)))
             }
             Schedule::Replay { speed } => Some(Self::Recorded { speed, first_s: None }),
             Schedule::Concurrency { .. } => None,
+        }
+    }
+
+    /// Leaves out those of earlier sessions; a recording has its own times.
+    fn skip(&mut self, count: u64) {
+        if let Self::Drawn(due) = self {
+            due.skip(count);
         }
     }
 

@@ -54,7 +54,7 @@ struct Checked {
 }
 
 /// Files and sockets that are open beside the connections: the journal, sensors, what the runtime needs.
-const OTHER_FILES: u64 = 64;
+const OTHER_FILES: u64 = 32;
 
 /// A dataset without an end is looked through this far for an answer.
 const FAR: u64 = 1000;
@@ -83,6 +83,17 @@ impl Parts {
         if matches!(config.schedule, Schedule::Replay { .. }) && dataset.get(0)?.arrival_s.is_none() {
             return Err(RunError::Config(format!(
                 "the dataset {} has no times of arrival, so it cannot be replayed. hint: --replay FILE names a recording; --rate sends others at a rate",
+                dataset.name()
+            )));
+        }
+        if config.request.ignore_eos && config.request.max_tokens.is_none() && dataset.get(0)?.output_tokens.is_none() {
+            return Err(RunError::Config(String::from(
+                "with --ignore-eos an answer would go on to the end of the context. hint: --max-tokens says how long answers are to be",
+            )));
+        }
+        if !config.think.is_never() && dataset.get(0)?.turn.is_none() {
+            return Err(RunError::Config(format!(
+                "the dataset {} has no conversations, so nobody thinks. hint: `--dataset-param turns=all` sends all turns of a conversation; leave --think-time out otherwise",
                 dataset.name()
             )));
         }
@@ -120,8 +131,9 @@ impl Parts {
         let Some(concurrency) = concurrency else { return Ok(()) };
         let wanted = u64::from(network.connections.map_or(concurrency, |most| most.min(concurrency)));
         if let Some(limit) = limit.filter(|&limit| wanted.saturating_add(OTHER_FILES) > limit) {
+            let connections = if wanted == 1 { "connection is" } else { "connections are" };
             return Err(RunError::Config(format!(
-                "{wanted} connections are more than this system lets a program have open ({limit} files and sockets, {OTHER_FILES} of them for other things). hint: `ulimit -n {}` before, `--connections` for fewer, or `--http 2`",
+                "{wanted} {connections} more than this system lets a program have open ({limit} files and sockets, {OTHER_FILES} of them for other things). hint: `ulimit -n {}` before, `--connections` for fewer, or `--http 2`",
                 wanted + OTHER_FILES
             )));
         }

@@ -47,7 +47,7 @@ impl SenderWatch {
     /// What it saw.
     pub(super) async fn finish(mut self) -> SenderFacts {
         self.is_over.store(true, Ordering::Relaxed);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = tokio::runtime::Handle::current().metrics().num_workers();
         SenderFacts {
             processor_s: processor_s() - self.processor_s,
             cores: u32::try_from(cores).unwrap_or(u32::MAX),

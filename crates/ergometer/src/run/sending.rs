@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ergometer_units::Timestamp;
+use tokio::sync::SemaphorePermit;
 
 use super::RunError;
 use super::session::Shared;
@@ -18,6 +19,9 @@ use crate::stop::stopped;
 
 /// Once the user wants to stop, requests in flight may end for this long.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Who waits to be sent looks this often whether it is time to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Where an attempt stands in the run.
 #[derive(Debug, Clone, Copy)]
@@ -48,9 +52,17 @@ pub(super) struct Settled {
 pub(super) enum Answer {
     /// It completed; with what was said, where it is a turn of a conversation.
     Said(String),
-    Failed(FailureKind),
+    Failed(Failed),
     /// The user wants to stop.
     None,
+}
+
+/// How a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// Nobody said a word: there was no connection, or one on which nothing came back.
+    Unheard,
+    Answered,
 }
 
 /// When another attempt may follow one that failed.
@@ -76,8 +88,16 @@ impl Shared {
     /// Sends a query until it is dealt with. Every attempt is recorded.
     pub(super) async fn send(&self, asked: Asked<'_>, scheduled: Timestamp) -> Result<Settled, RunError> {
         let mut place = Attempt { request: self.dispenser.number(), number: 1, scheduled };
+        let mut is_stale_again = false;
         loop {
-            let (exchange, again) = self.exchange(asked, place).await;
+            let Some(permit) = self.permit().await else {
+                self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
+                self.counts.broken_off.fetch_add(1, Ordering::Relaxed);
+                return Ok(Settled { end: self.clock.now(), answer: Answer::None });
+            };
+            let (exchange, again) = self.exchange(asked, place, is_stale_again).await;
+            drop(permit);
+            is_stale_again |= matches!(again, Again::AtOnce);
             if !exchange.is_retried {
                 return self.settle(exchange).await;
             }
@@ -100,7 +120,7 @@ impl Shared {
     }
 
     /// One attempt, and when another may follow.
-    async fn exchange(&self, asked: Asked<'_>, place: Attempt) -> (Exchange, Again) {
+    async fn exchange(&self, asked: Asked<'_>, place: Attempt, was_stale: bool) -> (Exchange, Again) {
         let Attempt { request, number: attempt, scheduled } = place;
         let query = asked.query;
         self.journal.append(Entry::Sent { request, index: query.index, sent: self.clock.now() });
@@ -108,7 +128,11 @@ impl Shared {
         self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, again) = self.attempt(asked, Some(request), &mut transcript).await;
+        let (outcome, mut again) = self.attempt(asked, Some(request), &mut transcript).await;
+        // A server that closes its connections on a request each time does not like the request.
+        if was_stale && matches!(again, Again::AtOnce) {
+            again = Again::After(None);
+        }
         let now = self.clock.now();
         self.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         // A client may take a while to put a long request together, and to see that nothing more comes.
@@ -144,7 +168,14 @@ impl Shared {
                 let is_turn = exchange.query.turn.is_some();
                 (false, Answer::Said(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
             }
-            Outcome::Failed { kind, .. } => (true, Answer::Failed(*kind)),
+            Outcome::Failed { kind, .. } => {
+                let is_unheard = exchange.transcript.first_byte.is_none()
+                    && !matches!(
+                        kind,
+                        FailureKind::Rejected | FailureKind::TimeoutFirstToken | FailureKind::TimeoutTotal
+                    );
+                (true, Answer::Failed(if is_unheard { Failed::Unheard } else { Failed::Answered }))
+            }
             Outcome::Cancelled | Outcome::Lost => (false, Answer::None),
         };
         self.keep(exchange).await?;
@@ -193,6 +224,25 @@ impl Shared {
         self.counts.done.fetch_add(1, Ordering::Relaxed);
         self.counts.failed.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Waits until there may be another request in flight; `None` where it is time to stop.
+    async fn permit(&self) -> Option<Option<SemaphorePermit<'_>>> {
+        let Some(permits) = &self.permits else { return Some(None) };
+        if let Ok(permit) = permits.try_acquire() {
+            return Some(Some(permit));
+        }
+        loop {
+            tokio::select! {
+                permit = permits.acquire() => {
+                    // What was due before the time was up and could not be sent is not sent any more.
+                    return permit.ok().filter(|_| !self.dispenser.is_over()).map(Some);
+                }
+                () = tokio::time::sleep(LOOK) => if self.dispenser.is_over() {
+                    return None;
+                },
+            }
+        }
     }
 
     /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.

@@ -108,6 +108,8 @@ pub(super) struct Counts {
     pub(super) done: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) cancelled: AtomicU64,
+    /// Conversations of which something is left to say.
+    pub(super) broken_off: AtomicU64,
     /// Attempts that were followed by another.
     pub(super) retried: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -158,6 +160,8 @@ impl Session {
         };
         shared.warm_up(warmup).await;
         shared.rest(IdleKind::Before, idle, &sampler).await;
+        ask(scraper.as_ref()).await;
+        shared.connect().await;
         if let Some(left) = left {
             let deadline = Instant::now().checked_add(Duration::from_secs_f64(left));
             shared.dispenser = shared.dispenser.with_deadline(deadline);
@@ -165,7 +169,6 @@ impl Session {
         if shared.is_stopped() {
             shared.dispenser.stop();
         }
-        ask(scraper.as_ref()).await;
         observer.notice(Notice::Sending);
         let shared = Arc::new(shared);
         shared.send_all(&sampler, &recording).await;
@@ -188,8 +191,9 @@ impl Session {
         shared.journal.append(Entry::Closed(closing));
         let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(shared) = Arc::into_inner(shared) else { return Ok(Ended { closing, failure }) };
-        let finished = shared.journal.finish().err().map(RunError::from);
-        Ok(Ended { closing, failure: failure.or(finished) })
+        let unwritten = shared.journal.finish().err().map(RunError::from);
+        let closing = if unwritten.is_some() { Closing::Unwritable } else { closing };
+        Ok(Ended { closing, failure: failure.or(unwritten) })
     }
 
     /// Puts the server's sensor to the others, where it tells something.
@@ -249,17 +253,26 @@ impl Shared {
         }
     }
 
+    /// Opens the connections of a closed loop. Requests of a ramp come one after the other, and those of an open loop when they
+    /// come.
+    async fn connect(&self) {
+        let config = &self.session.config;
+        let together = config.schedule.concurrency().filter(|_| config.ramp_s == 0.0 && !self.is_stopped());
+        let Some(together) = together else { return };
+        let mut stop = self.stop.clone();
+        let connected = tokio::select! {
+            connected = tokio::time::timeout(CONNECTING, self.session.client.connect(together)) => connected,
+            () = stopped(&mut stop) => return,
+        };
+        if connected == Ok(Connected::Anew) {
+            self.sleep(ACCEPTING).await;
+        }
+    }
+
     /// Sends the queries, when they are due, and tells how far it is.
     async fn send_all(self: &Arc<Self>, sampler: &Sampler, recording: &RecordingHandle) {
-        let config = &self.session.config;
-        // Those of a ramp come one after the other, and those of an open loop when they come.
-        if let Some(together) = config.schedule.concurrency().filter(|_| config.ramp_s == 0.0 && !self.is_stopped()) {
-            let connecting = self.session.client.connect(together);
-            if tokio::time::timeout(CONNECTING, connecting).await == Ok(Connected::Anew) {
-                self.sleep(ACCEPTING).await;
-            }
-        }
         let watch = SenderWatch::start();
+        let _stop = StopAtEnd(Arc::clone(self));
         let start = Start { at: self.clock.now(), instant: Instant::now() };
         let (alive, mut is_alive) = mpsc::channel(1);
         self.start_loop(start, &alive);
@@ -312,7 +325,11 @@ impl Shared {
             let joules = joules.get() / seconds.get() / (count as f64 / elapsed.as_secs_f64());
             joules.is_finite().then(|| Joules::new(joules))
         };
-        let figures = self.figures();
+        // Whoever draws may have to wait for a terminal; those who record an answer must not.
+        let (ttft, itl) = {
+            let figures = self.figures();
+            (figures.ttft(), figures.itl())
+        };
         self.session.observer.progress(&Progress {
             done: self.dispenser.done_before() + done_now,
             total: self.dispenser.total(),
@@ -325,8 +342,8 @@ impl Shared {
             joules_per_query: joules_per(done_now),
             joules_per_token: joules_per(output_tokens),
             power: recent,
-            ttft: figures.ttft(),
-            itl: figures.itl(),
+            ttft,
+            itl,
         });
     }
 
@@ -348,6 +365,8 @@ impl Shared {
     /// out and then given up was not dealt with.
     fn closing(&self, is_stopped: bool) -> Closing {
         let closing = self.dispenser.closing();
+        let is_broken_off = self.counts.broken_off.load(Ordering::Relaxed) > 0;
+        let closing = if is_broken_off && closing == Closing::Finished { Closing::Duration } else { closing };
         let is_whole = closing == Closing::Finished && self.counts.cancelled.load(Ordering::Relaxed) == 0;
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &*failure {
@@ -371,6 +390,15 @@ impl Shared {
     pub(super) fn fail(&self, error: RunError) {
         self.dispenser.stop();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Whoever drops a run that is going on wants nothing more to be sent.
+struct StopAtEnd(Arc<Shared>);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.dispenser.stop();
     }
 }
 

@@ -17,6 +17,8 @@ pub struct SweepFolder {
     path: PathBuf,
     /// Where it is written until its first run is there, where it will take the place of another; with that one's lock.
     staged: Option<(PathBuf, File)>,
+    /// Where it stands, where it could not take the place of the other.
+    stranded: Option<PathBuf>,
     /// Nobody else writes here.
     _lock: File,
 }
@@ -29,7 +31,7 @@ impl SweepFolder {
         let _turn = turn(&path)?;
         recover(&path)?;
         match target {
-            Target::Resume(_) => Ok(Self { _lock: lock(&path, &path)?, path, staged: None }),
+            Target::Resume(_) => Ok(Self { _lock: lock(&path, &path)?, path, staged: None, stranded: None }),
             Target::Replace(_) if path.exists() => {
                 if !is_sweep(&path) {
                     return Err(SweepError::NotASweep { path });
@@ -39,11 +41,11 @@ impl SweepFolder {
                 // Whoever holds the old one's lock is alone here: what a killed sweep left has no whole run.
                 remove(&staged)?;
                 create(&staged)?;
-                Ok(Self { _lock: lock(&staged, &path)?, path, staged: Some((staged, old)) })
+                Ok(Self { _lock: lock(&staged, &path)?, path, staged: Some((staged, old)), stranded: None })
             }
             Target::New(_) | Target::Replace(_) => {
                 create_new(&path)?;
-                Ok(Self { _lock: lock(&path, &path)?, path, staged: None })
+                Ok(Self { _lock: lock(&path, &path)?, path, staged: None, stranded: None })
             }
         }
     }
@@ -51,7 +53,7 @@ impl SweepFolder {
     /// Where the sweep stands now.
     #[must_use]
     pub fn now(&self) -> &Path {
-        self.staged.as_ref().map_or(&self.path, |(staged, _)| staged)
+        self.staged.as_ref().map(|(staged, _)| staged).or(self.stranded.as_ref()).unwrap_or(&self.path)
     }
 
     /// Where it will stand.
@@ -63,13 +65,21 @@ impl SweepFolder {
     /// The sweep has its first run: from now on it has its own name, and what had it before is gone. Says whether it was
     /// moved; then what is in the run names a folder that is not there, and is to be derived again.
     pub fn commit(&mut self) -> Result<bool, SweepError> {
-        let Some((staged, _)) = &self.staged else { return Ok(false) };
+        let Some((staged, lock)) = self.staged.take() else { return Ok(false) };
+        // Not every system renames a folder in which a file is open.
+        drop(lock);
         let _turn = turn(&self.path)?;
         let old = beside(&self.path, "old");
-        remove(&old)?;
-        fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
-        fs::rename(staged, &self.path).map_err(JournalError::io("rename", staged))?;
-        self.staged = None;
+        let moved = remove(&old).map_err(SweepError::from).and_then(|()| {
+            fs::rename(&self.path, &old).map_err(JournalError::io("rename", &self.path))?;
+            let moved = fs::rename(&staged, &self.path).map_err(JournalError::io("rename", &staged));
+            // The old one is not left without its name.
+            Ok(moved.inspect_err(|_| drop(fs::rename(&old, &self.path)))?)
+        });
+        if let Err(error) = moved {
+            self.stranded = Some(staged);
+            return Err(error);
+        }
         remove(&old)?;
         Ok(true)
     }

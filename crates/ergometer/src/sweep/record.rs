@@ -278,7 +278,12 @@ impl Sweep {
 
     /// Checks that a run that is to be made is comparable to those that are there.
     pub fn check(&self, folder: &Path, prepared: &Prepared) -> Result<(), SweepError> {
-        match self.identity.change(&Identity::of(prepared)) {
+        let mut now = Identity::of(prepared);
+        // Each run has prompts of its own, by the parameters that the sweep has kept.
+        if prepared.dataset().id() == "synthetic" {
+            now.dataset_fingerprint.clone_from(&self.identity.dataset_fingerprint);
+        }
+        match self.identity.change(&now) {
             None => Ok(()),
             Some(why) => Err(RunError::NotResumable { path: folder.to_path_buf(), why }.into()),
         }

@@ -31,6 +31,7 @@ pub(crate) fn config() -> RunConfig {
         ramp_s: 0.0,
         max_in_flight: None,
         think: Think::Never,
+        draw: 0,
         slo: Slo::default(),
         warmup: 0,
         timeout_s: None,

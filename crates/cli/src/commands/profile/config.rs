@@ -1,6 +1,7 @@
 //! What the user typed goes in; a run's configuration comes out.
 
 use std::path::Path;
+use std::time::Duration;
 
 use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
@@ -21,6 +22,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     if let Some((name, _)) = limits.iter().find(|(_, limit)| limit.is_some_and(|limit| limit.is_zero())) {
         return Err(Failure::usage(format!("{name} 0s would fail every request")).hint("leave it out"));
     }
+    check_load(load, how.duration)?;
     let mut parameters = Map::new();
     for (name, value) in &what.param {
         // A number, a list or true is what it looks like; anything else is text.
@@ -34,6 +36,12 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     if let Some(file) = &load.replay {
         dataset.id = String::from("replay");
         dataset.parameters.insert(String::from("path"), file.display().to_string());
+    }
+    // Without a length of its own it takes that of the run.
+    if dataset.id == "synthetic"
+        && let Some(most) = what.max_tokens
+    {
+        dataset.parameters.entry(String::from("output_tokens")).or_insert_with(|| most.to_string());
     }
     // What has an id is meant by it; a folder of the same name is written ./name.
     if !ergometer::dataset::registry().iter().any(|info| info.id == dataset.id) {
@@ -81,6 +89,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         ramp_s: load.ramp.as_secs_f64(),
         max_in_flight: load.max_in_flight,
         think: load.think_time,
+        draw: 0,
         slo: load.slo.unwrap_or_default(),
         warmup: how.warmup,
         timeout_s: how.timeout.map(|timeout| timeout.as_secs_f64()),
@@ -99,6 +108,26 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     })
 }
 
+/// Refuses what would do nothing.
+fn check_load(load: &LoadArguments, duration: Option<Duration>) -> Result<(), Failure> {
+    let is_closed = load.rate.is_empty() && load.replay.is_none();
+    if is_closed && load.max_in_flight.is_some() {
+        return Err(Failure::usage("--max-in-flight limits an open loop")
+            .hint("--rate or --replay; --concurrency is its own limit"));
+    }
+    if load.rate.is_empty() && load.arrivals.is_some() {
+        return Err(
+            Failure::usage("--arrivals says how the requests of --rate are spread").hint("add --rate, or leave it out")
+        );
+    }
+    if duration.is_some_and(|duration| !load.ramp.is_zero() && load.ramp >= duration) {
+        return Err(
+            Failure::usage("the ramp is not over when --duration is").hint("a shorter --ramp, or a longer --duration")
+        );
+    }
+    Ok(())
+}
+
 /// When requests are sent, in each run of a sweep; one where it is none.
 pub(super) fn schedules(load: &LoadArguments) -> Vec<Schedule> {
     if load.replay.is_some() {
@@ -107,7 +136,7 @@ pub(super) fn schedules(load: &LoadArguments) -> Vec<Schedule> {
     if load.rate.is_empty() {
         return load.concurrency.iter().map(|&concurrency| Schedule::Concurrency { concurrency }).collect();
     }
-    load.rate.iter().map(|&rate| Schedule::Rate { rate, arrivals: load.arrivals }).collect()
+    load.rate.iter().map(|&rate| Schedule::Rate { rate, arrivals: load.arrivals.unwrap_or_default() }).collect()
 }
 
 /// The client that was asked for, without its model.

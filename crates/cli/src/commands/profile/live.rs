@@ -216,12 +216,12 @@ mod tests {
             ttft: percentiles(0.021, 0.034),
             itl: percentiles(0.0051, 0.0079),
             power: Some(Watts::new(412.0)),
-            joules_per_token: Some(Joules::new(0.1055)),
+            joules_per_token: Some(Joules::new(0.12)),
             ..progress
         };
         assert_eq!(
             load(&loaded),
-            "64 in flight   TTFT 21.00 ms p50 34.00 p99   ITL 5.100 ms p50 7.900 p99   3,904 tok/s   412.0 W   J/token 0.106"
+            "64 in flight   TTFT 21.00 ms p50 34.00 p99   ITL 5.100 ms p50 7.900 p99   3,904 tok/s   412.0 W   J/token 0.120"
         );
         assert_eq!((eta(90.0), eta(600.0), eta(7200.0)), ("90 s".into(), "10 min".into(), "2.0 h".into()));
     }

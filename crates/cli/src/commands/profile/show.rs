@@ -70,7 +70,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
     let mut row = |label, value, interval, comment| rows.push(Row { label, value, interval, comment });
     let failed: u64 = summary.outcomes.failed.values().sum();
     let mut ended = format!("in {} s", digits(summary.duration_s));
-    if let Some(rate) = summary.tokens.requests_per_second {
+    if let Some(rate) = summary.load.whole.requests_per_second {
         let _ = write!(ended, ", {}/s", digits(rate));
     }
     let failures = if failed > 0 { format!("{failed} failed") } else { String::new() };

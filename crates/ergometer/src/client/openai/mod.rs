@@ -313,10 +313,11 @@ mod tests {
         let all = json!({
             "model": "m",
             "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "2+2?"}],
-            "stream": true, "max_tokens": 9, "seed": 7, "temperature": 0, "ignore_eos": true,
+            "stream": true, "max_tokens": 5, "seed": 7, "temperature": 0, "ignore_eos": true,
         });
         assert_eq!(body(&client, &common, Some(9)), all);
         assert_eq!(body(&client, &common, None)["max_tokens"], 5);
+        assert_eq!(body(&client, &common, Some(3))["max_tokens"], 3, "the lower limit holds");
     }
 
     #[test]

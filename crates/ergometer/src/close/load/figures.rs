@@ -204,12 +204,53 @@ impl Load<'_> {
             energy: self.steady_energy(metered, output_tokens),
             figures: LoadFigures {
                 itl_ms,
+                requests_per_second: self.steady_rate(figures.duration_s),
+                goodput: figures
+                    .goodput
+                    .zip(self.steady_rate(figures.duration_s))
+                    .map(|(goodput, rate)| Goodput { requests_per_second: goodput.share * rate, ..goodput }),
                 output_tokens_per_second: output_tokens
                     .filter(|_| figures.duration_s > 0.0)
                     .map(|tokens| tokens / figures.duration_s),
                 ..figures
             },
         })
+    }
+
+    /// Completed requests a second inside the steady state, each by the share of its time that lies inside: a window that
+    /// opens when requests begin together and closes when they end together would else miss one of each slot.
+    fn steady_rate(&self, seconds: f64) -> Option<f64> {
+        let share = |window: Window, passage: &Passage| {
+            let inside = passage.end.min(window.end()) - passage.sent.max(window.start());
+            let whole = (passage.end - passage.sent).get();
+            if whole > 0.0 {
+                (inside.get() / whole).clamp(0.0, 1.0)
+            } else {
+                f64::from(u8::from(window.contains(passage.end)))
+            }
+        };
+        let windows = self.sessions.iter().filter_map(|session| Some((session, session.steady.ok()?)));
+        let shares = windows.flat_map(|(session, window)| {
+            session.passages.iter().filter(|passage| completed(passage)).map(move |passage| share(window, passage))
+        });
+        (seconds > 0.0).then(|| shares.sum::<f64>() / seconds)
+    }
+
+    /// Where an open loop sent more than was answered: requests a second that were sent, and that ended, over the second half
+    /// of the arrivals of its longest session, and how many were in flight at their end.
+    pub(in crate::close) fn backlog(&self) -> Option<(f64, f64, u64)> {
+        let session = self.sessions.iter().max_by_key(|session| session.passages.len())?;
+        let sent = || session.passages.iter().filter(|passage| passage.is_sent()).map(|passage| passage.sent);
+        let (first, last) = (sent().min()?, sent().max()?);
+        let middle = first + (last - first) / 2.0;
+        let within = |at: Timestamp| middle < at && at <= last;
+        let (came, went) =
+            (sent().filter(|&at| within(at)).count(), session.passages.iter().filter(|one| within(one.end)).count());
+        let in_flight = sent().count() - session.passages.iter().filter(|one| one.is_sent() && one.end <= last).count();
+        let seconds = (last - middle).get();
+        let is_growing = came >= 20 && (went as f64) < 0.9 * came as f64 && came - went >= 10;
+        (self.config.schedule.concurrency().is_none() && is_growing && seconds > 0.0)
+            .then(|| (came as f64 / seconds, went as f64 / seconds, in_flight as u64))
     }
 
     /// The reason of the longest session, where none has a steady state.
@@ -273,7 +314,10 @@ impl Load<'_> {
             itl_ms: None,
             tpot_ms: of_completed(Passage::tpot),
             e2e_ms: of_completed(Passage::e2e),
-            schedule_lag_ms: self.distribution(part, |passage| Some(passage.schedule_lag())),
+            // Nobody scheduled a repeat, and a turn that was given up was not sent.
+            schedule_lag_ms: self.distribution(part, |passage| {
+                Some(passage.schedule_lag()).filter(|_| passage.is_sent() && !passage.is_repeat)
+            }),
         }
     }
 
@@ -306,7 +350,8 @@ impl Load<'_> {
     fn rate(&self, part: Part, time: impl Fn(&Passage) -> Timestamp) -> Option<f64> {
         let (mut gaps, mut seconds) = (0, 0.0);
         for session in &self.sessions {
-            let sent = session.passages.iter().filter(|one| !one.is_repeat && part.holds(session, one.sent));
+            let sent =
+                session.passages.iter().filter(|one| !one.is_repeat && one.is_sent() && part.holds(session, one.sent));
             let (mut count, mut ends) = (0_u64, None);
             for at in sent.map(&time) {
                 count += 1;
@@ -449,8 +494,8 @@ mod tests {
             found.steady_state_reason.unwrap()
         };
         assert_eq!(reason(closed_loop(4), &two_at_a_time()), "there were never more than 2 in flight; it begins at 4");
-        assert!(reason(closed_loop(2), &two_at_a_time()[..9]).starts_with("8 requests that were sent inside"));
-        assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("was due before the median answer"));
+        assert!(reason(closed_loop(2), &two_at_a_time()[..9]).starts_with("it has 8 completed requests"));
+        assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("shorter time than a median answer"));
         let failed = Sketch { failure: Some(FailureKind::Connect), ..Sketch::plain(0, 0.0, 1.0) };
         assert_eq!(reason(open_loop(1.0), &[failed]), "no request completed");
         let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Place::ThisMachine, None).whole;
@@ -492,7 +537,17 @@ mod tests {
         assert!(near(found.rate_asked, 2.0) && near(found.whole.sent_per_second, 2.0), "{found:?}");
         assert_eq!((found.whole.completed, found.whole.failed.len()), (2, 0));
         assert!(near(found.whole.in_flight.map(|found| found.mean), 0.7));
-        assert_eq!(found.whole.schedule_lag_ms.unwrap().count, 3);
+        assert_eq!(found.whole.schedule_lag_ms.unwrap().count, 2, "nobody scheduled the second attempt");
+        let waited = found.whole.ttft_scheduled_ms.unwrap();
+        assert!(waited.max >= 900.0, "its user waited from the first: {waited:?}");
+        let slow = Sketch::plain(2, 600.0, 5000.0);
+        let crowd: Vec<Sketch> = (0..60)
+            .map(|number| Sketch { index: number, ..Sketch::plain(number, 10.0 * number as f64, 5000.0) })
+            .collect();
+        let found = load(&open_loop(100.0), &crowd).backlog().unwrap();
+        assert!(near(Some(found.0), 100.0) && found.1 == 0.0 && found.2 == 60, "{found:?}");
+        assert_eq!(load(&closed_loop(60), &crowd).backlog(), None, "a closed loop waits");
+        assert_eq!(load(&open_loop(2.0), &[slow]).backlog(), None);
     }
 
     #[test]

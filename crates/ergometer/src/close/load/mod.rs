@@ -15,7 +15,7 @@ mod passage;
 mod steady;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ergometer_units::{Seconds, Timestamp, Window};
 
@@ -25,8 +25,8 @@ pub use verdict::{ClientLimit, ClientSummary};
 
 use super::session::Loaded;
 use crate::analysis::Gaps;
-use crate::client::{Outcome, TokenSource};
-use crate::config::RunConfig;
+use crate::client::{Outcome, TokenSource, fewest};
+use crate::config::{RunConfig, Schedule};
 use crate::journal::{Exchange, Ordered};
 use in_flight::InFlight;
 use over_time::Bins;
@@ -42,16 +42,22 @@ pub(super) struct Passages {
     list: Vec<Passage>,
     /// From the first turn sent to the last one's end.
     conversations: BTreeMap<u64, Span>,
-    /// Queries that are to be sent again.
-    repeated: BTreeSet<u64>,
+    /// Queries that are to be sent again, and when they were first due.
+    repeated: BTreeMap<u64, Timestamp>,
 }
 
 impl Passages {
     /// Takes in the next exchange of the journal.
     pub(super) fn take(&mut self, exchange: &Exchange) {
         let index = exchange.query.index;
-        let is_repeat = if exchange.is_retried { !self.repeated.insert(index) } else { self.repeated.remove(&index) };
-        self.list.push(Passage::new(exchange, is_repeat));
+        let first = if exchange.is_retried {
+            let first = self.repeated.get(&index).copied();
+            self.repeated.entry(index).or_insert(exchange.scheduled);
+            first
+        } else {
+            self.repeated.remove(&index)
+        };
+        self.list.push(Passage::new(exchange, first));
         if let Some(turn) = exchange.query.turn {
             let span = self.conversations.entry(turn.conversation).or_insert((exchange.sent, exchange.end));
             *span = (span.0.min(exchange.sent), span.1.max(exchange.end));
@@ -190,9 +196,10 @@ fn share_inside(exchange: &Exchange, window: Window) -> f64 {
 /// Whether an answer was to have more tokens than it has. A tokenizer that reads the text again may find fewer than there
 /// were, so only who made or sent them is believed.
 fn is_short(config: &RunConfig, exchange: &Exchange) -> bool {
-    let asked = exchange.query.output_tokens.or(config.request.max_tokens);
+    let asked = fewest(exchange.query.output_tokens, config.request.max_tokens);
     let counted = exchange.transcript.usage.filter(|usage| usage.source < TokenSource::Tokenize);
-    config.request.ignore_eos && asked.zip(counted).is_some_and(|(asked, usage)| usage.output < asked)
+    let is_to_be_exact = config.request.ignore_eos || matches!(config.schedule, Schedule::Replay { .. });
+    is_to_be_exact && asked.zip(counted).is_some_and(|(asked, usage)| usage.output < asked)
 }
 
 fn millis(seconds: Seconds) -> f64 {

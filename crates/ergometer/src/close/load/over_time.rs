@@ -178,8 +178,10 @@ impl LoadSession {
             (bin.scheduled, bin.sent) = (bin.scheduled + 1, bin.sent + 1);
         }
         for passage in &self.passages {
-            found[bins.place(passage.scheduled)].scheduled += 1;
-            found[bins.place(passage.sent)].sent += 1;
+            if passage.is_sent() {
+                found[bins.place(passage.scheduled)].scheduled += 1;
+                found[bins.place(passage.sent)].sent += 1;
+            }
             let ended = &mut found[bins.place(passage.end)];
             match passage.ending {
                 Ending::Completed => ended.completed += u64::from(passage.is_record()),

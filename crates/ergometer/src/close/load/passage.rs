@@ -12,6 +12,8 @@ use crate::journal::Exchange;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Passage {
     pub(super) scheduled: Timestamp,
+    /// When its query was first due: before this attempt, where others came before it.
+    due: Timestamp,
     pub(super) sent: Timestamp,
     pub(super) end: Timestamp,
     first_token: Option<Timestamp>,
@@ -27,6 +29,10 @@ pub(super) struct Passage {
     pub(super) connection: Connection,
     pub(super) in_conversation: bool,
 }
+
+/// The places of these limits among all.
+const TPOT: usize = 2;
+const ITL: usize = 3;
 
 /// What it is to its query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +66,12 @@ pub(super) enum Connection {
 
 impl Passage {
     /// Of an exchange as it stands in the journal: nobody knows yet whether it is a record.
-    pub(super) fn new(exchange: &Exchange, is_repeat: bool) -> Self {
+    /// `first_due` is when its query was first due, where an attempt at it came before.
+    pub(super) fn new(exchange: &Exchange, first_due: Option<Timestamp>) -> Self {
         let transcript = &exchange.transcript;
         Self {
             scheduled: exchange.scheduled,
+            due: first_due.unwrap_or(exchange.scheduled),
             sent: exchange.sent,
             end: exchange.end,
             first_token: transcript.first_token(),
@@ -75,7 +83,7 @@ impl Passage {
                 Outcome::Cancelled | Outcome::Lost => Ending::Cancelled,
             },
             standing: Standing::Attempt,
-            is_repeat,
+            is_repeat: first_due.is_some(),
             has_gaps: transcript.chunks.len() > 1 && !transcript.is_whole,
             connection: match transcript.line {
                 None => Connection::Unknown,
@@ -112,7 +120,7 @@ impl Passage {
     }
 
     pub(super) fn ttft_scheduled(&self) -> Option<Seconds> {
-        self.first_token.map(|first| first - self.scheduled)
+        self.first_token.map(|first| first - self.due)
     }
 
     pub(super) fn e2e(&self) -> Option<Seconds> {
@@ -125,7 +133,13 @@ impl Passage {
         Some((self.last_token? - self.first_token?) / f64::from(tokens - 1))
     }
 
-    /// Whether it keeps to every limit: a figure that a completed request does not have breaks none.
+    /// Whether it was sent at all: a turn that was given up was not.
+    pub(super) fn is_sent(&self) -> bool {
+        self.ending != Ending::Failed(FailureKind::Conversation)
+    }
+
+    /// Whether it keeps to every limit. What nobody could measure is not kept; but where there is one token, or one chunk,
+    /// there is no time between tokens to be too long.
     fn keeps_to(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
         let limits = [
             (slo.ttft_s, self.ttft()),
@@ -134,10 +148,13 @@ impl Passage {
             (slo.itl_s, longest_gap),
             (slo.e2e_s, self.e2e()),
         ];
-        let keeps = |(limit, took): (Option<f64>, Option<Seconds>)| {
-            limit.zip(took).is_none_or(|(limit, took)| took.get() <= limit)
+        let is_short = self.first_token.is_some() && (!self.has_gaps || self.tokens.is_some_and(|tokens| tokens < 2));
+        let keeps = |(place, (limit, took)): (usize, (Option<f64>, Option<Seconds>))| match (limit, took) {
+            (None, _) => true,
+            (Some(limit), Some(took)) => took.get() <= limit,
+            (Some(_), None) => is_short && [TPOT, ITL].contains(&place),
         };
-        self.is_completed() && limits.into_iter().all(keeps)
+        self.is_completed() && limits.into_iter().enumerate().all(keeps)
     }
 }
 
@@ -159,7 +176,7 @@ mod tests {
 
     fn passage(sketch: Sketch) -> Passage {
         let exchange = exchange(sketch);
-        let mut passage = Passage::new(&exchange, false);
+        let mut passage = Passage::new(&exchange, None);
         passage.record(&exchange, &Slo::default());
         passage
     }
@@ -188,7 +205,7 @@ mod tests {
     fn a_good_request_keeps_to_every_limit() {
         let keeps = |slo: Slo, sketch: Sketch| {
             let exchange = exchange(sketch);
-            let mut passage = Passage::new(&exchange, false);
+            let mut passage = Passage::new(&exchange, None);
             passage.record(&exchange, &slo);
             passage.standing == Standing::Good
         };
@@ -207,7 +224,11 @@ mod tests {
         let both = Slo { ttft_s: limit(31.0), e2e_s: limit(89.0), ..Slo::default() };
         assert!(!keeps(both, answer), "one broken limit is enough");
         let strict = Slo { tpot_s: limit(0.1), itl_s: limit(0.1), ttft_s: limit(31.0), ..Slo::default() };
-        assert!(keeps(strict, Sketch { chunks: &[30.0], tokens: Some(1), ..answer }), "what is absent breaks nothing");
+        assert!(keeps(strict, Sketch { chunks: &[30.0], tokens: Some(1), ..answer }), "one token has no gap");
+        let uncounted = Sketch { tokens: None, ..answer };
+        assert!(!keeps(Slo { tpot_s: limit(1e6), ..Slo::default() }, uncounted), "nobody knows");
+        let whole = Sketch { is_whole: true, chunks: &[30.0], ..answer };
+        assert!(!keeps(Slo { ttft_s: limit(1e6), ..Slo::default() }, whole), "nobody knows");
         let failed = Sketch { failure: Some(FailureKind::Truncated), ..answer };
         assert!(!keeps(Slo { ttft_s: limit(1e6), ..Slo::default() }, failed));
     }

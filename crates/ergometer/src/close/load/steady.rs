@@ -22,6 +22,8 @@ pub(super) const FEWEST: u64 = 10;
 pub(super) enum NoSteadyState {
     /// A closed loop did not have enough in flight.
     NeverFull { most: u64, wanted: u64 },
+    /// A closed loop was full at times only.
+    FellOff { mean: u64, wanted: u64 },
     /// The arrivals of an open loop were over before the first answers were.
     TooBrief,
     /// No request completed.
@@ -36,10 +38,16 @@ impl fmt::Display for NoSteadyState {
             Self::NeverFull { most, wanted } => {
                 write!(f, "there were never more than {most} in flight; it begins at {wanted}")
             }
-            Self::TooBrief => f.write_str("the last request was due before the median answer to the first was there"),
+            Self::FellOff { mean, wanted } => {
+                write!(
+                    f,
+                    "between the first and the last time that {wanted} were in flight there were {mean} on average"
+                )
+            }
+            Self::TooBrief => f.write_str("requests were due for a shorter time than a median answer took"),
             Self::NoneCompleted => f.write_str("no request completed"),
             Self::TooFew { found } => {
-                write!(f, "{found} requests that were sent inside it completed; it takes {FEWEST}")
+                write!(f, "it has {found} completed requests; it takes {FEWEST}")
             }
         }
     }
@@ -60,7 +68,19 @@ pub(super) fn window(config: &RunConfig, session: &Session) -> Result<Window, No
         Schedule::Concurrency { concurrency } => {
             let wanted = (95 * u64::from(concurrency)).div_ceil(100);
             let open = session.conversations.unwrap_or(session.requests);
-            open.reaches(wanted).ok_or_else(|| NoSteadyState::NeverFull { most: open.most(), wanted })
+            let window = open.reaches(wanted).ok_or_else(|| NoSteadyState::NeverFull { most: open.most(), wanted })?;
+            match InFlight::over([(open, window)]) {
+                Some(found) if found.mean < 0.9 * f64::from(concurrency) => {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a count; casts saturate"
+                    )]
+                    let mean = found.mean.round() as u64;
+                    Err(NoSteadyState::FellOff { mean, wanted })
+                }
+                _ => Ok(window),
+            }
         }
         Schedule::Rate { .. } | Schedule::Replay { .. } => {
             let arrivals = || session.passages.iter().filter(|passage| !passage.is_repeat);

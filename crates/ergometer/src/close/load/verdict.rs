@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::figures::LoadFigures;
-use crate::client::Place;
+use crate::client::{Place, Protocol};
 use crate::config::RunConfig;
 use crate::journal::{SenderFacts, WakeLag};
 
@@ -23,6 +23,9 @@ const BUSY: f64 = 0.9;
 /// A task that is woken later than this sees arrivals late, in milliseconds.
 const WAKE_LAG_MS: f64 = 5.0;
 
+/// On a machine without anything left, one that is woken later than this is held up by it, in milliseconds.
+const BUSY_WAKE_LAG_MS: f64 = 1.0;
+
 /// What the client ran into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +38,8 @@ pub enum ClientLimit {
     Schedule,
     /// As many were in flight as were allowed.
     MaxInFlight,
+    /// As many connections were open as were allowed, and requests waited for one.
+    Connections,
     /// The processors had nothing left.
     Cpu,
 }
@@ -48,6 +53,7 @@ impl ClientLimit {
             Self::Sockets => "`--http 2` needs fewer connections; another machine has ports of its own",
             Self::Schedule => "ask for a lower rate, or send from several machines",
             Self::MaxInFlight => "raise `--max-in-flight`, or leave it out",
+            Self::Connections => "raise `--connections`, or leave it out",
             Self::Cpu => "give the client more cores, or another machine than the server's",
         }
     }
@@ -60,6 +66,7 @@ impl fmt::Display for ClientLimit {
             Self::Sockets => "no free ports",
             Self::Schedule => "requests were sent late",
             Self::MaxInFlight => "as many were in flight as allowed",
+            Self::Connections => "requests waited for one of the few connections",
             Self::Cpu => "its processors were busy",
         })
     }
@@ -121,8 +128,17 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     let has_failed = |name: &str| evidence.failures.iter().any(|failure| failure == name);
     let is_late = evidence.config.schedule.concurrency().is_none() && is_late(evidence);
     let is_full = evidence.config.max_in_flight.is_some_and(|most| client.most_in_flight >= u64::from(most));
+    let network = &evidence.config.client.network;
+    let most_open = evidence.senders.iter().filter_map(|facts| facts.connections).map(|found| found.most_open).max();
+    let few = network.connections.filter(|_| network.protocol == Protocol::Http1).map(u64::from);
+    let wanted = evidence.config.schedule.concurrency().map(u64::from);
+    let is_closed = wanted.zip(few).is_some_and(|(wanted, few)| few < wanted);
+    let is_crowded = few.zip(most_open).is_some_and(|(few, open)| open >= few);
     let uses = client.processor_cores.zip(client.cores).map(|(used, cores)| used / f64::from(cores));
-    let is_busy = [client.machine_utilization, uses].into_iter().flatten().any(|share| share > BUSY);
+    let is_above = |share: Option<f64>| share.is_some_and(|share| share > BUSY);
+    let is_slow = client.wake_lag_ms.is_some_and(|lag| lag.p99 > BUSY_WAKE_LAG_MS);
+    // Others may use the machine and leave the client what it needs.
+    let is_busy = is_above(uses) || (is_above(client.machine_utilization) && is_slow);
     let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
     // The embedded model works in this process: the processors are its own, and it takes the times itself.
     let is_apart = *evidence.place != Place::ThisProcess;
@@ -131,6 +147,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
         (ClientLimit::Sockets, has_failed("ports")),
         (ClientLimit::Schedule, is_late),
         (ClientLimit::MaxInFlight, is_late && is_full),
+        (ClientLimit::Connections, (is_late || is_closed) && is_crowded),
         (ClientLimit::Cpu, is_apart && (is_woken_late || (is_late && is_busy))),
     ];
     limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
@@ -152,6 +169,7 @@ mod tests {
     use super::super::example::{closed_loop, load, open_loop};
     use super::*;
     use crate::analysis::Distribution;
+    use crate::client::Connections;
 
     /// An open loop of 10/s that kept to its schedule; answers took a second.
     struct Case {
@@ -258,6 +276,34 @@ mod tests {
             [Schedule]
         );
         assert_eq!(judge(|case| case.config.max_in_flight = Some(12)), [], "full, and in time all the same");
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                case.facts.machine_utilization = Some(0.95);
+                case.facts.wake_lag_ms = Some(WakeLag { p99: 0.4, ..WakeLag::default() });
+            }),
+            [Schedule],
+            "others used the machine"
+        );
+        let crowd = |case: &mut Case| {
+            case.config.client.network.connections = Some(2);
+            case.facts.connections = Some(Connections { most_open: 2, ..Connections::default() });
+        };
+        assert_eq!(
+            judge(|case| {
+                late(case);
+                crowd(case);
+            }),
+            [Schedule, ClientLimit::Connections]
+        );
+        assert_eq!(
+            judge(|case| {
+                case.config = closed_loop(4);
+                crowd(case);
+            }),
+            [ClientLimit::Connections],
+            "four want two connections"
+        );
         let woken_late = |case: &mut Case| case.facts.wake_lag_ms = Some(WakeLag { p99: 5.1, ..WakeLag::default() });
         assert_eq!(judge(woken_late), [Cpu]);
         assert_eq!(

@@ -148,16 +148,30 @@ impl Sweeping<'_> {
         Ok(())
     }
 
+    /// What is asked of one run. Repeats draw their arrivals anew, and every run has synthetic prompts of its own: what a server
+    /// keeps of one must not help the next.
+    fn config_of(&self, (point, run): (usize, usize)) -> RunConfig {
+        let mut config = RunConfig { schedule: self.sweep.points[point].schedule, ..self.config.clone() };
+        config.draw = u32::try_from(run).unwrap_or(u32::MAX);
+        let number = run * self.sweep.points.len() + point;
+        if config.dataset.id == "synthetic" && number > 0 {
+            let seed = config.dataset.parameters.get("seed").and_then(|seed| seed.trim().parse::<u64>().ok());
+            let seed = seed.unwrap_or(0).wrapping_add((number as u64).wrapping_mul(0x1000_0001));
+            config.dataset.parameters.insert(String::from("seed"), seed.to_string());
+        }
+        config
+    }
+
     /// A run that is to be made, or to be gone on with.
     async fn prepare(&self, (point, run): (usize, usize), state: &RunState) -> Result<Prepared, Failure> {
-        let point = &self.sweep.points[point];
+        let runs = &self.sweep.points[point].runs;
         if *state == RunState::Unfinished {
-            let folder = self.folder.now().join(&point.runs[run].folder);
+            let folder = self.folder.now().join(&runs[run].folder);
             let secrets = |config: &mut RunConfig| put_back(config, self.arguments);
             let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
             return Prepared::resume(&folder, secrets, sensing).await.map_err(failure);
         }
-        let config = RunConfig { schedule: point.schedule, ..self.config.clone() };
+        let config = self.config_of((point, run));
         let sensing = Sensing::of_this_machine(config.model_cpu).await;
         let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
         // In one go it is the same machine, though it may once not say in time what it is.
@@ -223,7 +237,14 @@ impl Sweeping<'_> {
         let is_empty = self.sweep.points.iter().all(|point| point.figures.is_empty());
         let is_resumed = self.arguments.place.resume.is_some();
         if is_empty {
-            if !is_resumed {
+            // What was measured is kept, even where its files could not be derived.
+            let now = self.folder.now().to_path_buf();
+            let mut runs = self.sweep.points.iter().flat_map(|point| &point.runs);
+            let has_journal = runs.any(|run| RunState::of(&now.join(&run.folder)) != RunState::Missing);
+            if has_journal && let Err(failure) = ended {
+                return Err(failure.also(format!("what was measured is in {}", now.display())));
+            }
+            if !is_resumed && !has_journal {
                 self.folder.abandon();
             }
             ended?;
