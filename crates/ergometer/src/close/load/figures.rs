@@ -541,11 +541,11 @@ mod tests {
         let waited = found.whole.ttft_scheduled_ms.unwrap();
         assert!(waited.max >= 900.0, "its user waited from the first: {waited:?}");
         let slow = Sketch::plain(2, 600.0, 5000.0);
-        let crowd: Vec<Sketch> = (0..60)
+        let crowd: Vec<Sketch> = (0..61)
             .map(|number| Sketch { index: number, ..Sketch::plain(number, 10.0 * number as f64, 5000.0) })
             .collect();
         let found = load(&open_loop(100.0), &crowd).backlog().unwrap();
-        assert!(near(Some(found.0), 100.0) && found.1 == 0.0 && found.2 == 60, "{found:?}");
+        assert!(near(Some(found.0), 100.0) && found.1 == 0.0 && found.2 == 61, "{found:?}");
         assert_eq!(load(&closed_loop(60), &crowd).backlog(), None, "a closed loop waits");
         assert_eq!(load(&open_loop(2.0), &[slow]).backlog(), None);
     }
