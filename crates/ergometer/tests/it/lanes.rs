@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use ergometer::client::http::Network;
 use ergometer::client::{
-    Client, ClientSpec, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions, Transcript, open,
+    Client, ClientSpec, Connected, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
+    Transcript, open,
 };
 use ergometer_server::{MockServer, Script};
 use ergometer_telemetry::Clock;
@@ -21,6 +22,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::{Barrier, mpsc};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 const ANSWER: &str =
@@ -44,6 +46,14 @@ fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
         ..ClientSpec::default()
     })
     .unwrap()
+}
+
+/// Over an encrypted line, whoever is at its other end.
+fn encrypted(address: SocketAddr, network: Network) -> Box<dyn Client> {
+    let network = Network { insecure: true, ..network };
+    let base_url = Some(format!("https://{address}"));
+    let (id, model) = (String::from("openai"), String::from("m"));
+    open(&ClientSpec { id, model, base_url, network, ..ClientSpec::default() }).unwrap()
 }
 
 fn http2() -> Network {
@@ -175,6 +185,64 @@ async fn there_are_no_more_connections_than_allowed() {
     server.stop().await;
 }
 
+/// Sends so many requests together. How many of them had a new connection.
+async fn new_of_together(client: &Arc<dyn Client>, count: u32) -> usize {
+    let mut asking = JoinSet::new();
+    for _ in 0..count {
+        let client = Arc::clone(client);
+        asking.spawn(async move { is_new(&*client).await });
+    }
+    asking.join_all().await.into_iter().filter(|is_new| *is_new).count()
+}
+
+#[tokio::test]
+async fn connections_that_were_opened_ahead_are_those_of_the_first_requests() {
+    let all_there = std::sync::Barrier::new(3);
+    let (address, _) = serve(move |_| {
+        all_there.wait();
+        (answer(""), false)
+    });
+    let client: Arc<dyn Client> = Arc::from(client(address, Network::default()));
+    assert_eq!((client.connect(3).await, client.connect(3).await), (Connected::Anew, Connected::Already));
+    assert_eq!(new_of_together(&client, 3).await, 0);
+    let expected = Connections { protocol: Protocol::Http1, opened: 3, reused: 3, most_open: 3 };
+    assert_eq!(client.connections(), Some(expected));
+}
+
+#[tokio::test]
+async fn so_are_encrypted_ones_though_tickets_have_come_on_them() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (agreed, mut is_agreed) = mpsc::unbounded_channel();
+    let (tls, all_there) = (acceptor(&[b"http/1.1"]), Arc::new(Barrier::new(3)));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            // The tickets are sent as this ends.
+            let socket = tls.accept(socket).await.unwrap();
+            agreed.send(()).unwrap();
+            let all_there = Arc::clone(&all_there);
+            let service = service_fn(move |_: hyper::Request<hyper::body::Incoming>| {
+                let all_there = Arc::clone(&all_there);
+                async move {
+                    all_there.wait().await;
+                    let response = hyper::Response::builder().header("content-type", "text/event-stream");
+                    response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
+                }
+            });
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service));
+        }
+    });
+    let client: Arc<dyn Client> = Arc::from(encrypted(address, Network::default()));
+    assert_eq!(client.connect(3).await, Connected::Anew);
+    for _ in 0..3 {
+        is_agreed.recv().await.unwrap();
+    }
+    assert_eq!(new_of_together(&client, 3).await, 0);
+    assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((3, 3)));
+    // The answers came with nothing after them.
+    assert_eq!(new_of_together(&client, 3).await, 0);
+}
+
 #[tokio::test]
 async fn a_request_follows_within_its_origin_only() {
     let (address, _) = serve(|head| {
@@ -281,22 +349,10 @@ fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
 
 #[tokio::test]
 async fn http2_is_chosen_as_the_encryption_is_agreed_on() {
-    let encrypted = |address: SocketAddr| {
-        let network = Network { insecure: true, ..http2() };
-        let base_url = Some(format!("https://{address}"));
-        let spec = ClientSpec {
-            id: String::from("openai"),
-            model: String::from("m"),
-            base_url,
-            network,
-            ..ClientSpec::default()
-        };
-        open(&spec).unwrap()
-    };
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await);
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await, http2());
     assert!(is_new(&*client).await && !is_new(&*client).await);
     // One that agrees on nothing speaks what everybody speaks.
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await);
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await, http2());
     let error = ask(&*client).await.1.unwrap_err();
     assert!(error.kind == FailureKind::Malformed && error.cause.contains("hint: --http 1.1"), "{error}");
 }
