@@ -336,6 +336,76 @@ async fn a_server_without_http2_is_told_with_what_to_do() {
     assert!(error.cause.contains("does not speak HTTP/2") && error.cause.contains("hint: --http 1.1"), "{error}");
 }
 
+#[tokio::test]
+async fn those_who_wait_for_a_connection_share_what_comes_of_it() {
+    let together: Arc<dyn Client> = Arc::from(client(serve_http2(100, 0..3, None).await, http2()));
+    assert_eq!(new_of_together(&together, 3).await, 3, "each had to wait");
+    assert_eq!(together.connections().map(|all| (all.opened, all.reused)), Some((1, 2)));
+    // This one never agrees on the encryption.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut network = http2();
+    network.timeouts.connect_s = 0.2;
+    let client: Arc<dyn Client> = Arc::from(encrypted(address, network));
+    let mut asking = JoinSet::new();
+    for _ in 0..4 {
+        let client = Arc::clone(&client);
+        asking.spawn(async move { ask(&*client).await.1.unwrap_err().kind });
+    }
+    assert_eq!(asking.join_all().await, [FailureKind::TimeoutConnect; 4]);
+    listener.accept().await.unwrap();
+    let another = std::future::poll_fn(|cx| std::task::Poll::Ready(listener.poll_accept(cx).is_ready())).await;
+    assert!(!another, "one attempt for all of them");
+}
+
+#[tokio::test]
+async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
+    let ahead = async |most_streams, connections, requests: u32| {
+        let address = serve_http2(most_streams, 0..requests as usize, None).await;
+        let client: Arc<dyn Client> = Arc::from(client(address, Network { connections, ..http2() }));
+        assert_eq!(
+            (client.connect(requests).await, client.connect(requests).await),
+            (Connected::Anew, Connected::Already)
+        );
+        assert_eq!(new_of_together(&client, requests).await, 0);
+        client.connections().unwrap().opened
+    };
+    assert_eq!((ahead(2, None, 5).await, ahead(100, None, 5).await), (3, 1));
+    assert_eq!((ahead(100, Some(2), 5).await, ahead(100, Some(8), 5).await), (2, 5));
+}
+
+#[tokio::test]
+async fn a_server_that_spoke_http2_and_goes_away_is_not_one_that_cannot_speak_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap(), http2());
+    let serving = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        let service = service_fn(async |_: hyper::Request<hyper::body::Incoming>| {
+            let response = hyper::Response::builder().header("content-type", "text/event-stream");
+            response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
+        });
+        let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        let connection = builder.serve_connection(TokioIo::new(socket), service);
+        let closing = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                drop(socket);
+            }
+        });
+        let _ = tokio::join!(connection, closing);
+    });
+    assert!(is_new(&*client).await);
+    // Its connection closes with it; who comes after it is turned away.
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    let mut stale = 0;
+    for _ in 0..4 {
+        let error = ask(&*client).await.1.unwrap_err();
+        assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
+        stale += usize::from(error.is_stale);
+    }
+    assert!(stale <= 1, "{stale} were to be sent again");
+}
+
 fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
     let fixture = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tls").join(name);
     let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();

@@ -42,7 +42,7 @@ const AT_A_TIME: usize = 64;
 
 /// The connections to one server.
 pub(super) struct Lanes {
-    route: Route,
+    route: Arc<Route>,
     protocol: Protocol,
     tally: Arc<Tally>,
     /// Those that can be used again, the last one used at the back.
@@ -64,14 +64,15 @@ impl Lanes {
         let limit = Timeouts::duration(network.timeouts.connect_s);
         let most = network.connections.map(|most| most.max(1) as usize);
         let is_shared = network.protocol == Protocol::Http2;
+        let (route, tally) = (Arc::new(Route::new(base, network.protocol, tls, limit)?), Arc::<Tally>::default());
         Ok(Self {
-            route: Route::new(base, network.protocol, tls, limit)?,
             protocol: network.protocol,
-            tally: Arc::default(),
             idle: Mutex::default(),
             room: most.filter(|_| !is_shared).map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
             keeps: AtomicBool::new(true),
-            shared: Shared::new(most),
+            shared: Shared::new(Arc::clone(&route), Arc::clone(&tally), most),
+            route,
+            tally,
         })
     }
 
@@ -106,7 +107,7 @@ impl Lanes {
         line: &mut Option<Line>,
     ) -> Result<Answer, RequestError> {
         if self.protocol == Protocol::Http2 {
-            let (response, stream) = self.shared.send(&self.route, &self.tally, request, line).await?;
+            let (response, stream) = self.shared.send(request, line).await?;
             return Ok(Answer::new(response, Carrier::Stream(stream)));
         }
         let room = match &self.room {
@@ -146,24 +147,23 @@ impl Lanes {
     /// Opens connections until so many lie idle, or as many as the user allows, for requests that are about to be sent
     /// together. One that cannot be opened is left to its request to tell of.
     pub(super) async fn connect(self: &Arc<Self>, count: usize) -> Connected {
-        if self.protocol == Protocol::Http2 || !self.keeps.load(Ordering::Relaxed) {
+        if self.protocol == Protocol::Http2 {
+            return self.shared.connect(count).await;
+        }
+        if !self.keeps.load(Ordering::Relaxed) {
             return Connected::Already;
         }
         let there = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         let allowed = self.room.as_ref().map_or(count, |room| count.min(room.available_permits()));
-        let mut opening = JoinSet::new();
-        for _ in there..allowed {
-            if opening.len() >= AT_A_TIME && matches!(opening.join_next().await, Some(Ok(false))) {
-                break;
-            }
+        let opening = (there..allowed).map(|_| {
             let lanes = Arc::clone(self);
-            opening.spawn(async move {
-                let lane = lanes.open(&mut None).await.ok();
-                lane.map(|lane| lanes.give_back(lane)).is_some()
-            });
-        }
-        opening.join_all().await;
-        if there < allowed { Connected::Anew } else { Connected::Already }
+            async move {
+                let lane = lanes.open(&mut None).await.ok()?;
+                lanes.give_back(lane);
+                Some(Connected::Anew)
+            }
+        });
+        open_together(opening).await
     }
 
     /// The last one that was used and is still open.
@@ -199,6 +199,22 @@ impl Lanes {
         drop(idle);
         drop(old);
     }
+}
+
+/// Opens connections, no more than [`AT_A_TIME`] at a time, until there is one that cannot be opened.
+async fn open_together<W>(openings: impl Iterator<Item = W>) -> Connected
+where
+    W: Future<Output = Option<Connected>> + Send + 'static,
+{
+    let (mut opening, mut all) = (JoinSet::new(), Connected::Already);
+    for next in openings {
+        if opening.len() >= AT_A_TIME {
+            let Some(Ok(Some(connected))) = opening.join_next().await else { break };
+            all = all.or(connected);
+        }
+        opening.spawn(next);
+    }
+    opening.join_all().await.into_iter().flatten().fold(all, Connected::or)
 }
 
 /// A lane in use. When it is dropped it closes.
