@@ -166,6 +166,36 @@ async fn a_server_that_closes_idle_connections_costs_no_request() {
     assert!(is_new(&*client).await && is_new(&*client).await);
 }
 
+#[tokio::test]
+async fn a_server_that_keeps_losing_requests_gets_a_connection_for_each() {
+    // Every second request is lost.
+    let count = AtomicUsize::new(0);
+    let (address, _) = serve(move |_| {
+        if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) { (answer(""), false) } else { (String::new(), true) }
+    });
+    let client = client(address, Network::default());
+    let mut stale = Vec::new();
+    for _ in 0..4 {
+        assert!(is_new(&*client).await);
+        let error = ask(&*client).await.1.unwrap_err();
+        assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
+        stale.push(error.is_stale);
+    }
+    assert_eq!(stale, [true, true, true, false], "the last one had a connection of its own");
+    assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((5, 3)));
+}
+
+#[tokio::test]
+async fn a_request_that_is_lost_on_a_connection_opened_ahead_has_failed() {
+    let (address, _) = serve(|_| (String::new(), true));
+    let client = client(address, Network::default());
+    assert_eq!(client.connect(1).await, Connected::Anew);
+    let (transcript, result) = ask(&*client).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.kind, error.is_stale), (FailureKind::Disconnected, false), "nothing was ever answered on it");
+    assert_eq!(transcript.line.unwrap().connect, None);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_no_more_connections_than_allowed() {
     let server = MockServer::start(Script::instant()).await.unwrap();

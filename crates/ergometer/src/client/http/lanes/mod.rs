@@ -3,6 +3,7 @@
 //! Each request has a connection of its own (HTTP/1.1), or shares one (HTTP/2). Of those that lie idle, the last one used is
 //! taken first. There are never more than the user allows, and each is counted.
 
+mod keeping;
 mod route;
 mod shared;
 mod single;
@@ -10,20 +11,21 @@ mod tally;
 mod wire;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ergometer_units::Seconds;
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use self::keeping::Keeping;
 use self::route::Route;
 use self::shared::{Shared, Stream};
 use self::single::Lane;
@@ -50,7 +52,7 @@ pub(super) struct Lanes {
     /// How many requests may have a connection, where that is limited.
     room: Option<Arc<Semaphore>>,
     /// Whether connections are used again.
-    keeps: AtomicBool,
+    keeping: Keeping,
     shared: Shared,
 }
 
@@ -69,7 +71,7 @@ impl Lanes {
             protocol: network.protocol,
             idle: Mutex::default(),
             room: most.filter(|_| !is_shared).map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
-            keeps: AtomicBool::new(true),
+            keeping: Keeping::default(),
             shared: Shared::new(Arc::clone(&route), Arc::clone(&tally), most),
             route,
             tally,
@@ -99,8 +101,8 @@ impl Lanes {
     /// Sends a request; returns once the head of the answer is there. `line` is what it travels on, once that is known.
     ///
     /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
-    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and from then
-    /// on every request has a connection of its own.
+    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and after a few
+    /// of them every request has a connection of its own.
     pub(super) async fn send(
         self: &Arc<Self>,
         request: Request<Full<Bytes>>,
@@ -123,20 +125,22 @@ impl Lanes {
             }
             None => self.open(line).await?,
         };
-        let sent = Instant::now();
+        let (sent, was_used) = (Instant::now(), lane.was_answered());
         match lane.send(request).await {
             Ok(response) => {
+                if was_used {
+                    self.keeping.went_well();
+                }
                 let lanes = Arc::clone(self);
                 let carrier = Carrier::Lane(Some(Box::new(Taken { lane, lanes, _room: room })));
                 Ok(Answer::new(response, carrier))
             }
             Err(error) => {
                 let error = failure(&error, Stage::Head);
-                let was_used = line.is_some_and(|line| line.connect.is_none());
                 // A server that took longer has worked on it.
                 let is_stale = was_used && error.kind == FailureKind::Disconnected && sent.elapsed() < STALE_WITHIN;
                 if is_stale {
-                    self.keeps.store(false, Ordering::Relaxed);
+                    self.keeping.was_lost();
                     self.close();
                 }
                 Err(RequestError { is_stale, ..error })
@@ -150,7 +154,7 @@ impl Lanes {
         if self.protocol == Protocol::Http2 {
             return self.shared.connect(count).await;
         }
-        if !self.keeps.load(Ordering::Relaxed) {
+        if !self.keeping.is_on() {
             return Connected::Already;
         }
         let there = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -187,7 +191,7 @@ impl Lanes {
 
     /// Keeps a lane for the next request, where it can be used again.
     fn give_back(&self, mut lane: Lane) {
-        if !self.keeps.load(Ordering::Relaxed) || !lane.is_usable() {
+        if !self.keeping.is_on() || !lane.is_usable() {
             return;
         }
         let since = Instant::now();
@@ -263,7 +267,7 @@ impl Answer {
                 part
             }
             Carrier::Stream(_) => {
-                let part = shared::poll_part(&mut self.body, cx);
+                let part = poll_data(&mut self.body, cx, |_| {});
                 self.read_at = Instant::now();
                 part
             }
@@ -299,6 +303,27 @@ impl Answer {
                 }
             }
             Carrier::Stream(stream) => stream.end(),
+        }
+    }
+}
+
+/// The next data of a body. `advance` does what can be done before each look at it.
+fn poll_data(
+    body: &mut Incoming,
+    cx: &mut Context<'_>,
+    mut advance: impl FnMut(&mut Context<'_>),
+) -> Poll<Option<hyper::Result<Bytes>>> {
+    loop {
+        advance(cx);
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            // What is no data is a trailer.
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            None => return Poll::Ready(None),
         }
     }
 }

@@ -7,14 +7,13 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ergometer_units::Seconds;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::watch;
@@ -285,21 +284,5 @@ impl Slot {
             drop(open);
         });
         Ok(Live { sender, was_answered: Arc::default(), was_stale: Arc::default() })
-    }
-}
-
-/// The next part of the body of an answer.
-pub(super) fn poll_part(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
-    loop {
-        match Pin::new(&mut *body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Ok(bytes) = frame.into_data() {
-                    return Poll::Ready(Some(Ok(bytes)));
-                }
-            }
-            Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
-            Poll::Ready(None) => return Poll::Ready(None),
-            Poll::Pending => return Poll::Pending,
-        }
     }
 }
