@@ -296,6 +296,15 @@ async fn a_request_follows_within_its_origin_only() {
     }
 }
 
+#[tokio::test]
+async fn a_redirect_that_would_lose_the_question_is_not_followed() {
+    let moved = "HTTP/1.1 303 See Other\r\nlocation: /moved\r\ncontent-length: 0\r\n\r\n";
+    let (address, _) = serve(move |_| (String::from(moved), false));
+    let error = ask(&*client(address, Network::default())).await.1.unwrap_err();
+    assert_eq!(error.kind, FailureKind::HttpStatus(303));
+    assert!(error.cause.contains("points to /moved. hint: ") && error.cause.contains("307 or 308"), "{error}");
+}
+
 /// Answers over HTTP/2. Those whose number is in `together` are answered once all of them are there.
 async fn serve_http2(most_streams: u32, together: std::ops::Range<usize>, tls: Option<TlsAcceptor>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

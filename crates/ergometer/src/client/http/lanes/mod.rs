@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 
 use self::keeping::Keeping;
 use self::route::Route;
+pub(super) use self::route::is_encrypted;
 use self::shared::{Shared, Stream};
 use self::single::Lane;
 use self::tally::Tally;
