@@ -56,3 +56,10 @@ pub enum Connected {
     /// Some were opened.
     Anew,
 }
+
+impl Connected {
+    /// What both come to.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::Anew { self } else { other }
+    }
+}

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use ergometer::client::http::Network;
 use ergometer::client::{
-    Client, ClientSpec, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions, Transcript, open,
+    Client, ClientSpec, Connected, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
+    Transcript, open,
 };
 use ergometer_server::{MockServer, Script};
 use ergometer_telemetry::Clock;
@@ -21,6 +22,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::{Barrier, mpsc};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 const ANSWER: &str =
@@ -44,6 +46,14 @@ fn client(address: SocketAddr, network: Network) -> Box<dyn Client> {
         ..ClientSpec::default()
     })
     .unwrap()
+}
+
+/// Over an encrypted line, whoever is at its other end.
+fn encrypted(address: SocketAddr, network: Network) -> Box<dyn Client> {
+    let network = Network { insecure: true, ..network };
+    let base_url = Some(format!("https://{address}"));
+    let (id, model) = (String::from("openai"), String::from("m"));
+    open(&ClientSpec { id, model, base_url, network, ..ClientSpec::default() }).unwrap()
 }
 
 fn http2() -> Network {
@@ -156,6 +166,36 @@ async fn a_server_that_closes_idle_connections_costs_no_request() {
     assert!(is_new(&*client).await && is_new(&*client).await);
 }
 
+#[tokio::test]
+async fn a_server_that_keeps_losing_requests_gets_a_connection_for_each() {
+    // Every second request is lost.
+    let count = AtomicUsize::new(0);
+    let (address, _) = serve(move |_| {
+        if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) { (answer(""), false) } else { (String::new(), true) }
+    });
+    let client = client(address, Network::default());
+    let mut stale = Vec::new();
+    for _ in 0..4 {
+        assert!(is_new(&*client).await);
+        let error = ask(&*client).await.1.unwrap_err();
+        assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
+        stale.push(error.is_stale);
+    }
+    assert_eq!(stale, [true, true, true, false], "the last one had a connection of its own");
+    assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((5, 3)));
+}
+
+#[tokio::test]
+async fn a_request_that_is_lost_on_a_connection_opened_ahead_has_failed() {
+    let (address, _) = serve(|_| (String::new(), true));
+    let client = client(address, Network::default());
+    assert_eq!(client.connect(1).await, Connected::Anew);
+    let (transcript, result) = ask(&*client).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.kind, error.is_stale), (FailureKind::Disconnected, false), "nothing was ever answered on it");
+    assert_eq!(transcript.line.unwrap().connect, None);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_no_more_connections_than_allowed() {
     let server = MockServer::start(Script::instant()).await.unwrap();
@@ -173,6 +213,64 @@ async fn there_are_no_more_connections_than_allowed() {
     let all = client.connections().unwrap();
     assert!(all.most_open <= 2 && all.opened + all.reused == 12, "{all:?}");
     server.stop().await;
+}
+
+/// Sends so many requests together. How many of them had a new connection.
+async fn new_of_together(client: &Arc<dyn Client>, count: u32) -> usize {
+    let mut asking = JoinSet::new();
+    for _ in 0..count {
+        let client = Arc::clone(client);
+        asking.spawn(async move { is_new(&*client).await });
+    }
+    asking.join_all().await.into_iter().filter(|is_new| *is_new).count()
+}
+
+#[tokio::test]
+async fn connections_that_were_opened_ahead_are_those_of_the_first_requests() {
+    let all_there = std::sync::Barrier::new(3);
+    let (address, _) = serve(move |_| {
+        all_there.wait();
+        (answer(""), false)
+    });
+    let client: Arc<dyn Client> = Arc::from(client(address, Network::default()));
+    assert_eq!((client.connect(3).await, client.connect(3).await), (Connected::Anew, Connected::Already));
+    assert_eq!(new_of_together(&client, 3).await, 0);
+    let expected = Connections { protocol: Protocol::Http1, opened: 3, reused: 3, most_open: 3 };
+    assert_eq!(client.connections(), Some(expected));
+}
+
+#[tokio::test]
+async fn so_are_encrypted_ones_though_tickets_have_come_on_them() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (agreed, mut is_agreed) = mpsc::unbounded_channel();
+    let (tls, all_there) = (acceptor(&[b"http/1.1"]), Arc::new(Barrier::new(3)));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            // The tickets are sent as this ends.
+            let socket = tls.accept(socket).await.unwrap();
+            agreed.send(()).unwrap();
+            let all_there = Arc::clone(&all_there);
+            let service = service_fn(move |_: hyper::Request<hyper::body::Incoming>| {
+                let all_there = Arc::clone(&all_there);
+                async move {
+                    all_there.wait().await;
+                    let response = hyper::Response::builder().header("content-type", "text/event-stream");
+                    response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
+                }
+            });
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service));
+        }
+    });
+    let client: Arc<dyn Client> = Arc::from(encrypted(address, Network::default()));
+    assert_eq!(client.connect(3).await, Connected::Anew);
+    for _ in 0..3 {
+        is_agreed.recv().await.unwrap();
+    }
+    assert_eq!(new_of_together(&client, 3).await, 0);
+    assert_eq!(client.connections().map(|all| (all.opened, all.reused)), Some((3, 3)));
+    // The answers came with nothing after them.
+    assert_eq!(new_of_together(&client, 3).await, 0);
 }
 
 #[tokio::test]
@@ -196,6 +294,15 @@ async fn a_request_follows_within_its_origin_only() {
         let error = ask(&*open(&spec).unwrap()).await.1.unwrap_err();
         assert_eq!(error.kind, FailureKind::HttpStatus(307), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_redirect_that_would_lose_the_question_is_not_followed() {
+    let moved = "HTTP/1.1 303 See Other\r\nlocation: /moved\r\ncontent-length: 0\r\n\r\n";
+    let (address, _) = serve(move |_| (String::from(moved), false));
+    let error = ask(&*client(address, Network::default())).await.1.unwrap_err();
+    assert_eq!(error.kind, FailureKind::HttpStatus(303));
+    assert!(error.cause.contains("points to /moved. hint: ") && error.cause.contains("307 or 308"), "{error}");
 }
 
 /// Answers over HTTP/2. Those whose number is in `together` are answered once all of them are there.
@@ -268,6 +375,76 @@ async fn a_server_without_http2_is_told_with_what_to_do() {
     assert!(error.cause.contains("does not speak HTTP/2") && error.cause.contains("hint: --http 1.1"), "{error}");
 }
 
+#[tokio::test]
+async fn those_who_wait_for_a_connection_share_what_comes_of_it() {
+    let together: Arc<dyn Client> = Arc::from(client(serve_http2(100, 0..3, None).await, http2()));
+    assert_eq!(new_of_together(&together, 3).await, 3, "each had to wait");
+    assert_eq!(together.connections().map(|all| (all.opened, all.reused)), Some((1, 2)));
+    // This one never agrees on the encryption.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut network = http2();
+    network.timeouts.connect_s = 0.2;
+    let client: Arc<dyn Client> = Arc::from(encrypted(address, network));
+    let mut asking = JoinSet::new();
+    for _ in 0..4 {
+        let client = Arc::clone(&client);
+        asking.spawn(async move { ask(&*client).await.1.unwrap_err().kind });
+    }
+    assert_eq!(asking.join_all().await, [FailureKind::TimeoutConnect; 4]);
+    listener.accept().await.unwrap();
+    let another = std::future::poll_fn(|cx| std::task::Poll::Ready(listener.poll_accept(cx).is_ready())).await;
+    assert!(!another, "one attempt for all of them");
+}
+
+#[tokio::test]
+async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
+    let ahead = async |most_streams, connections, requests: u32| {
+        let address = serve_http2(most_streams, 0..requests as usize, None).await;
+        let client: Arc<dyn Client> = Arc::from(client(address, Network { connections, ..http2() }));
+        assert_eq!(
+            (client.connect(requests).await, client.connect(requests).await),
+            (Connected::Anew, Connected::Already)
+        );
+        assert_eq!(new_of_together(&client, requests).await, 0);
+        client.connections().unwrap().opened
+    };
+    assert_eq!((ahead(2, None, 5).await, ahead(100, None, 5).await), (3, 1));
+    assert_eq!((ahead(100, Some(2), 5).await, ahead(100, Some(8), 5).await), (2, 5));
+}
+
+#[tokio::test]
+async fn a_server_that_spoke_http2_and_goes_away_is_not_one_that_cannot_speak_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap(), http2());
+    let serving = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        let service = service_fn(async |_: hyper::Request<hyper::body::Incoming>| {
+            let response = hyper::Response::builder().header("content-type", "text/event-stream");
+            response.body(Full::new(Bytes::from_static(ANSWER.as_bytes())))
+        });
+        let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        let connection = builder.serve_connection(TokioIo::new(socket), service);
+        let closing = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                drop(socket);
+            }
+        });
+        let _ = tokio::join!(connection, closing);
+    });
+    assert!(is_new(&*client).await);
+    // Its connection closes with it; who comes after it is turned away.
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    let mut stale = 0;
+    for _ in 0..4 {
+        let error = ask(&*client).await.1.unwrap_err();
+        assert_eq!(error.kind, FailureKind::Disconnected, "{error}");
+        stale += usize::from(error.is_stale);
+    }
+    assert!(stale <= 1, "{stale} were to be sent again");
+}
+
 fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
     let fixture = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tls").join(name);
     let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
@@ -281,22 +458,10 @@ fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
 
 #[tokio::test]
 async fn http2_is_chosen_as_the_encryption_is_agreed_on() {
-    let encrypted = |address: SocketAddr| {
-        let network = Network { insecure: true, ..http2() };
-        let base_url = Some(format!("https://{address}"));
-        let spec = ClientSpec {
-            id: String::from("openai"),
-            model: String::from("m"),
-            base_url,
-            network,
-            ..ClientSpec::default()
-        };
-        open(&spec).unwrap()
-    };
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await);
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[b"h2", b"http/1.1"]))).await, http2());
     assert!(is_new(&*client).await && !is_new(&*client).await);
     // One that agrees on nothing speaks what everybody speaks.
-    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await);
+    let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await, http2());
     let error = ask(&*client).await.1.unwrap_err();
     assert!(error.kind == FailureKind::Malformed && error.cause.contains("hint: --http 1.1"), "{error}");
 }

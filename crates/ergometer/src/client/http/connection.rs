@@ -17,7 +17,7 @@ use reqwest::{Client, Response};
 use serde::{Deserialize, Serialize};
 use url::{Position, Url};
 
-use super::lanes::{Answer, Lanes};
+use super::lanes::{self, Answer, Lanes};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
 use crate::client::{ClientError, Connected, Connections, FailureKind, Line, Place, Protocol, RequestError};
 use crate::redact::{REDACTED, redact_url};
@@ -155,11 +155,11 @@ impl Connection {
     pub fn new(base_url: &str, headers: &[String], network: &Network) -> Result<Self, HttpError> {
         let base = BaseUrl::parse(base_url)?;
         let mut headers = secrets::headers(&base, headers, network.api_key_env.as_deref())?;
-        let secrets = secrets::values(&headers);
+        let given = headers.clone();
         // What is compressed is held back until a block is full: no arrival time would be true.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("ergometer/", env!("CARGO_PKG_VERSION"))));
-        let tls = tls::config(network, base.is_encrypted())?;
+        let tls = tls::config(network, lanes::is_encrypted(&base))?;
         let mut builder = Client::builder()
             .default_headers(headers.clone())
             .connect_timeout(Timeouts::duration(network.timeouts.connect_s))
@@ -177,6 +177,7 @@ impl Connection {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let taken = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
         headers.insert(ACCEPT, taken);
+        let secrets = secrets::values(given.values().chain(lanes.proxy_authorization()));
         if let Some(auth) = lanes.proxy_authorization() {
             headers.insert(PROXY_AUTHORIZATION, auth.clone());
         }
@@ -323,7 +324,7 @@ impl Connection {
 fn same_origin() -> Policy {
     Policy::custom(|attempt| {
         let is_same = attempt.previous().last().is_some_and(|before| before.origin() == attempt.url().origin());
-        if is_same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
+        if is_same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
     })
 }
 

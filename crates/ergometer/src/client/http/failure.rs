@@ -153,7 +153,8 @@ pub(crate) async fn status_error(
     if status.is_redirection() {
         let target = headers.get(LOCATION).and_then(|target| target.to_str().ok()).map(redact_url);
         cause = format!("{cause}, and points to {}", target.as_deref().unwrap_or("nowhere"));
-        cause += ". hint: another origin is not followed; give it as --base-url if you trust it";
+        // RFC 9110, 15.4: only these two keep a request as it is; with the others it becomes one without a body.
+        cause += ". hint: a redirect is followed within one origin, and for a question only if it is 307 or 308; give the address it points to as --base-url if you trust it";
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         cause += ". hint: --api-key-env NAME sends the key in that environment variable";
     }

@@ -53,10 +53,10 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     Ok(headers)
 }
 
-/// What of the headers must not be told: their values as the user gave them, but for what is too short to be a secret.
-pub(super) fn values(headers: &HeaderMap) -> Arc<[String]> {
-    let whole = headers.values().filter_map(|value| value.to_str().ok());
-    let bare = whole.map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
+/// What of headers must not be told: their values as the user gave them, but for what is too short to be a secret.
+pub(super) fn values<'a>(headers: impl Iterator<Item = &'a HeaderValue>) -> Arc<[String]> {
+    let whole = headers.filter_map(|value| value.to_str().ok());
+    let bare = whole.map(|value| ["Bearer ", "Basic "].iter().find_map(|way| value.strip_prefix(way)).unwrap_or(value));
     bare.filter(|value| value.len() >= 6).map(str::to_owned).collect()
 }
 
@@ -98,6 +98,12 @@ mod tests {
             headers[AUTHORIZATION].is_sensitive() && headers[AUTHORIZATION].to_str().unwrap().starts_with("Bearer ")
         );
         assert!(of("http://h", &["X-Tag: a: b"], None).unwrap()["x-tag"] == "a: b");
+    }
+
+    #[test]
+    fn of_a_secret_its_bare_value_is_known() {
+        let [key, proxy, short] = ["Bearer hunter2", "Basic bWU6aHVudGVyMg==", "Basic x"].map(HeaderValue::from_static);
+        assert_eq!(*values([&key, &proxy, &short].into_iter()), ["hunter2", "bWU6aHVudGVyMg=="]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each request has a connection of its own (HTTP/1.1), or shares one (HTTP/2). Of those that lie idle, the last one used is
 //! taken first. There are never more than the user allows, and each is counted.
 
+mod keeping;
 mod route;
 mod shared;
 mod single;
@@ -10,21 +11,23 @@ mod tally;
 mod wire;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ergometer_units::Seconds;
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use self::keeping::Keeping;
 use self::route::Route;
+pub(super) use self::route::is_encrypted;
 use self::shared::{Shared, Stream};
 use self::single::Lane;
 use self::tally::Tally;
@@ -42,7 +45,7 @@ const AT_A_TIME: usize = 64;
 
 /// The connections to one server.
 pub(super) struct Lanes {
-    route: Route,
+    route: Arc<Route>,
     protocol: Protocol,
     tally: Arc<Tally>,
     /// Those that can be used again, the last one used at the back.
@@ -50,7 +53,7 @@ pub(super) struct Lanes {
     /// How many requests may have a connection, where that is limited.
     room: Option<Arc<Semaphore>>,
     /// Whether connections are used again.
-    keeps: AtomicBool,
+    keeping: Keeping,
     shared: Shared,
 }
 
@@ -64,14 +67,15 @@ impl Lanes {
         let limit = Timeouts::duration(network.timeouts.connect_s);
         let most = network.connections.map(|most| most.max(1) as usize);
         let is_shared = network.protocol == Protocol::Http2;
+        let (route, tally) = (Arc::new(Route::new(base, network.protocol, tls, limit)?), Arc::<Tally>::default());
         Ok(Self {
-            route: Route::new(base, network.protocol, tls, limit)?,
             protocol: network.protocol,
-            tally: Arc::default(),
             idle: Mutex::default(),
             room: most.filter(|_| !is_shared).map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
-            keeps: AtomicBool::new(true),
-            shared: Shared::new(most),
+            keeping: Keeping::default(),
+            shared: Shared::new(Arc::clone(&route), Arc::clone(&tally), most),
+            route,
+            tally,
         })
     }
 
@@ -98,15 +102,15 @@ impl Lanes {
     /// Sends a request; returns once the head of the answer is there. `line` is what it travels on, once that is known.
     ///
     /// Some servers close a connection that they promised to keep (llama.cpp after every stream), and a request that is
-    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and from then
-    /// on every request has a connection of its own.
+    /// just then sent on it is lost, though nothing is wrong with either. Such a failure is marked as stale, and after a few
+    /// of them every request has a connection of its own.
     pub(super) async fn send(
         self: &Arc<Self>,
         request: Request<Full<Bytes>>,
         line: &mut Option<Line>,
     ) -> Result<Answer, RequestError> {
         if self.protocol == Protocol::Http2 {
-            let (response, stream) = self.shared.send(&self.route, &self.tally, request, line).await?;
+            let (response, stream) = self.shared.send(request, line).await?;
             return Ok(Answer::new(response, Carrier::Stream(stream)));
         }
         let room = match &self.room {
@@ -122,20 +126,22 @@ impl Lanes {
             }
             None => self.open(line).await?,
         };
-        let sent = Instant::now();
+        let (sent, was_used) = (Instant::now(), lane.was_answered());
         match lane.send(request).await {
             Ok(response) => {
+                if was_used {
+                    self.keeping.went_well();
+                }
                 let lanes = Arc::clone(self);
                 let carrier = Carrier::Lane(Some(Box::new(Taken { lane, lanes, _room: room })));
                 Ok(Answer::new(response, carrier))
             }
             Err(error) => {
                 let error = failure(&error, Stage::Head);
-                let was_used = line.is_some_and(|line| line.connect.is_none());
                 // A server that took longer has worked on it.
                 let is_stale = was_used && error.kind == FailureKind::Disconnected && sent.elapsed() < STALE_WITHIN;
                 if is_stale {
-                    self.keeps.store(false, Ordering::Relaxed);
+                    self.keeping.was_lost();
                     self.close();
                 }
                 Err(RequestError { is_stale, ..error })
@@ -146,24 +152,23 @@ impl Lanes {
     /// Opens connections until so many lie idle, or as many as the user allows, for requests that are about to be sent
     /// together. One that cannot be opened is left to its request to tell of.
     pub(super) async fn connect(self: &Arc<Self>, count: usize) -> Connected {
-        if self.protocol == Protocol::Http2 || !self.keeps.load(Ordering::Relaxed) {
+        if self.protocol == Protocol::Http2 {
+            return self.shared.connect(count).await;
+        }
+        if !self.keeping.is_on() {
             return Connected::Already;
         }
         let there = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         let allowed = self.room.as_ref().map_or(count, |room| count.min(room.available_permits()));
-        let mut opening = JoinSet::new();
-        for _ in there..allowed {
-            if opening.len() >= AT_A_TIME && matches!(opening.join_next().await, Some(Ok(false))) {
-                break;
-            }
+        let opening = (there..allowed).map(|_| {
             let lanes = Arc::clone(self);
-            opening.spawn(async move {
-                let lane = lanes.open(&mut None).await.ok();
-                lane.map(|lane| lanes.give_back(lane)).is_some()
-            });
-        }
-        opening.join_all().await;
-        if there < allowed { Connected::Anew } else { Connected::Already }
+            async move {
+                let lane = lanes.open(&mut None).await.ok()?;
+                lanes.give_back(lane);
+                Some(Connected::Anew)
+            }
+        });
+        open_together(opening).await
     }
 
     /// The last one that was used and is still open.
@@ -187,7 +192,7 @@ impl Lanes {
 
     /// Keeps a lane for the next request, where it can be used again.
     fn give_back(&self, mut lane: Lane) {
-        if !self.keeps.load(Ordering::Relaxed) || !lane.is_usable() {
+        if !self.keeping.is_on() || !lane.is_usable() {
             return;
         }
         let since = Instant::now();
@@ -199,6 +204,22 @@ impl Lanes {
         drop(idle);
         drop(old);
     }
+}
+
+/// Opens connections, no more than [`AT_A_TIME`] at a time, until there is one that cannot be opened.
+async fn open_together<W>(openings: impl Iterator<Item = W>) -> Connected
+where
+    W: Future<Output = Option<Connected>> + Send + 'static,
+{
+    let (mut opening, mut all) = (JoinSet::new(), Connected::Already);
+    for next in openings {
+        if opening.len() >= AT_A_TIME {
+            let Some(Ok(Some(connected))) = opening.join_next().await else { break };
+            all = all.or(connected);
+        }
+        opening.spawn(next);
+    }
+    opening.join_all().await.into_iter().flatten().fold(all, Connected::or)
 }
 
 /// A lane in use. When it is dropped it closes.
@@ -247,7 +268,7 @@ impl Answer {
                 part
             }
             Carrier::Stream(_) => {
-                let part = shared::poll_part(&mut self.body, cx);
+                let part = poll_data(&mut self.body, cx, |_| {});
                 self.read_at = Instant::now();
                 part
             }
@@ -283,6 +304,27 @@ impl Answer {
                 }
             }
             Carrier::Stream(stream) => stream.end(),
+        }
+    }
+}
+
+/// The next data of a body. `advance` does what can be done before each look at it.
+fn poll_data(
+    body: &mut Incoming,
+    cx: &mut Context<'_>,
+    mut advance: impl FnMut(&mut Context<'_>),
+) -> Poll<Option<hyper::Result<Bytes>>> {
+    loop {
+        advance(cx);
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            // What is no data is a trailer.
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            None => return Poll::Ready(None),
         }
     }
 }

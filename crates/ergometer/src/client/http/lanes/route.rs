@@ -60,9 +60,7 @@ impl Route {
         let destination: Uri = base.root().parse().map_err(|error: http::uri::InvalidUri| {
             HttpError::Setup(format!("`{}` is no address of a request: {error}", base.root()))
         })?;
-        let matcher = Matcher::from_env();
-        // What happens on this machine is measured here, whatever the environment says of proxies.
-        let proxy = (base.place() != Place::ThisMachine).then(|| matcher.intercept(&destination)).flatten();
+        let proxy = proxy(base, &destination, &Matcher::from_env());
         let forwards = !base.is_encrypted() && protocol == Protocol::Http1;
         let via = proxy.map_or(Ok(Via::Nobody), |proxy| via(&proxy, forwards))?;
         let encrypted = base.is_encrypted().then(|| {
@@ -156,8 +154,27 @@ pub(super) fn no_http2(why: &str) -> RequestError {
     RequestError::new(FailureKind::Malformed, cause)
 }
 
+/// The proxy that stands between, as the environment says.
+fn proxy(base: &BaseUrl, destination: &Uri, environment: &Matcher) -> Option<Intercept> {
+    // What happens on this machine is measured here, whatever the environment says of proxies.
+    (base.place() != Place::ThisMachine).then(|| environment.intercept(destination)).flatten()
+}
+
+/// Whether anyone on the way to a server has to show a certificate: the server itself, or a proxy.
+pub(in crate::client::http) fn is_encrypted(base: &BaseUrl) -> bool {
+    is_encrypted_in(base, &Matcher::from_env())
+}
+
+fn is_encrypted_in(base: &BaseUrl, environment: &Matcher) -> bool {
+    let is_https = |proxy: Intercept| proxy.uri().scheme_str() == Some("https");
+    base.is_encrypted() || base.root().parse().is_ok_and(|there| proxy(base, &there, environment).is_some_and(is_https))
+}
+
 fn via(proxy: &Intercept, forwards: bool) -> Result<Via, HttpError> {
-    let (uri, auth) = (proxy.uri().clone(), proxy.basic_auth().cloned());
+    let (uri, mut auth) = (proxy.uri().clone(), proxy.basic_auth().cloned());
+    if let Some(auth) = &mut auth {
+        auth.set_sensitive(true);
+    }
     Ok(match uri.scheme_str() {
         Some("http" | "https") if forwards => Via::Forwarding(uri, auth),
         Some("http" | "https") => Via::Tunnel(uri, auth),
@@ -214,5 +231,29 @@ impl Service<Uri> for Reach {
             }
             Ok(TokioIo::new(Wire::Tls(Box::new(this.tls.connect(name?, wire).await?))))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_asked_of_a_proxy_too() {
+        let is_encrypted = |base: &str, proxy: &str| {
+            is_encrypted_in(&BaseUrl::parse(base).unwrap(), &Matcher::builder().all(proxy).build())
+        };
+        assert!(is_encrypted("http://192.0.2.1", "https://proxy:3128"));
+        assert!(!is_encrypted("http://192.0.2.1", "http://proxy:3128"));
+        assert!(is_encrypted("https://192.0.2.1", "http://proxy:3128"));
+        assert!(!is_encrypted("http://127.0.0.1", "https://proxy:3128"), "this machine is asked directly");
+    }
+
+    #[test]
+    fn what_a_proxy_wants_to_see_is_a_secret() {
+        let matcher = Matcher::builder().all("http://me:hunter2@proxy:3128").build();
+        let proxy = matcher.intercept(&Uri::from_static("http://192.0.2.1/")).unwrap();
+        let Ok(Via::Forwarding(uri, Some(auth))) = via(&proxy, true) else { panic!("no name and password") };
+        assert!(auth.is_sensitive() && !uri.to_string().contains("hunter2"), "{uri}");
     }
 }

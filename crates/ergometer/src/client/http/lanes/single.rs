@@ -11,9 +11,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 
+use super::poll_data;
 use super::tally::Open;
 use super::wire::{Reads, Stamped, Wire};
 
@@ -21,23 +22,28 @@ use super::wire::{Reads, Stamped, Wire};
 pub(super) struct Lane {
     sender: SendRequest<Full<Bytes>>,
     /// Works while it is polled; `None` once it has come to its end.
-    work: Option<Box<http1::Connection<Stamped, Full<Bytes>>>>,
+    work: Work,
     reads: Reads,
+    /// Whether anything was answered on it.
+    was_answered: bool,
     _open: Open,
 }
+
+/// What drives a connection.
+type Work = Option<Box<http1::Connection<Stamped, Full<Bytes>>>>;
 
 impl Lane {
     pub(super) async fn new(wire: Wire, open: Open) -> hyper::Result<Self> {
         let wire = Stamped::new(wire);
         let reads = wire.reads();
         let (sender, work) = http1::Builder::new().handshake(wire).await?;
-        Ok(Self { sender, work: Some(Box::new(work)), reads, _open: open })
+        Ok(Self { sender, work: Some(Box::new(work)), reads, was_answered: false, _open: open })
     }
 
     /// Whether a request can be sent on it: a server may have closed it while it lay idle.
     pub(super) fn is_usable(&mut self) -> bool {
         self.reads.set_idle(true);
-        self.advance(&mut Context::from_waker(Waker::noop()));
+        advance(&mut self.work, &mut Context::from_waker(Waker::noop()));
         self.reads.set_idle(false);
         self.work.is_some() && self.sender.is_ready()
     }
@@ -47,28 +53,21 @@ impl Lane {
         self.reads.last()
     }
 
-    /// Does what can be done now.
-    fn advance(&mut self, cx: &mut Context<'_>) {
-        // Its errors reach whoever waits for the answer, and there they are told.
-        if let Some(work) = &mut self.work
-            && Pin::new(work.as_mut()).poll(cx).is_ready()
-        {
-            self.work = None;
-        }
+    /// Whether anything was answered on it. One that was opened ahead may never have been of use.
+    pub(super) fn was_answered(&self) -> bool {
+        self.was_answered
     }
 
     /// Sends a request; returns once the head of the answer is there.
     pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
         let mut head = pin!(self.sender.send_request(request));
-        poll_fn(|cx| {
-            if let Some(work) = &mut self.work
-                && Pin::new(work.as_mut()).poll(cx).is_ready()
-            {
-                self.work = None;
-            }
+        let answer = poll_fn(|cx| {
+            advance(&mut self.work, cx);
             head.as_mut().poll(cx)
         })
-        .await
+        .await;
+        self.was_answered |= answer.is_ok();
+        answer
     }
 
     /// The next part of the body of its answer.
@@ -77,19 +76,14 @@ impl Lane {
         body: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Bytes>>> {
-        loop {
-            self.advance(cx);
-            match Pin::new(&mut *body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    // What is no data is a trailer.
-                    if let Ok(bytes) = frame.into_data() {
-                        return Poll::Ready(Some(Ok(bytes)));
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
+        poll_data(body, cx, |cx| advance(&mut self.work, cx))
+    }
+}
+
+/// Does what can be done now.
+fn advance(work: &mut Work, cx: &mut Context<'_>) {
+    // Its errors reach whoever waits for the answer, and there they are told.
+    if work.as_mut().is_some_and(|work| Pin::new(work.as_mut()).poll(cx).is_ready()) {
+        *work = None;
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of a connection, plain or encrypted, and when the last of them came.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,23 +26,51 @@ impl Wire {
         matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
     }
 
-    /// Whether it is open and nothing has come on it that was not read.
-    #[cfg(unix)]
-    fn is_quiet(&self) -> bool {
-        use rustix::net::{RecvFlags, recv};
-        match self {
-            Self::Plain(stream) => {
-                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-                recv(stream, &mut [0_u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
-            }
-            Self::Tls(stream) => stream.get_ref().0.is_quiet(),
-        }
+    /// Whether it is open and nothing has come on it that was not read. What comes is lost, but for what is said between the
+    /// two ends of the encryption: a server sends its tickets (RFC 8446, 4.6.1) when the client thinks that all was said.
+    fn is_quiet(&mut self) -> bool {
+        self.read_now(&mut [0; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    #[cfg(not(unix))]
-    fn is_quiet(&self) -> bool {
-        true
+    /// Reads what is there. The runtime hears of it when it next asks the system; this asks now.
+    fn read_now(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let stream = match self {
+            Self::Plain(stream) => return receive(stream, bytes),
+            Self::Tls(stream) => stream,
+        };
+        let (wire, session) = stream.get_mut();
+        loop {
+            match session.reader().read(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            if session.read_tls(&mut Now(wire))? == 0 {
+                return Ok(0);
+            }
+            session.process_new_packets().map_err(io::Error::other)?;
+        }
     }
+}
+
+/// What is there on a wire.
+struct Now<'a>(&'a mut Wire);
+
+impl io::Read for Now<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read_now(bytes)
+    }
+}
+
+#[cfg(unix)]
+fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let (read, _) = rustix::net::recv(stream, bytes, rustix::net::RecvFlags::DONTWAIT)?;
+    Ok(read)
+}
+
+/// Here it is the runtime that knows, as of when it last asked the system.
+#[cfg(not(unix))]
+fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    stream.try_read(bytes)
 }
 
 impl AsyncRead for Wire {
@@ -156,9 +184,8 @@ impl Stamped {
 impl Read for Stamped {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.reads.state.is_idle.load(Ordering::Relaxed) {
-            // The runtime hears of a closed connection when it next asks the system; we ask now. What comes between two
-            // requests, if it is not the end, is nothing a next one can follow.
-            return if self.wire.inner().is_quiet() { Poll::Pending } else { Poll::Ready(Ok(())) };
+            // What comes between two requests, if it is not the end, is nothing a next one can follow.
+            return if self.wire.inner_mut().is_quiet() { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
         let read = Pin::new(&mut self.wire).poll_read(cx, buffer);
         if read.is_ready() {
