@@ -31,6 +31,7 @@ pub(super) use self::route::is_encrypted;
 use self::shared::{Shared, Stream};
 use self::single::Lane;
 use self::tally::Tally;
+use self::wire::Wire;
 use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
 use crate::client::{Connected, Connections, FailureKind, Line, Protocol, RequestError};
 
@@ -113,18 +114,15 @@ impl Lanes {
             let (response, stream) = self.shared.send(request, line).await?;
             return Ok(Answer::new(response, Carrier::Stream(stream)));
         }
-        let room = match &self.room {
-            // It is never closed.
-            Some(room) => Arc::clone(room).acquire_owned().await.ok(),
-            None => None,
-        };
-        let mut lane = match self.take_idle() {
-            Some(lane) => {
-                self.tally.reused();
-                *line = Some(Line { protocol: Protocol::Http1, connect: None });
-                lane
-            }
-            None => self.open(line).await?,
+        let (room, waited) = self.room().await;
+        let mut lane = if let Some(lane) = self.take_idle() {
+            self.tally.reused();
+            *line = Some(Line { protocol: Protocol::Http1, connect: None, waited });
+            lane
+        } else {
+            let (wire, connect) = self.wire().await?;
+            *line = Some(Line { protocol: Protocol::Http1, connect: Some(connect), waited });
+            self.lane(wire).await?
         };
         let (sent, was_used) = (Instant::now(), lane.was_answered());
         match lane.send(request).await {
@@ -163,7 +161,8 @@ impl Lanes {
         let opening = (there..allowed).map(|_| {
             let lanes = Arc::clone(self);
             async move {
-                let lane = lanes.open(&mut None).await.ok()?;
+                let (wire, _) = lanes.wire().await.ok()?;
+                let lane = lanes.lane(wire).await.ok()?;
                 lanes.give_back(lane);
                 Some(Connected::Anew)
             }
@@ -181,11 +180,26 @@ impl Lanes {
         }
     }
 
-    async fn open(&self, line: &mut Option<Line>) -> Result<Lane, RequestError> {
+    /// Leave to have a connection, where it is needed, and how long it was waited for.
+    async fn room(&self) -> (Option<OwnedSemaphorePermit>, Option<Seconds>) {
+        let Some(room) = &self.room else { return (None, None) };
+        if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
+            return (Some(permit), None);
+        }
+        let started = Instant::now();
+        // It is never closed.
+        let permit = Arc::clone(room).acquire_owned().await.ok();
+        (permit, Some(seconds(started.elapsed())))
+    }
+
+    /// A new wire, and how long it took to connect.
+    async fn wire(&self) -> Result<(Wire, Seconds), RequestError> {
         let started = Instant::now();
         let wire = self.route.connect().await?;
-        let connect = Some(seconds(started.elapsed()));
-        *line = Some(Line { protocol: Protocol::Http1, connect });
+        Ok((wire, seconds(started.elapsed())))
+    }
+
+    async fn lane(&self, wire: Wire) -> Result<Lane, RequestError> {
         let lane = Lane::new(wire, self.tally.opened()).await;
         lane.map_err(|error| failure(&error, Stage::Head))
     }
