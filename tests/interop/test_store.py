@@ -274,6 +274,7 @@ def test_pyarrow_reads_the_requests(run_folder):
         "cause",
         "protocol",
         "connect_ms",
+        "waited_ms",
         "conversation",
         "turn",
     ]

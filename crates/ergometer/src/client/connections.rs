@@ -10,6 +10,8 @@ pub struct Line {
     pub protocol: Protocol,
     /// How long it took to connect, name look-up and TLS included; `None` on a connection that was there already.
     pub connect: Option<Seconds>,
+    /// How long it waited until it might have a connection, where there may be no more of them; `None` where one was free.
+    pub waited: Option<Seconds>,
 }
 
 /// A version of HTTP.

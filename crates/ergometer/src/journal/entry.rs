@@ -96,9 +96,8 @@ struct WireExchange<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_byte_ns: Option<i64>,
     end_ns: i64,
-    /// The version of HTTP, and how long it took to connect; null on a connection that was there already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    line: Option<(Protocol, Option<i64>)>,
+    line: Option<WireLine>,
     chunk_gaps_ns: Vec<i64>,
     /// A letter for each chunk, `c`, `r` or `t`; absent where all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,6 +180,32 @@ impl Entry {
     }
 }
 
+/// The version of HTTP; how long it took to connect, null on a connection that was there already; and how long the request
+/// waited until it might have one, absent where it did not.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum WireLine {
+    AtOnce(Protocol, Option<i64>),
+    Waited(Protocol, Option<i64>, i64),
+}
+
+impl From<Line> for WireLine {
+    fn from(Line { protocol, connect, waited }: Line) -> Self {
+        let connect = connect.map(Seconds::as_nanos);
+        waited.map_or(Self::AtOnce(protocol, connect), |waited| Self::Waited(protocol, connect, waited.as_nanos()))
+    }
+}
+
+impl From<WireLine> for Line {
+    fn from(wire: WireLine) -> Self {
+        let (protocol, connect, waited) = match wire {
+            WireLine::AtOnce(protocol, connect) => (protocol, connect, None),
+            WireLine::Waited(protocol, connect, waited) => (protocol, connect, Some(waited)),
+        };
+        Self { protocol, connect: connect.map(Seconds::from_nanos), waited: waited.map(Seconds::from_nanos) }
+    }
+}
+
 impl<'a> From<&'a Exchange> for WireExchange<'a> {
     fn from(exchange: &'a Exchange) -> Self {
         let transcript = &exchange.transcript;
@@ -202,7 +227,7 @@ impl<'a> From<&'a Exchange> for WireExchange<'a> {
             sent_ns: exchange.sent.nanos_since_epoch(),
             first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
             end_ns: exchange.end.nanos_since_epoch(),
-            line: transcript.line.map(|line| (line.protocol, line.connect.map(Seconds::as_nanos))),
+            line: transcript.line.map(WireLine::from),
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
             is_whole: transcript.is_whole,
@@ -233,7 +258,7 @@ impl From<WireExchange<'_>> for Exchange {
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
             sent: None,
-            line: wire.line.map(|(protocol, nanos)| Line { protocol, connect: nanos.map(Seconds::from_nanos) }),
+            line: wire.line.map(Line::from),
             ended: None,
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
@@ -278,7 +303,8 @@ pub(crate) mod tests {
         transcript.also_counted = Some(Usage { input: 7, output: 3, source: TokenSource::Native });
         transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
         transcript.finish = Some(String::from("stop"));
-        transcript.line = Some(Line { protocol: Protocol::Http1, connect: Some(Seconds::from_nanos(70_000)) });
+        let [connect, waited] = [70_000, 90_000].map(|nanos| Some(Seconds::from_nanos(nanos)));
+        transcript.line = Some(Line { protocol: Protocol::Http1, connect, waited });
         transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
         let query =
             Query { index: request, problem: String::from("2+2?"), answer: String::from("4é"), ..Query::default() };
@@ -293,6 +319,15 @@ pub(crate) mod tests {
             transcript,
             outcome: Outcome::Completed,
             is_retried: false,
+        }
+    }
+
+    #[test]
+    fn a_line_has_a_third_number_only_where_a_request_waited() {
+        for (text, waited) in [(r#"["http/1.1",70]"#, None), (r#"["http/2",null,9]"#, Some(Seconds::from_nanos(9)))] {
+            let line = Line::from(serde_json::from_str::<WireLine>(text).unwrap());
+            assert_eq!(line.waited, waited, "{text}");
+            assert_eq!(serde_json::to_string(&WireLine::from(line)).unwrap(), text);
         }
     }
 

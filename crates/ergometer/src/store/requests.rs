@@ -104,6 +104,7 @@ fn columns() -> Column<Row> {
         .text("cause", |row| row.cause.as_deref())
         .text("protocol", |row| row.line.map(|line| Protocol::name(line.protocol)))
         .float("connect_ms", |row| row.line.and_then(|line| line.connect).map(Seconds::as_millis))
+        .float("waited_ms", |row| row.line.and_then(|line| line.waited).map(Seconds::as_millis))
         .integer("conversation", |row| row.turn.map(|turn| turn.conversation))
         .integer("turn", |row| row.turn.map(|turn| turn.number))
         .column()
@@ -245,7 +246,8 @@ mod tests {
         transcript.push(time(30_000_000), ChunkKind::Reasoning, "hm");
         transcript.push(time(40_000_007), ChunkKind::Content, "4");
         transcript.usage = Some(Usage { input: 12, output: 2, source: TokenSource::Model });
-        transcript.line = Some(Line { protocol: Protocol::Http2, connect: Some(Seconds::from_millis(1.5)) });
+        let [connect, waited] = [1.5, 0.25].map(|length| Some(Seconds::from_millis(length)));
+        transcript.line = Some(Line { protocol: Protocol::Http2, connect, waited });
         let turn = Some(Turn { conversation: 4, number: 2, think_s: None });
         Exchange {
             request,
@@ -297,8 +299,8 @@ mod tests {
         assert_eq!(texts("cause"), [None, Some("no answer in 60 s")]);
         assert_eq!(texts("token_source"), [Some("model"), None]);
         assert_eq!(texts("protocol"), [Some("http/2"), None]);
-        let connect = batch["connect_ms"].as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
-        assert_eq!(connect, [Some(1.5), None]);
+        let floats = |name: &str| batch[name].as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
+        assert_eq!((floats("connect_ms"), floats("waited_ms")), (vec![Some(1.5), None], vec![Some(0.25), None]));
         assert_eq!((integers("conversation"), integers("turn")), (vec![Some(4), None], vec![Some(2), None]));
     }
 

@@ -204,15 +204,40 @@ async fn there_are_no_more_connections_than_allowed() {
     let tasks: Vec<_> = (0..12)
         .map(|_| {
             let client = Arc::clone(&client);
-            tokio::spawn(async move { ask(&*client).await.1 })
+            tokio::spawn(async move { ask(&*client).await })
         })
         .collect();
     for task in tasks {
-        assert_eq!(task.await.unwrap(), Ok(()));
+        assert_eq!(task.await.unwrap().1, Ok(()));
     }
     let all = client.connections().unwrap();
     assert!(all.most_open <= 2 && all.opened + all.reused == 12, "{all:?}");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_a_connection_says_so() {
+    let (arrived, mut is_there) = mpsc::unbounded_channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let may_go_on = std::sync::Mutex::new(may_go_on);
+    let (address, _) = serve(move |_| {
+        arrived.send(()).unwrap();
+        may_go_on.lock().unwrap().recv().unwrap();
+        (answer(""), false)
+    });
+    let client = client(address, Network { connections: Some(1), ..Network::default() });
+    let first = ask(&*client);
+    let second = async {
+        is_there.recv().await.unwrap();
+        // By now the only one is taken; this asks for it before the server goes on.
+        let second = ask(&*client);
+        let let_go = async { (0..2).for_each(|_| go_on.send(()).unwrap()) };
+        tokio::join!(biased; second, let_go).0
+    };
+    let ((first, _), (second, result)) = tokio::join!(first, second);
+    assert_eq!((first.line.unwrap().waited, result), (None, Ok(())));
+    let line = second.line.unwrap();
+    assert!(line.connect.is_none() && line.waited.is_some(), "{line:?}");
 }
 
 /// Sends so many requests together. How many of them had a new connection.

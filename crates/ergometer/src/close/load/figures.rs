@@ -552,7 +552,7 @@ mod tests {
 
     #[test]
     fn new_connections_are_told_apart() {
-        let line = |connect| Some(Line { protocol: Protocol::Http1, connect });
+        let line = |connect| Some(Line { protocol: Protocol::Http1, connect, waited: None });
         let new = Sketch { line: line(Some(Seconds::from_millis(4.0))), ..Sketch::plain(0, 0.0, 30.0) };
         let old = Sketch { line: line(None), ..Sketch::plain(1, 0.0, 10.0) };
         let found = load(&closed_loop(2), &[new, old]).summarise(&[], &Place::ThisMachine, None);

@@ -3,6 +3,7 @@
 //! Each request has a connection of its own (HTTP/1.1), or shares one (HTTP/2). Of those that lie idle, the last one used is
 //! taken first. There are never more than the user allows, and each is counted.
 
+mod answer;
 mod keeping;
 mod route;
 mod shared;
@@ -11,26 +12,26 @@ mod tally;
 mod wire;
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ergometer_units::Seconds;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request};
 use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
 use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+pub(crate) use self::answer::Answer;
+use self::answer::{Carrier, Taken};
 use self::keeping::Keeping;
 use self::route::Route;
 pub(super) use self::route::is_encrypted;
-use self::shared::{Shared, Stream};
+use self::shared::Shared;
 use self::single::Lane;
 use self::tally::Tally;
+use self::wire::Wire;
 use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
 use crate::client::{Connected, Connections, FailureKind, Line, Protocol, RequestError};
 
@@ -113,18 +114,15 @@ impl Lanes {
             let (response, stream) = self.shared.send(request, line).await?;
             return Ok(Answer::new(response, Carrier::Stream(stream)));
         }
-        let room = match &self.room {
-            // It is never closed.
-            Some(room) => Arc::clone(room).acquire_owned().await.ok(),
-            None => None,
-        };
-        let mut lane = match self.take_idle() {
-            Some(lane) => {
-                self.tally.reused();
-                *line = Some(Line { protocol: Protocol::Http1, connect: None });
-                lane
-            }
-            None => self.open(line).await?,
+        let (room, waited) = self.room().await;
+        let mut lane = if let Some(lane) = self.take_idle() {
+            self.tally.reused();
+            *line = Some(Line { protocol: Protocol::Http1, connect: None, waited });
+            lane
+        } else {
+            let (wire, connect) = self.wire().await?;
+            *line = Some(Line { protocol: Protocol::Http1, connect: Some(connect), waited });
+            self.lane(wire).await?
         };
         let (sent, was_used) = (Instant::now(), lane.was_answered());
         match lane.send(request).await {
@@ -133,7 +131,7 @@ impl Lanes {
                     self.keeping.went_well();
                 }
                 let lanes = Arc::clone(self);
-                let carrier = Carrier::Lane(Some(Box::new(Taken { lane, lanes, _room: room })));
+                let carrier = Carrier::Lane(Some(Box::new(Taken { lane, lanes, room })));
                 Ok(Answer::new(response, carrier))
             }
             Err(error) => {
@@ -163,7 +161,8 @@ impl Lanes {
         let opening = (there..allowed).map(|_| {
             let lanes = Arc::clone(self);
             async move {
-                let lane = lanes.open(&mut None).await.ok()?;
+                let (wire, _) = lanes.wire().await.ok()?;
+                let lane = lanes.lane(wire).await.ok()?;
                 lanes.give_back(lane);
                 Some(Connected::Anew)
             }
@@ -181,11 +180,26 @@ impl Lanes {
         }
     }
 
-    async fn open(&self, line: &mut Option<Line>) -> Result<Lane, RequestError> {
+    /// Leave to have a connection, where it is needed, and how long it was waited for.
+    async fn room(&self) -> (Option<OwnedSemaphorePermit>, Option<Seconds>) {
+        let Some(room) = &self.room else { return (None, None) };
+        if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
+            return (Some(permit), None);
+        }
+        let started = Instant::now();
+        // It is never closed.
+        let permit = Arc::clone(room).acquire_owned().await.ok();
+        (permit, Some(seconds(started.elapsed())))
+    }
+
+    /// A new wire, and how long it took to connect.
+    async fn wire(&self) -> Result<(Wire, Seconds), RequestError> {
         let started = Instant::now();
         let wire = self.route.connect().await?;
-        let connect = Some(seconds(started.elapsed()));
-        *line = Some(Line { protocol: Protocol::Http1, connect });
+        Ok((wire, seconds(started.elapsed())))
+    }
+
+    async fn lane(&self, wire: Wire) -> Result<Lane, RequestError> {
         let lane = Lane::new(wire, self.tally.opened()).await;
         lane.map_err(|error| failure(&error, Stage::Head))
     }
@@ -220,113 +234,6 @@ where
         opening.spawn(next);
     }
     opening.join_all().await.into_iter().flatten().fold(all, Connected::or)
-}
-
-/// A lane in use. When it is dropped it closes.
-struct Taken {
-    lane: Lane,
-    lanes: Arc<Lanes>,
-    _room: Option<OwnedSemaphorePermit>,
-}
-
-enum Carrier {
-    /// `None` once the answer has come to its end.
-    Lane(Option<Box<Taken>>),
-    Stream(Stream),
-}
-
-/// An answer whose head is there. To drop it gives the rest up.
-pub(crate) struct Answer {
-    pub(crate) head: http::response::Parts,
-    body: Incoming,
-    carrier: Carrier,
-    read_at: Instant,
-}
-
-impl Answer {
-    fn new(response: Response<Incoming>, carrier: Carrier) -> Self {
-        let (head, body) = response.into_parts();
-        let read_at = match &carrier {
-            Carrier::Lane(Some(taken)) => taken.lane.read_at(),
-            _ => Instant::now(),
-        };
-        Self { head, body, carrier, read_at }
-    }
-
-    /// When what was last handed out was read: its head, or a part.
-    pub(crate) fn read_at(&self) -> Instant {
-        self.read_at
-    }
-
-    /// The next part of the body, as it comes; `None` at its end, which frees its connection for others.
-    pub(crate) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RequestError>> {
-        let part = match &mut self.carrier {
-            Carrier::Lane(None) => return Poll::Ready(Ok(None)),
-            Carrier::Lane(Some(taken)) => {
-                let part = taken.lane.poll_part(&mut self.body, cx);
-                self.read_at = taken.lane.read_at();
-                part
-            }
-            Carrier::Stream(_) => {
-                let part = poll_data(&mut self.body, cx, |_| {});
-                self.read_at = Instant::now();
-                part
-            }
-        };
-        match part {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Ok(Some(bytes))),
-            Poll::Ready(Some(Err(error))) => {
-                self.end(false);
-                Poll::Ready(Err(failure(&error, Stage::Body)))
-            }
-            Poll::Ready(None) => {
-                self.end(true);
-                Poll::Ready(Ok(None))
-            }
-        }
-    }
-
-    /// The next part of the body.
-    pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, RequestError> {
-        std::future::poll_fn(|cx| self.poll_part(cx)).await
-    }
-
-    fn end(&mut self, is_well: bool) {
-        match &mut self.carrier {
-            Carrier::Lane(taken) => {
-                if let Some(Taken { lane, lanes, _room: room }) = taken.take().map(|taken| *taken) {
-                    if is_well {
-                        lanes.give_back(lane);
-                    }
-                    // Whoever waits for it finds the lane among the idle.
-                    drop(room);
-                }
-            }
-            Carrier::Stream(stream) => stream.end(),
-        }
-    }
-}
-
-/// The next data of a body. `advance` does what can be done before each look at it.
-fn poll_data(
-    body: &mut Incoming,
-    cx: &mut Context<'_>,
-    mut advance: impl FnMut(&mut Context<'_>),
-) -> Poll<Option<hyper::Result<Bytes>>> {
-    loop {
-        advance(cx);
-        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-            // What is no data is a trailer.
-            Some(Ok(frame)) => {
-                if let Ok(bytes) = frame.into_data() {
-                    return Poll::Ready(Some(Ok(bytes)));
-                }
-            }
-            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-            None => return Poll::Ready(None),
-        }
-    }
 }
 
 fn seconds(length: Duration) -> Seconds {

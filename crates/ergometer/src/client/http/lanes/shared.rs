@@ -132,7 +132,7 @@ impl Shared {
             How::There => None,
             How::Awaited(length) | How::Opened(length) => Some(length),
         };
-        *line = Some(Line { protocol: Protocol::Http2, connect });
+        *line = Some(Line { protocol: Protocol::Http2, connect, waited: None });
         if !matches!(how, How::Opened(_)) {
             self.server.tally.reused();
         }

@@ -14,7 +14,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 
-use super::poll_data;
+use super::answer::poll_data;
 use super::tally::Open;
 use super::wire::{Reads, Stamped, Wire};
 
