@@ -81,7 +81,12 @@ impl Ready<'_> {
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
         let mut patience = Patience { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
         let post = connection.post(target, body, number, &mut transcript.line);
-        let mut answer = patience.wait_for(post).await.ok_or_else(|| patience.gone(true))??;
+        let posted = patience.wait_for(post).await;
+        // While it waited for a connection to be free it was our own queue that it stood in.
+        if let Some(waited) = transcript.line.and_then(|line| line.waited) {
+            transcript.sent = Some(clock.at(sent.into()) + waited);
+        }
+        let mut answer = posted.ok_or_else(|| patience.gone(true))??;
         transcript.first_byte.get_or_insert(clock.at(answer.read_at()));
         let Parts { status, headers, .. } = &answer.head;
         if !status.is_success() {
