@@ -127,7 +127,8 @@ impl Sweeping<'_> {
                 break;
             }
             self.screen.note(&self.heading(place));
-            self.run(place, &state, prepared).await?;
+            // A run holds much; a sweep's stack need not.
+            Box::pin(self.run(place, &state, prepared)).await?;
         }
         Ok(())
     }
