@@ -6,6 +6,7 @@
 //! the run are derived from the journal. The client and the judge are closed on every path out.
 
 mod arrivals;
+mod checks;
 mod conversation;
 mod dispenser;
 mod error;

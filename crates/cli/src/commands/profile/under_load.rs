@@ -165,6 +165,10 @@ mod tests {
             requests_on_new_connections: Some(66),
             ttft_new_connection_ms: None,
             steady_state: Some(SteadyState {
+                mode: "concurrency",
+                concurrency: None,
+                rate: None,
+                client_limited: false,
                 windows_ns: vec![Some((0, 57_100_000_000))],
                 figures: LoadFigures { duration_s: 57.1, requests_per_second, output_tokens_per_second, ..whole() },
                 output_tokens: Some(330_609.0),

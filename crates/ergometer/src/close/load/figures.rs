@@ -1,110 +1,23 @@
 //! `load` in `summary.json`: latencies, rates and what is good, of the whole run and of its steady state.
 //!
-//! Counts and rates of the steady state are of requests that ended inside it, tokens and joules are those that fell
-//! inside it, latencies and goodput are of requests sent inside it.
+//! Of the steady state, counts are of requests that ended inside it; the rate takes each completed request by the share of
+//! its time inside; tokens and joules are those that fell inside it; latencies and what is good are of requests sent inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Timestamp, Window};
-use serde::Serialize;
 
 use super::super::session::Metered;
 use super::super::totals::Figure;
-use super::in_flight::{InFlight, InFlightSummary};
+use super::in_flight::InFlight;
 use super::passage::{Connection, Ending, Passage, Standing};
-use super::verdict::{ClientSummary, Evidence, verdict};
+use super::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
+use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
 use crate::analysis::{Distribution, Gaps};
 use crate::client::{Connections, FailureKind, Place};
 use crate::journal::SenderFacts;
-
-/// What a run under load came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "named in METRICS")]
-pub struct LoadSummary {
-    /// `concurrency`, `rate` or `replay`.
-    pub mode: &'static str,
-    pub concurrency: Option<u32>,
-    pub rate: Option<f64>,
-    /// What the schedule of an open loop came to, a second.
-    pub rate_asked: Option<f64>,
-    #[serde(flatten)]
-    pub whole: LoadFigures,
-    /// Whether the client, and not the server, was the limit.
-    pub client_limited: bool,
-    pub client: ClientSummary,
-    /// What the connections came to, where the client has any.
-    pub connections: Option<Connections>,
-    /// Requests for which one was opened, where the client says.
-    pub requests_on_new_connections: Option<u64>,
-    /// Their TTFT, which has the connecting in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttft_new_connection_ms: Option<Distribution>,
-    pub steady_state: Option<SteadyState>,
-    /// Why there is none.
-    pub steady_state_reason: Option<String>,
-}
-
-/// The figures of a stretch of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "named in METRICS")]
-pub struct LoadFigures {
-    pub duration_s: f64,
-    /// Completed ones.
-    pub requests_per_second: Option<f64>,
-    /// `None` where not all answers were counted.
-    pub output_tokens_per_second: Option<f64>,
-    /// At which rate they were sent, attempts that repeat another left out.
-    pub sent_per_second: Option<f64>,
-    pub completed: u64,
-    pub failed: BTreeMap<FailureKind, u64>,
-    /// `None` where there are no limits.
-    pub goodput: Option<Goodput>,
-    pub in_flight: Option<InFlightSummary>,
-    pub ttft_ms: Option<Distribution>,
-    pub ttft_scheduled_ms: Option<Distribution>,
-    pub itl_ms: Option<Distribution>,
-    pub tpot_ms: Option<Distribution>,
-    pub e2e_ms: Option<Distribution>,
-    /// Of every attempt, be it failed.
-    pub schedule_lag_ms: Option<Distribution>,
-}
-
-/// Requests that keep to every limit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "a count, its rate and its share")]
-pub struct Goodput {
-    pub requests_per_second: f64,
-    /// Of all that completed or failed.
-    pub share: f64,
-    pub good: u64,
-}
-
-/// The stretch in which the load was what was asked for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "named in METRICS")]
-pub struct SteadyState {
-    /// Its start and end in each session, in nanoseconds since the epoch; null where a session has none.
-    pub windows_ns: Vec<Option<(i64, i64)>>,
-    #[serde(flatten)]
-    pub figures: LoadFigures,
-    /// Those that arrived inside it: of each request its tokens x the share of its chunks. `None` where not all answers were
-    /// counted.
-    pub output_tokens: Option<f64>,
-    pub energy: Option<SteadyEnergy>,
-}
-
-/// The energy of the steady state.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "units are in the names")]
-pub struct SteadyEnergy {
-    pub gross_j: Figure,
-    pub gross_j_per_output_token: Option<f64>,
-    pub mean_power_w: f64,
-    /// `measured` or `modelled`.
-    pub energy: &'static str,
-}
 
 /// What part of a session is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -157,12 +70,13 @@ impl Load<'_> {
             rate_asked,
             failures: &self.failures(),
         });
+        let client_limited = !client.reasons.is_empty();
         LoadSummary {
             mode: schedule.mode(),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
             rate_asked,
-            client_limited: !client.reasons.is_empty(),
+            client_limited,
             client,
             connections: senders.iter().filter_map(|facts| facts.connections).reduce(|one, other| Connections {
                 protocol: other.protocol,
@@ -173,7 +87,7 @@ impl Load<'_> {
             requests_on_new_connections: lines().next().map(|_| lines().filter(is_new).count() as u64),
             ttft_new_connection_ms: self
                 .distribution(Part::Whole, |passage| passage.ttft().filter(|_| completed(passage) && is_new(&passage))),
-            steady_state: self.steady_state(metered, steady_itl),
+            steady_state: self.steady_state(metered, steady_itl, client_limited),
             steady_state_reason: self.no_steady_state(),
             whole,
         }
@@ -189,7 +103,13 @@ impl Load<'_> {
         kinds.collect::<BTreeSet<FailureKind>>().into_iter().map(|kind| kind.to_string()).collect()
     }
 
-    fn steady_state(&self, metered: &[Metered], itl_ms: Option<Distribution>) -> Option<SteadyState> {
+    fn steady_state(
+        &self,
+        metered: &[Metered],
+        itl_ms: Option<Distribution>,
+        client_limited: bool,
+    ) -> Option<SteadyState> {
+        let schedule = self.config.schedule;
         let figures = self.figures(Part::Steady);
         if !self.sessions.iter().any(|session| session.steady.is_ok()) {
             return None;
@@ -199,6 +119,10 @@ impl Load<'_> {
         let output_tokens = Some(tokens).filter(|_| is_counted);
         let nanos = |window: Window| (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
         Some(SteadyState {
+            mode: schedule.mode(),
+            concurrency: schedule.concurrency(),
+            rate: schedule.rate(),
+            client_limited,
             windows_ns: self.sessions.iter().map(|session| session.steady.ok().map(nanos)).collect(),
             output_tokens,
             energy: self.steady_energy(metered, output_tokens),

@@ -13,14 +13,15 @@ mod in_flight;
 mod over_time;
 mod passage;
 mod steady;
+mod summary;
 mod verdict;
 
 use std::collections::BTreeMap;
 
 use ergometer_units::{Seconds, Timestamp, Window};
 
-pub use figures::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use in_flight::InFlightSummary;
+pub use summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use verdict::{ClientLimit, ClientSummary};
 
 use super::session::Loaded;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::figures::LoadFigures;
+use super::summary::LoadFigures;
 use crate::client::{Place, Protocol};
 use crate::config::RunConfig;
 use crate::journal::{SenderFacts, WakeLag};
