@@ -52,10 +52,17 @@ impl SenderWatch {
             processor_s: processor_s() - self.processor_s,
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             machine_utilization: self.processors.busy(),
-            wake_lag_ms: self.lag.await.ok().flatten(),
+            wake_lag_ms: (&mut self.lag).await.ok().flatten(),
             descriptor_limit: descriptor_limit(),
             ..SenderFacts::default()
         }
+    }
+}
+
+impl Drop for SenderWatch {
+    /// Nobody is woken for a run that was dropped.
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
