@@ -107,6 +107,10 @@ pub(super) fn told(path: &Path, error: csv::Error) -> DatasetError {
                 "{len} fields, and the header has {expected_len}. hint: a field with a comma or a line break stands in quotes"
             ),
         },
+        csv::ErrorKind::Utf8 { .. } => {
+            let what = String::from("not UTF-8. hint: `iconv -t UTF-8` turns text of another encoding into it");
+            DatasetError::Line { path, line, what }
+        }
         other => DatasetError::Line { path, line, what: format!("not CSV: {other:?}") },
     }
 }

@@ -166,3 +166,9 @@ proptest! {
         let _ = opened("t", text.as_bytes(), &[]);
     }
 }
+
+#[test]
+fn what_is_no_text_is_told() {
+    let error = opened("x.csv", b"\xff\xfe\x00", &[]).err().unwrap();
+    assert!(error.contains("line 1: not UTF-8") && error.contains("hint: "), "{error}");
+}
