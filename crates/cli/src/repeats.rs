@@ -1,6 +1,6 @@
 //! The mean of repeated measurements and how well it is known.
 
-use ergometer_trace::statistics::t_quantile;
+use ergometer_statistics::t_quantile;
 
 /// The mean and half of its 95 % interval by Student's t (W. S. Gosset, "The probable error of a mean", 1908). The
 /// interval is absent below two values: one value says nothing of its spread.

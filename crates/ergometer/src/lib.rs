@@ -1,11 +1,10 @@
 //! What AI inference costs, in time and in energy: dataset → client → run → journal → review → close → records and
 //! tables.
 //!
-//! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`], [`analysis`];
+//! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`];
 //! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`review`]; [`attribution`],
 //! [`store`]; [`close`]; [`run`]; [`sweep`].
 
-pub mod analysis;
 pub mod attribution;
 pub mod client;
 pub mod close;

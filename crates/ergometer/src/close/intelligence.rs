@@ -3,7 +3,7 @@
 use super::summary::IntelligenceSummary;
 use super::tally::Tally;
 use super::totals::Figure;
-use crate::analysis::{Interval, Resampling, ratio_interval};
+use ergometer_statistics::{Interval, Resampling, ratio_interval};
 
 /// From the tally, the gross energy of the queries' time with its interval, and that time.
 ///

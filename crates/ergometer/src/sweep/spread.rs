@@ -1,6 +1,6 @@
 //! A figure over repeats: values go in; their mean, how far they are apart and how well the mean is known come out.
 
-use ergometer_trace::statistics::t_quantile;
+use ergometer_statistics::t_quantile;
 use serde::{Deserialize, Serialize};
 
 /// A figure over repeats.

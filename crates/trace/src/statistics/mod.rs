@@ -4,15 +4,12 @@
 
 mod compare;
 mod confidence;
-mod normal;
 mod percentile;
 mod rank_sum;
 mod sample;
-mod student;
 
 pub use compare::{Ranking, Row, Variant, Verdict, rank};
 pub use confidence::{DEFAULT_LEVEL, Interval, holm};
 pub use percentile::{percentile, percentiles};
 pub use rank_sum::{RankSum, rank_sum, ratio, ratio_interval};
 pub use sample::{Sample, Summary, Trimmed};
-pub use student::{t_cumulative, t_p_value, t_quantile};

@@ -6,7 +6,9 @@
 //! whether one of two random variables is stochastically larger than the other" (1947). It assumes that executions are
 //! independent. The order of samples and of values, and a common factor, change nothing.
 
-use super::{Interval, normal, t_quantile};
+use ergometer_statistics::{normal_p_value, t_quantile};
+
+use super::Interval;
 
 /// Up to this (N·m)², N values in all and m in the smaller sample, every division of the values into two samples is
 /// counted: 20 against 20, or 5 against 195. It takes below a millisecond.
@@ -45,7 +47,7 @@ pub fn rank_sum(first: &[f64], second: &[f64]) -> Option<RankSum> {
         // The mean of a rank sum is size (total + 1) / 2.
         let distance = ranks.doubled_sum.abs_diff(size * (total + 1)) as f64 / 2.0;
         let beyond = (distance - 0.5).max(0.0);
-        if variance > 0.0 { normal::tails(beyond / variance.sqrt()).outside } else { 1.0 }
+        if variance > 0.0 { normal_p_value(beyond / variance.sqrt()).unwrap_or(1.0) } else { 1.0 }
     };
     let of_few = (ranks.doubled_sum as f64 / 2.0 - (size * (size + 1)) as f64 / 2.0) / pairs;
     Some(RankSum { superiority: if first.len() <= second.len() { of_few } else { 1.0 - of_few }, p: p.min(1.0), exact })

@@ -3,10 +3,11 @@
 //! A sample has at least one time. From picoseconds the order statistics and the mean are exact up to the last rounding
 //! to a float.
 
+use ergometer_statistics::t_quantile;
 use ergometer_units::{Picos, Seconds};
 use serde::Serialize;
 
-use super::{DEFAULT_LEVEL, Interval, t_quantile};
+use super::{DEFAULT_LEVEL, Interval};
 
 const PICOS_A_SECOND: f64 = 1e12;
 

@@ -1,8 +1,8 @@
 //! The lines of a summary that only a run under load has: several in flight, or an open loop.
 
-use ergometer::analysis::Distribution;
 use ergometer::close::LoadSummary;
 use ergometer::config::{RunConfig, Schedule, Slo};
+use ergometer_statistics::Distribution;
 
 use super::show::scaled;
 use crate::figures::{digits, thousands};

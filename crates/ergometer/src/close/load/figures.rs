@@ -15,9 +15,9 @@ use super::passage::{Connection, Ending, Passage, Standing};
 use super::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
-use crate::analysis::{Distribution, Gaps};
 use crate::client::{Connections, FailureKind, Place};
 use crate::journal::SenderFacts;
+use ergometer_statistics::{Distribution, Gaps};
 
 /// What part of a session is looked at.
 #[derive(Debug, Clone, Copy)]

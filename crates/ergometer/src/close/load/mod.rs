@@ -25,10 +25,10 @@ pub use summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use verdict::{ClientLimit, ClientSummary};
 
 use super::session::Loaded;
-use crate::analysis::Gaps;
 use crate::client::{Outcome, TokenSource, fewest};
 use crate::config::{RunConfig, Schedule};
 use crate::journal::{Exchange, Ordered};
+use ergometer_statistics::Gaps;
 use in_flight::InFlight;
 use over_time::Bins;
 use passage::{Ending, Passage, Standing};

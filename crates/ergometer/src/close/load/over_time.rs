@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::super::CloseError;
 use super::passage::{Ending, Passage};
 use super::{Load, LoadSession, millis};
-use crate::analysis::Distribution;
 use crate::journal::{Exchange, JournalError};
 use crate::store::write_json;
+use ergometer_statistics::Distribution;
 
 /// The version of the file.
 const VERSION: u32 = 1;

@@ -168,8 +168,8 @@ mod tests {
     use super::super::InFlightSummary;
     use super::super::example::{closed_loop, load, open_loop};
     use super::*;
-    use crate::analysis::Distribution;
     use crate::client::Connections;
+    use ergometer_statistics::Distribution;
 
     /// An open loop of 10/s that kept to its schedule; answers took a second.
     struct Case {

@@ -27,7 +27,7 @@ pub fn t_cumulative(t: f64, freedom: f64) -> Option<f64> {
 /// The two-sided p value, P(|T| ≥ |t|). `None` where `t` is not a number or `freedom` is not positive.
 ///
 /// ```
-/// # use ergometer_trace::statistics::t_p_value;
+/// # use ergometer_statistics::t_p_value;
 /// assert!((t_p_value(2.228_138_851_986_27, 10.0).unwrap() - 0.05).abs() < 1e-12);
 /// ```
 #[must_use]
@@ -39,7 +39,7 @@ pub fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
 /// positive, or where `t` is beyond what a float can hold.
 ///
 /// ```
-/// # use ergometer_trace::statistics::t_quantile;
+/// # use ergometer_statistics::t_quantile;
 /// assert!((t_quantile(0.975, 10.0).unwrap() - 2.228_138_851_986_27).abs() < 1e-12);
 /// ```
 #[must_use]

@@ -36,7 +36,7 @@ impl Distribution {
     /// `None` where no value is left.
     ///
     /// ```
-    /// # use ergometer::analysis::Distribution;
+    /// # use ergometer_statistics::Distribution;
     /// let latencies = Distribution::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
     /// assert_eq!((latencies.count, latencies.p50, latencies.p99), (4, 2.5, None));
     /// ```

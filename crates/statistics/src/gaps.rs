@@ -44,7 +44,7 @@ impl Gaps {
     /// The distribution of several of these taken together, in milliseconds; `None` where all are empty.
     ///
     /// ```
-    /// # use ergometer::analysis::Gaps;
+    /// # use ergometer_statistics::Gaps;
     /// let (mut some, mut others) = (Gaps::default(), Gaps::default());
     /// some.push(1_000_000);
     /// others.push(3_000_000);

@@ -57,7 +57,7 @@ impl Default for Resampling {
 ///   an interval without width would be a claim of certainty.
 ///
 /// ```
-/// # use ergometer::analysis::{Resampling, ratio_interval};
+/// # use ergometer_statistics::{Resampling, ratio_interval};
 /// // Right or wrong, and joules, of forty queries.
 /// let pairs: Vec<(f64, f64)> = (0..40).map(|i| (f64::from(i % 2), 10.0 + f64::from(i % 7))).collect();
 /// let interval = ratio_interval(&pairs, Resampling::default()).unwrap();

@@ -7,30 +7,41 @@ use std::f64::consts::TAU;
 
 /// The probability of a symmetric distribution outside of `±t`, and inside. They sum to one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Tails {
-    pub(super) outside: f64,
-    pub(super) inside: f64,
+pub(crate) struct Tails {
+    pub(crate) outside: f64,
+    pub(crate) inside: f64,
 }
 
 impl Tails {
-    pub(super) fn from_outside(outside: f64) -> Self {
+    pub(crate) fn from_outside(outside: f64) -> Self {
         let outside = outside.clamp(0.0, 1.0);
         Self { outside, inside: 1.0 - outside }
     }
 
-    pub(super) fn from_inside(inside: f64) -> Self {
+    pub(crate) fn from_inside(inside: f64) -> Self {
         let inside = inside.clamp(0.0, 1.0);
         Self { outside: 1.0 - inside, inside }
     }
 }
 
 /// The density at `z`.
-pub(super) fn density(z: f64) -> f64 {
+pub(crate) fn density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / TAU.sqrt()
 }
 
+/// The two-sided p value of a value of the standard normal distribution, P(|Z| ≥ |z|). `None` where it is no number.
+///
+/// ```
+/// # use ergometer_statistics::normal_p_value;
+/// assert!((normal_p_value(1.959_963_984_540_054).unwrap() - 0.05).abs() < 1e-12);
+/// ```
+#[must_use]
+pub fn normal_p_value(z: f64) -> Option<f64> {
+    (!z.is_nan()).then(|| tails(z.abs()).outside)
+}
+
 /// The tails at `z`, which is not negative.
-pub(super) fn tails(z: f64) -> Tails {
+pub(crate) fn tails(z: f64) -> Tails {
     // The series has few terms near zero, the continued fraction few far from it.
     if z < 2.5 { Tails::from_inside(2.0 * density(z) * series(z)) } else { Tails::from_outside(2.0 * mills(z)) }
 }
