@@ -1,1 +1,10 @@
-//! x
+//! From numbers to understanding: the folders of saved runs go in; analyses, comparisons, plots and reports come out.
+//!
+//! Everything is read from files, and nothing here can run a benchmark, so a saved run always gives the same answer.
+//! [`saved`] reads; the other modules only look at what was read.
+
+pub mod analyses;
+mod error;
+pub mod saved;
+
+pub use error::AnalysisError;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use ergometer_telemetry::Estimate;
+pub(crate) use ergometer_units::shown::{digits, percent, significant, thousands};
 use ergometer_units::{Picos, Timestamp, Window};
 
 /// Longer than anybody waits; clocks overflow later.
@@ -126,47 +127,6 @@ pub(crate) fn parse_price(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A whole number with commas between its thousands.
-pub(crate) fn thousands(value: f64) -> String {
-    let text = format!("{:.0}", value.abs());
-    let mut grouped = String::new();
-    for (place, digit) in text.chars().enumerate() {
-        if place > 0 && (text.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if value < 0.0 { format!("-{grouped}") } else { grouped }
-}
-
-/// A number with about four significant digits.
-pub(crate) fn digits(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude >= 1000.0 {
-        format!("{value:.0}")
-    } else if magnitude >= 100.0 {
-        format!("{value:.1}")
-    } else if magnitude >= 10.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.3}")
-    }
-}
-
-/// A number with three significant digits however small it is.
-pub(crate) fn significant(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude >= 1.0 || magnitude == 0.0 {
-        return digits(value);
-    }
-    if magnitude < 1e-4 {
-        return format!("{value:.2e}");
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 4")]
-    let zeros = (-magnitude.log10()).floor() as usize;
-    format!("{value:.*}", zeros + 3)
-}
-
 /// A time of a trace in the unit that fits it, with four significant digits: `1.490 ms`.
 pub(crate) fn time_ps(picos: f64) -> String {
     let (factor, unit) = time_unit(picos);
@@ -184,15 +144,6 @@ pub(crate) fn time_unit(picos: f64) -> (f64, &'static str) {
         .into_iter()
         .find(|(factor, _)| magnitude >= factor * 0.99995)
         .unwrap_or((1.0, "ps"))
-}
-
-/// A part of a whole: `12.3 %`, `<0.1 %`.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.05 {
-        return String::from("<0.1 %");
-    }
-    if percent >= 99.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
 /// Text of at most so many characters; what is too long is cut in the middle, as ends often tell names apart.
@@ -251,7 +202,6 @@ mod tests {
         }
         let shown = [0.0, 999.0, 1000.0, 1.49e9, 999_960.0, 29_788_123_456.0, 1.5, 2.5e12].map(time_ps);
         assert_eq!(shown, ["0 ps", "999 ps", "1.000 ns", "1.490 ms", "1.000 us", "29.79 ms", "1.500 ps", "2.500 s"]);
-        assert_eq!([0.0, 0.0001, 0.1234, 0.9999, 1.0].map(percent), ["0.0 %", "<0.1 %", "12.3 %", "100 %", "100 %"]);
     }
 
     #[test]
@@ -288,18 +238,10 @@ mod tests {
         assert!(parse_price("-1").is_err() && parse_price("free").is_err() && parse_price("inf").is_err());
         assert_eq!(parse_pair("stop=a=b"), Ok((String::from("stop"), String::from("a=b"))));
         assert!(parse_pair("=x").is_err() && parse_pair("x").is_err());
-        assert_eq!(
-            (thousands(1_234_567.4), thousands(999.0), thousands(-1000.0)),
-            ("1,234,567".into(), "999".into(), "-1,000".into())
-        );
     }
 
     #[test]
-    fn digits_keep_four_significant() {
-        let shown: Vec<String> = [1234.6, 123.46, 12.346, 1.2346, 0.0].map(digits).to_vec();
-        assert_eq!(shown, ["1235", "123.5", "12.35", "1.235", "0.000"]);
+    fn a_margin_is_as_precise_as_its_number() {
         assert_eq!(margin(1.234, 12.3), "±1.23");
-        let shown: Vec<String> = [12.346, 0.5, 0.001_164, 0.000_012_34, 0.0].map(significant).to_vec();
-        assert_eq!(shown, ["12.35", "0.500", "0.00116", "1.23e-5", "0.000"]);
     }
 }

@@ -19,6 +19,7 @@ mod clock_anchor;
 mod count;
 mod picos;
 mod quantity;
+pub mod shown;
 mod timestamp;
 mod window;
 

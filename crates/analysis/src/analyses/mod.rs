@@ -1,0 +1,110 @@
+//! The analyses: a saved run goes in; findings come out, which become `analysis/<id>.json` and tables.
+//!
+//! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ergometer_charts::Table;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::AnalysisError;
+use crate::saved::Run;
+
+/// Every analysis, in the order in which people read them.
+pub static ALL: &[&dyn Analysis] = &[];
+
+/// Something to be found out about a run.
+pub trait Analysis: Sync {
+    /// Its name, and that of its file.
+    fn id(&self) -> &'static str;
+
+    /// What it finds out, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Finds it out. What the run does not have is a warning, or an absent figure; an error is for what cannot be read.
+    fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError>;
+}
+
+/// What can be asked of analyses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Options {
+    /// Leave out regressions that have no line.
+    pub skip_zeroes: bool,
+    /// Limits to judge requests by, in place of those the run was made with.
+    pub limits: Option<Limits>,
+    /// The seed of resampling.
+    pub seed: u64,
+}
+
+/// The most a request may take, in seconds; `None` sets no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[expect(missing_docs, reason = "named by the metrics")]
+pub struct Limits {
+    pub ttft_s: Option<f64>,
+    pub ttft_scheduled_s: Option<f64>,
+    pub tpot_s: Option<f64>,
+    pub itl_s: Option<f64>,
+    pub e2e_s: Option<f64>,
+}
+
+/// What was found out.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Findings {
+    /// The few figures that matter.
+    pub summary: Map<String, Value>,
+    /// All of it.
+    pub data: Map<String, Value>,
+    /// What to know about it.
+    pub warnings: Vec<String>,
+    /// As people read it.
+    pub tables: Vec<Table>,
+}
+
+/// `analysis/<id>.json`, in the shape that tools written for intelligence-per-watt read.
+#[derive(Serialize)]
+struct Artifact<'a> {
+    analysis: &'a str,
+    summary: &'a Map<String, Value>,
+    warnings: &'a [String],
+    data: &'a Map<String, Value>,
+}
+
+/// The analysis of a name.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static dyn Analysis> {
+    ALL.iter().copied().find(|analysis| analysis.id() == id)
+}
+
+impl Findings {
+    /// Writes them into the folder of the run, whole or not at all. Says where.
+    pub fn write(&self, run: &Run, id: &str) -> Result<PathBuf, AnalysisError> {
+        let folder = run.folder.join("analysis");
+        fs::create_dir_all(&folder).map_err(AnalysisError::io("make", &folder))?;
+        let path = folder.join(format!("{id}.json"));
+        let artifact = Artifact { analysis: id, summary: &self.summary, warnings: &self.warnings, data: &self.data };
+        let mut text = serde_json::to_vec_pretty(&artifact).map_err(AnalysisError::damaged(&path))?;
+        text.push(b'\n');
+        write_whole(&path, &text)?;
+        Ok(path)
+    }
+}
+
+/// Writes a file under another name and renames it when it is on the disk, so that what stands there is always whole.
+pub(crate) fn write_whole(path: &std::path::Path, bytes: &[u8]) -> Result<(), AnalysisError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    let partial = PathBuf::from(name);
+    let written = fs::File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let renamed = written.and_then(|()| fs::rename(&partial, path));
+    renamed.map_err(|cause| {
+        // What is half written is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&partial);
+        AnalysisError::Io { doing: "write", path: path.to_path_buf(), cause }
+    })
+}

@@ -1,0 +1,130 @@
+//! One query of a run, as its record has it.
+
+use ergometer_units::Timestamp;
+
+/// What is known of one query. What is not known is `None`; no number here is NaN or infinite.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Query {
+    /// The number of its request in the run.
+    pub request: u64,
+    /// Its place in the dataset.
+    pub index: u64,
+    /// The session of the run.
+    pub session: u32,
+    /// What it is about, as a place in [`Run::subjects`](super::Run::subjects).
+    pub subject: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Attempts at it.
+    pub attempts: u64,
+    /// When it was due.
+    pub scheduled: Option<Timestamp>,
+    /// When it was sent.
+    pub sent: Option<Timestamp>,
+    /// When its first token came.
+    pub first_token: Option<Timestamp>,
+    /// When its last token came.
+    pub last_token: Option<Timestamp>,
+    /// When its stream ended.
+    pub end: Option<Timestamp>,
+    /// Tokens in its prompt.
+    pub input_tokens: Option<u64>,
+    /// Tokens in its answer.
+    pub output_tokens: Option<u64>,
+    /// Both, as the record has it.
+    pub total_tokens: Option<u64>,
+    /// `time_to_first_token_seconds`.
+    pub ttft_s: Option<f64>,
+    /// `total_query_seconds`.
+    pub total_s: Option<f64>,
+    /// `energy_metrics.per_query_joules`: the GPUs'.
+    pub gpu_joules: Option<f64>,
+    /// `power_metrics.gpu.per_query_watts`: the mean, else the median, the highest or the lowest.
+    pub gpu_watts: Option<f64>,
+    /// The energy that counts for this run.
+    pub energy: Option<Energy>,
+    /// Prefill and decode.
+    pub phases: Phases,
+    /// Mean temperature of the hottest GPU.
+    pub temperature_c: Option<f64>,
+    /// Whether the answer is right; `None` where it cannot be graded.
+    pub correct: Option<bool>,
+    /// What it cost, in US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// How a query ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// With an answer.
+    #[default]
+    Completed,
+    /// Without.
+    Failed,
+}
+
+/// The energy of a query, in joules, with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Energy {
+    /// Gross.
+    pub gross: f64,
+    /// The lower end of gross.
+    pub low: f64,
+    /// The upper end of gross.
+    pub high: f64,
+    /// Net of what the idle machine would have used.
+    pub net: Option<f64>,
+}
+
+/// The parts of a query: prefill is sent to first token, decode is first token to end.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[expect(missing_docs, reason = "named as in the record")]
+pub struct Phases {
+    pub prefill_j: Option<f64>,
+    pub decode_j: Option<f64>,
+    pub prefill_s: Option<f64>,
+    pub decode_s: Option<f64>,
+}
+
+impl Query {
+    /// Whether there is an answer.
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        self.outcome == Outcome::Completed
+    }
+
+    /// Time to first token, in seconds.
+    #[must_use]
+    pub fn ttft(&self) -> Option<f64> {
+        self.ttft_s
+    }
+
+    /// E2E latency in seconds: last chunk with content - sent.
+    #[must_use]
+    pub fn e2e(&self) -> Option<f64> {
+        Some(self.last_token?.since(self.sent?).get())
+    }
+
+    /// Time per output token in seconds: (E2E - TTFT) / (output tokens - 1); absent below two tokens, and where first and
+    /// last token came at once, as an answer in one piece does.
+    #[must_use]
+    pub fn tpot(&self) -> Option<f64> {
+        let tokens = self.output_tokens.filter(|&tokens| tokens > 1)?;
+        let (first, last) = (self.first_token?, self.last_token?);
+        (last > first).then(|| last.since(first).get() / (tokens - 1) as f64)
+    }
+
+    /// Gross joules per output token.
+    #[must_use]
+    pub fn joules_per_output_token(&self) -> Option<f64> {
+        let tokens = self.output_tokens.filter(|&tokens| tokens > 0)?;
+        Some(self.energy?.gross / tokens as f64)
+    }
+
+    /// All its tokens: as recorded, else input and output, of which one may be unknown.
+    #[must_use]
+    pub fn all_tokens(&self) -> Option<u64> {
+        let sum = self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0));
+        self.total_tokens.or((self.input_tokens.is_some() || self.output_tokens.is_some()).then_some(sum))
+    }
+}
