@@ -10,8 +10,11 @@ pub(super) fn check_queries(run: &Run) -> Result<(), AnalysisError> {
 
 /// Numbers that are none.
 pub(super) fn not_finite(run: &Run) -> Option<String> {
-    let counted = counted(run.not_finite, "number");
-    (run.not_finite > 0).then(|| format!("{counted} in the records NaN or infinite: they count as absent"))
+    match run.not_finite {
+        0 => None,
+        1 => Some(String::from("1 number in the records is NaN or infinite: it counts as absent")),
+        many => Some(format!("{many} numbers in the records are NaN or infinite: they count as absent")),
+    }
 }
 
 /// Failed queries that an analysis leaves out.
@@ -19,10 +22,11 @@ pub(super) fn failed_left_out(run: &Run) -> Option<String> {
     let failed = run.queries.len() - run.completed().count();
     match failed {
         0 => None,
-        _ if failed == run.queries.len() => {
+        all if all == run.queries.len() => {
             Some(String::from("no query has an answer: there is nothing to tell of times, tokens and joules"))
         }
-        _ => Some(format!("{} not among the values: failed", counted(failed as u64, "query"))),
+        1 => Some(String::from("1 failed query is not among the values")),
+        many => Some(format!("{many} failed queries are not among the values")),
     }
 }
 
@@ -37,10 +41,4 @@ pub(super) fn in_order_of_sending<'a>(queries: impl Iterator<Item = &'a Query>) 
     let mut queries: Vec<&Query> = queries.collect();
     queries.sort_by_key(|query| (query.session, query.sent));
     queries
-}
-
-/// `1 query is`, `2 queries are`.
-fn counted(count: u64, noun: &str) -> String {
-    let plural = noun.strip_suffix('y').map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies"));
-    if count == 1 { format!("1 {noun} is") } else { format!("{count} {plural} are") }
 }

@@ -219,9 +219,13 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             ratio(row.net_j_per_token),
         ]);
     }
-    table.notes.push(String::from(
-        "sums of joules over sums of tokens; ± is a 95 % interval by bootstrap over queries, absent below ten",
-    ));
+    table
+        .notes
+        .push(String::from("sums of joules over sums of tokens; ± is a 95 % interval by bootstrap over queries"));
+    table.notes.push(match run.block() {
+        1 => String::from("below ten queries there is no interval"),
+        block => format!("below ten blocks of {block} queries, which ran together, there is no interval"),
+    });
     table
 }
 

@@ -1,4 +1,4 @@
-//! `percentiles`: how times, tokens, joules and watts of the completed queries are distributed.
+//! `percentiles`: how times, tokens, joules and watts of completed queries are distributed.
 //!
 //! Percentiles are exact (type 7) and those of `summary.json`. Each median has a 95 % interval of order statistics, where
 //! values are one a query; gaps between chunks of one answer are not independent, so theirs has none.
@@ -28,10 +28,9 @@ impl Analysis for Percentiles {
 
     fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
         caution::check_queries(run)?;
-        let mut rows = of_queries(run);
-        let gaps = gaps(run)?;
-        // The gaps stand with the other times.
-        rows.insert(rows.len().min(3), gaps);
+        let mut rows: Vec<Row> = MEASURES.iter().map(|&measure| Row::of(measure, run.completed())).collect();
+        // The other times stand with the first three.
+        rows.splice(3..3, [gaps(run)?, Row::of(SCHEDULE_LAG, run.queries.iter())]);
         let mut findings = Findings::default();
         findings.summary.insert(String::from("completed"), run.completed().count().into());
         for name in ["ttft_ms", "tpot_ms", "e2e_ms", "joules_per_query"] {
@@ -65,14 +64,17 @@ struct Found {
     p50_interval: Option<Interval>,
 }
 
-/// A name with its unit, the same in words, and the value of a query.
+/// A name with its unit, the same in words, and the value of a completed query.
 type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
 
-const MEASURES: [Measure; 11] = [
+/// Whether a query was sent in time has nothing to do with its answer, so failed ones count too.
+const SCHEDULE_LAG: Measure =
+    ("schedule_lag_ms", "schedule lag, ms", |query| Some(milliseconds(query.sent?.since(query.scheduled?).get())));
+
+const MEASURES: [Measure; 10] = [
     ("ttft_ms", "TTFT, ms", |query| query.ttft().map(milliseconds)),
     ("tpot_ms", "TPOT, ms", |query| query.tpot().map(milliseconds)),
     ("e2e_ms", "E2E latency, ms", |query| query.e2e().map(milliseconds)),
-    ("schedule_lag_ms", "schedule lag, ms", |query| Some(milliseconds(query.sent?.since(query.scheduled?).get()))),
     ("input_tokens", "input tokens", |query| Some(query.input_tokens? as f64)),
     ("output_tokens", "output tokens", |query| Some(query.output_tokens? as f64)),
     ("joules_per_query", "gross J/query", |query| Some(query.energy?.gross)),
@@ -88,17 +90,14 @@ fn milliseconds(seconds: f64) -> f64 {
     seconds * 1e3
 }
 
-fn of_queries(run: &Run) -> Vec<Row> {
-    let queries: Vec<&Query> = run.completed().collect();
-    let row = |&(name, words, value): &Measure| {
-        let values = queries.iter().filter_map(|query| value(query)).filter(|value| value.is_finite());
-        let mut values: Vec<f64> = values.collect();
+impl Row {
+    fn of<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
+        let mut values: Vec<f64> = queries.filter_map(value).filter(|value| value.is_finite()).collect();
         values.sort_unstable_by(f64::total_cmp);
         let found = Distribution::of(&values)
             .map(|distribution| Found { distribution, p50_interval: median_interval(&values) });
-        Row { name, words, found }
-    };
-    MEASURES.iter().map(row).collect()
+        Self { name, words, found }
+    }
 }
 
 /// The gaps between chunks with content, pooled over attempts that completed.

@@ -292,6 +292,9 @@ fn comparisons(parts: &Parts, costs: &[Cost]) -> Vec<Comparison> {
         let differ = intervals.map(|(one, other)| one.high < other.low || other.high < one.low);
         let verdict = match differ {
             None => "one of them has no interval",
+            Some(false) if by_regression.interval.is_some_and(|interval| interval.contains(0.0)) => {
+                "regression cannot tell: its interval contains zero"
+            }
             Some(false) => "they agree",
             Some(true) if by_clock.value > by_regression.value => {
                 "they differ: the phase also has what a query costs whatever its length"
