@@ -5,6 +5,7 @@
 
 mod bootstrap;
 mod gaps;
+mod homogeneity;
 mod interval;
 mod normal;
 mod percentile;
@@ -13,6 +14,7 @@ mod student;
 
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
 pub use gaps::Gaps;
+pub use homogeneity::{Homogeneity, TestedBy, homogeneity};
 pub use interval::Interval;
 pub use normal::normal_p_value;
 pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};
