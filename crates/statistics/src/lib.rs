@@ -8,6 +8,7 @@ mod density;
 mod effect;
 mod fit;
 mod gaps;
+mod homogeneity;
 mod huber;
 mod interval;
 mod knee;
@@ -28,6 +29,7 @@ pub use effect::{
 };
 pub use fit::{Coefficient, NoFit};
 pub use gaps::Gaps;
+pub use homogeneity::{Homogeneity, TestedBy, homogeneity};
 pub use huber::Huber;
 pub use interval::Interval;
 pub use knee::{NoKnee, knee, power};

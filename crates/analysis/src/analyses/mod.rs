@@ -2,6 +2,11 @@
 //!
 //! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
 
+mod accuracy;
+mod entries;
+#[cfg(test)]
+mod example;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -14,7 +19,7 @@ use crate::AnalysisError;
 use crate::saved::Run;
 
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] = &[];
+pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {
