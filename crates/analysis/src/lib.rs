@@ -8,6 +8,7 @@ mod axis_of_time;
 mod error;
 pub mod plots;
 mod power;
+pub mod report;
 pub mod saved;
 
 pub use error::AnalysisError;
