@@ -144,7 +144,7 @@ impl Scope {
 
 /// The quantity a channel carries. Energy is in joules, power in watts, memory in bytes, temperature in degrees
 /// Celsius, clocks in megahertz, and utilization, activity and the use of a cache in percent. Requests, tokens and
-/// preemptions are counts.
+/// preemptions are counts; throttle reasons are bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -168,6 +168,8 @@ pub enum Signal {
     ClockCore,
     /// The clock of the memory.
     ClockMemory,
+    /// What holds the clocks back now: NVML's bits of clocks event (throttle) reasons, as a number.
+    ThrottleReasons,
     /// The share of time in which something ran.
     Utilization,
     /// The share of time in which memory was read or written.

@@ -2,6 +2,17 @@
 //!
 //! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
 
+mod accuracy;
+mod caution;
+mod cell;
+mod energy_per_token;
+mod entries;
+#[cfg(test)]
+mod example;
+mod percentiles;
+mod phases;
+mod regression;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,16 +24,14 @@ use serde_json::{Map, Value};
 use crate::AnalysisError;
 use crate::saved::Run;
 
-mod caution;
-mod cell;
-mod energy_per_token;
-mod percentiles;
-mod phases;
-mod regression;
-
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] =
-    &[&regression::Regression, &percentiles::Percentiles, &energy_per_token::EnergyPerToken, &phases::PhaseCosts];
+pub static ALL: &[&dyn Analysis] = &[
+    &accuracy::Accuracy,
+    &regression::Regression,
+    &percentiles::Percentiles,
+    &energy_per_token::EnergyPerToken,
+    &phases::PhaseCosts,
+];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {

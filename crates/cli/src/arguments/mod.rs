@@ -4,6 +4,7 @@ mod analyze;
 mod functions;
 mod load;
 mod mock_server;
+mod pictures;
 mod profile;
 mod trace;
 
@@ -21,6 +22,7 @@ pub(crate) use analyze::AnalyzeArguments;
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
+pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeChoice};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
@@ -62,6 +64,10 @@ pub(crate) enum Command {
     Finalize(FinalizeArguments),
     /// Find out what a saved run has to tell: what tokens cost, how latencies are distributed, what each phase takes.
     Analyze(AnalyzeArguments),
+    /// Draw saved runs: power and requests over time, latencies, energy per token, accuracy per joule, fronts, sweeps.
+    Plot(PlotArguments),
+    /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
+    Report(ReportArguments),
     /// List what there is: datasets, clients, graders, sensors, analyses, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.

@@ -132,6 +132,7 @@ const fn unit(signal: Signal) -> &'static str {
             "tokens"
         }
         Signal::Preemptions => "preemptions",
+        Signal::ThrottleReasons => "bits",
     }
 }
 

@@ -46,6 +46,7 @@ pub(super) enum Gauge {
     Temperature,
     ClockCore,
     ClockMemory,
+    ThrottleReasons,
     /// Where there is no ring of it.
     Utilization,
     /// GPM.
@@ -56,7 +57,7 @@ pub(super) enum Gauge {
 type Values = [Option<f64>; 3];
 
 impl Gauge {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::PowerInstant,
         Self::PowerAverage,
         Self::MemoryPower,
@@ -64,6 +65,7 @@ impl Gauge {
         Self::Temperature,
         Self::ClockCore,
         Self::ClockMemory,
+        Self::ThrottleReasons,
         Self::Utilization,
         Self::Activity,
     ];
@@ -78,6 +80,7 @@ impl Gauge {
             Self::Temperature => "temperature",
             Self::ClockCore => "SM clock",
             Self::ClockMemory => "memory clock",
+            Self::ThrottleReasons => "throttle reasons",
             Self::Utilization => "utilization",
             Self::Activity => "GPM",
         }
@@ -97,6 +100,8 @@ impl Gauge {
             Self::Temperature => one(nvml.temperature(gpu)?.get()),
             Self::ClockCore => one(f64::from(nvml.clock_mhz(gpu, ClockDomain::Sm)?)),
             Self::ClockMemory => one(f64::from(nvml.clock_mhz(gpu, ClockDomain::Memory)?)),
+            // There are nine bits, so a float holds them.
+            Self::ThrottleReasons => one(nvml.throttle_reasons(gpu)? as f64),
             Self::Utilization => {
                 let found = nvml.utilization(gpu)?;
                 [Some(f64::from(found.gpu_percent)), Some(f64::from(found.memory_percent)), None]
@@ -117,6 +122,7 @@ impl Gauge {
             Self::Temperature => (Scope::Device, &[Signal::Temperature]),
             Self::ClockCore => (Scope::Device, &[Signal::ClockCore]),
             Self::ClockMemory => (Scope::Device, &[Signal::ClockMemory]),
+            Self::ThrottleReasons => (Scope::Device, &[Signal::ThrottleReasons]),
             Self::Utilization => (Scope::Device, &[Signal::Utilization, Signal::MemoryUtilization]),
             Self::Activity => (Scope::Device, &[Signal::SmActivity, Signal::TensorActivity, Signal::DramActivity]),
         };
@@ -229,6 +235,7 @@ mod tests {
         assert_eq!(found(Scope::Device, Signal::MemoryTotal), Some(f64::from(139) * f64::from(1 << 30)));
         assert_eq!(found(Scope::Device, Signal::Temperature), Some(40.0));
         assert_eq!(found(Scope::Device, Signal::ClockMemory), Some(3201.0));
+        assert_eq!(found(Scope::Device, Signal::ThrottleReasons), Some(4.0), "the power cap");
         assert_eq!(found(Scope::Device, Signal::MemoryUtilization), Some(10.0));
         assert_eq!(found(Scope::Device, Signal::TensorActivity), Some(40.0));
         assert_eq!(found(Scope::Device, Signal::DramActivity), None, "not counted: absent, not zero");

@@ -43,6 +43,9 @@ pub trait Nvml: Send + Sync {
     /// A clock, in megahertz.
     fn clock_mhz(&self, gpu: u32, domain: ClockDomain) -> Result<u32, NvmlError>;
 
+    /// What holds the clocks back now: the bits of `nvmlClocksEventReasons`, 0 for nothing.
+    fn throttle_reasons(&self, gpu: u32) -> Result<u64, NvmlError>;
+
     /// The utilization over the driver's last period.
     fn utilization(&self, gpu: u32) -> Result<Utilization, NvmlError>;
 

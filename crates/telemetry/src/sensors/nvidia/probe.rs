@@ -282,13 +282,15 @@ mod tests {
             power_ring: Err(NvmlError::NotSupported),
             utilization_ring: Err(NvmlError::NotSupported),
             memory_power: Err(NvmlError::NotSupported),
+            throttle_reasons: Err(NvmlError::NotSupported),
             activity: Err(NvmlError::NotSupported),
             ..Script::default()
         };
         let (_, found) = probe_scripts(vec![script]);
         assert_eq!(ids(&found), ["nvml-gauges:0"]);
         assert!(has(&found, Signal::Utilization), "without a ring it is a gauge");
-        assert!(!has(&found, Signal::SmActivity));
+        assert!(!has(&found, Signal::SmActivity) && !has(&found, Signal::ThrottleReasons));
+        assert!(has(&found, Signal::ClockCore));
         assert!(matches!(status(&found, "energy counter"), Status::Absent { fix: None, .. }));
     }
 

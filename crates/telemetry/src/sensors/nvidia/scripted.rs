@@ -45,6 +45,7 @@ pub(super) struct Script {
     pub(super) power: Result<Watts, NvmlError>,
     pub(super) memory_power: Result<Watts, NvmlError>,
     pub(super) temperature: Result<Celsius, NvmlError>,
+    pub(super) throttle_reasons: Result<u64, NvmlError>,
     pub(super) utilization: Result<Utilization, NvmlError>,
     pub(super) activity: Result<Option<Activity>, NvmlError>,
 }
@@ -63,6 +64,7 @@ impl Default for Script {
             power: Ok(Watts::new(100.0)),
             memory_power: Ok(Watts::new(20.0)),
             temperature: Ok(Celsius::new(40.0)),
+            throttle_reasons: Ok(0x4),
             utilization: Ok(Utilization { gpu_percent: 50, memory_percent: 10 }),
             activity: Ok(Some(activity)),
         }
@@ -80,6 +82,7 @@ impl Script {
         self.power = Err(lost.clone());
         self.memory_power = Err(lost.clone());
         self.temperature = Err(lost.clone());
+        self.throttle_reasons = Err(lost.clone());
         self.utilization = Err(lost.clone());
         self.activity = Err(lost);
     }
@@ -168,6 +171,10 @@ impl Nvml for Scripted {
 
     fn clock_mhz(&self, _gpu: u32, domain: ClockDomain) -> Result<u32, NvmlError> {
         Ok(if domain == ClockDomain::Sm { 1980 } else { 3201 })
+    }
+
+    fn throttle_reasons(&self, gpu: u32) -> Result<u64, NvmlError> {
+        self.script(gpu).throttle_reasons
     }
 
     fn utilization(&self, gpu: u32) -> Result<Utilization, NvmlError> {

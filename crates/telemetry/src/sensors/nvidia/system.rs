@@ -204,6 +204,11 @@ impl Nvml for System {
         Ok(self.device(gpu)?.clock_info(clock)?)
     }
 
+    fn throttle_reasons(&self, gpu: u32) -> Result<u64, NvmlError> {
+        // Bits that this version of the wrapper does not name are left out.
+        Ok(self.device(gpu)?.current_throttle_reasons()?.bits())
+    }
+
     fn utilization(&self, gpu: u32) -> Result<Utilization, NvmlError> {
         let rates = self.device(gpu)?.utilization_rates()?;
         Ok(Utilization { gpu_percent: rates.gpu, memory_percent: rates.memory })
