@@ -18,8 +18,21 @@ use serde_json::{Map, Value};
 use crate::AnalysisError;
 use crate::saved::Run;
 
+mod caution;
+mod cell;
+mod energy_per_token;
+mod percentiles;
+mod phases;
+mod regression;
+
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy];
+pub static ALL: &[&dyn Analysis] = &[
+    &accuracy::Accuracy,
+    &regression::Regression,
+    &percentiles::Percentiles,
+    &energy_per_token::EnergyPerToken,
+    &phases::PhaseCosts,
+];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {
@@ -95,6 +108,11 @@ impl Findings {
         write_whole(&path, &text)?;
         Ok(path)
     }
+}
+
+/// What a file has of a figure. A number that is none is null.
+fn to_value<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or(Value::Null)
 }
 
 /// Writes a file under another name and renames it when it is on the disk, so that what stands there is always whole.
