@@ -24,7 +24,7 @@ function layOut(chart, width, view) {
         && x.list.some(({ text }) => measure(text, TICK) > inner / x.list.length - 8);
     let top = 4;
     chart.panels.forEach((panel, number) => {
-        top += panel.y.label || panels[number].scale.unit ? 20 : 6;
+        top += panel.y.label || panels[number].scale.unit ? 26 : 8;
         panels[number].box = { left, top, width: inner, height: panels[number].height };
         top += panels[number].height + (number + 1 < panels.length ? 10 : 0);
     });
@@ -58,8 +58,8 @@ function rowHeight(panel) {
 }
 
 // How places become pixels in one panel.
-function viewOf(chart, panel, place, range, ratio) {
-    const { box } = place;
+function viewOf(chart, panel, box, range) {
+    const layoutWidth = chart.layout.width;
     const [low, high] = range;
     const kx = box.width / (high - low);
     const [y0, y1] = panel.range;
@@ -67,12 +67,15 @@ function viewOf(chart, panel, place, range, ratio) {
     const down = panel.y.scale.kind === "names";
     const ky = (down ? 1 : -1) * (box.height / (y1 - y0));
     return {
-        box, low, high, kx, ky, ratio,
+        box, low, high, kx, ky,
+        ratio: window.devicePixelRatio || 1,
         x0: box.left - low * kx,
         y0: down ? box.top - y0 * ky : box.top + box.height - y0 * ky,
         bottom: y0,
         lanes: Math.max(1, down ? panel.y.scale.names.length : panel.lanes),
         flat: down,
+        upright: chart.x.scale.kind === "names",
+        narrow: layoutWidth < 560,
         apart: down || chart.x.scale.kind === "names",
         logX: chart.x.scale.kind === "log",
         logY: panel.y.scale.kind === "log",
@@ -89,12 +92,14 @@ function paintGrid(context, views, layout, colours) {
         const { left, top, width, height } = view.box;
         context.strokeStyle = colours.grid;
         context.beginPath();
-        for (const { at } of layout.panels[number].scale.list) {
+        // A name is a row of its own and needs no line to find it.
+        const rows = view.flat ? [] : layout.panels[number].scale.list;
+        for (const { at } of rows) {
             const y = Math.round(view.y0 + at * view.ky) + 0.5;
             context.moveTo(left, y);
             context.lineTo(left + width, y);
         }
-        for (const { at } of layout.x.list) {
+        for (const { at } of view.upright ? [] : layout.x.list) {
             const x = Math.round(view.x0 + at * view.kx) + 0.5;
             context.moveTo(x, top);
             context.lineTo(x, top + height);
@@ -118,7 +123,7 @@ function axisWords(chart, layout, views) {
         const { y } = chart.panels[number];
         const title = axisTitle(y, scale.unit);
         if (title) {
-            made.push(words(4, top - 8, fitted(title, layout.width - 8), { class: "axis" }));
+            made.push(words(0, top - 13, fitted(title, layout.width - 4), { class: "axis" }));
         }
         for (const { at, text } of scale.list) {
             const shown = fitted(text, left - 10, TICK);
@@ -236,23 +241,25 @@ function endWords(shown, view, layout) {
                     const after = view.x0 + mark.xAt[i + 1] * view.kx;
                     y += ((next - y) * (left + width - x)) / Math.max(1e-9, after - x);
                 }
-                ends.push({ mark, y: Math.min(top + height, Math.max(top, y)) });
+                const inside = left + width - x > 12;
+                ends.push({ mark, x: inside ? x : left + width, inside, y: Math.min(top + height, Math.max(top, y)) });
                 break;
             }
         }
     }
-    ends.sort((one, other) => one.y - other.y);
-    for (let i = 1; i < ends.length; i++) {
-        ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 14);
+    const outside = ends.filter(({ inside }) => !inside).sort((one, other) => one.y - other.y);
+    for (let i = 1; i < outside.length; i++) {
+        outside[i].y = Math.max(outside[i].y, outside[i - 1].y + 14);
     }
     let limit = top + height + 4;
-    for (const end of ends.toReversed()) {
+    for (const end of outside.toReversed()) {
         end.y = Math.min(end.y, limit);
         limit = end.y - 14;
     }
-    return ends.map(({ mark, y }) => {
-        const text = fitted(mark.label, layout.width - left - width - 8);
-        return words(left + width + 7, y, text, { class: `label middle ${mark.hue}` });
+    return ends.map(({ mark, x, y, inside }) => {
+        // One that ends on its way is named there, and may use the room up to the edge.
+        const text = fitted(mark.label, inside ? layout.width - x - 8 : layout.width - left - width - 8);
+        return words(x + 7, inside ? Math.max(y, top + 6) : y, text, { class: `label middle ${mark.hue}` });
     });
 }
 

@@ -49,10 +49,10 @@ class Chart {
         const [first, last] = this.range;
         // Nine digits of the data are a thousand pixels of a millionth of the whole.
         const least = (last - first) * 1e-6;
-        const width = Math.min(last - first, Math.max(high - low, least));
-        const start = Math.min(last - width, Math.max(first, high - low < least ? (low + high - width) / 2 : low));
-        const end = high - low < least ? start + width : Math.min(last, Math.max(high, first + width));
-        this.view = [start, end];
+        if (high - low < least) {
+            [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
+        }
+        this.view = [Math.max(first, Math.min(low, last - least)), Math.min(last, Math.max(high, first + least))];
         this.tell(null);
         this.later();
     }
@@ -94,13 +94,12 @@ class Chart {
             this.canvas, this.svg);
         this.back = element("button", { type: "button", class: "reset", hidden: "" }, "Reset zoom");
         this.back.addEventListener("click", () => this.reset());
-        const save = element("button", { type: "button", class: "save", "aria-label": `Download ${this.title} as SVG` }, "SVG");
+        const save = element("button", { type: "button", class: "save", "aria-label": `Download ${this.title} as SVG` }, "↓ SVG");
         save.addEventListener("click", () => saveChart(this));
-        const tools = element("div", { class: "tools" }, this.legend(), this.back, save);
-        this.plot.append(tools, element("div", { class: "frame" }, this.stage, this.tooltip));
-        if (this.empty) {
-            tools.hidden = true;
+        if (!this.empty) {
+            this.plot.append(element("div", { class: "tools" }, this.back, save), this.legend());
         }
+        this.plot.append(element("div", { class: "frame" }, this.stage, this.tooltip));
         listen(this);
     }
 
@@ -148,7 +147,7 @@ class Chart {
         // Setting the size of a canvas clears it.
         [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
         this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-        this.views = this.panels.map((panel, number) => viewOf(this, panel, this.layout.panels[number], this.view, ratio));
+        this.views = this.panels.map((panel, number) => viewOf(this, panel, this.layout.panels[number].box, this.view));
         const context = this.canvas.getContext("2d");
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
         const colours = coloursOf(this.stage);
@@ -234,7 +233,7 @@ class Chart {
     showTold() {
         this.over.querySelector(".cross")?.remove();
         this.tooltip.hidden = !this.told;
-        this.stage.classList.toggle("leads", this.told?.request !== undefined);
+        this.stage.classList.toggle("leads", this.told?.near === true && this.told.request !== undefined);
         if (!this.told) {
             return;
         }

@@ -60,7 +60,7 @@ function startTheme() {
     const system = matchMedia("(prefers-color-scheme: dark)");
     const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
     const refresh = () => {
-        button.textContent = isDark() ? "☀" : "☾";
+        button.textContent = isDark() ? "☀ Light" : "☾ Dark";
         button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
         button.title = button.getAttribute("aria-label");
         drawAll();

@@ -175,7 +175,7 @@ function paintPoints(context, mark, view, colours) {
     const count = mark.xAt.length;
     const colour = colours[mark.hue];
     paintWhiskers(context, mark, view, colour, view.flat);
-    const { canvas, half, size } = stamp(shapeOf(mark.hue), colour, radiusFor(count), view.ratio);
+    const { canvas, half, size } = stamp(shapeOf(mark.hue), colour, radiusFor(count) * (view.narrow ? 0.8 : 1), view.ratio);
     const { left, top, width, height } = view.box;
     // One point for each pixel: of 100,000 points most lie on others, and copying is what costs.
     const columns = Math.ceil(width) + 9;
@@ -199,13 +199,14 @@ function paintPoints(context, mark, view, colours) {
     context.globalAlpha = 1;
 }
 
-function paintWhiskers(context, mark, view, colour, flat) {
+function paintWhiskers(context, mark, view, colour, flat, rim = 0) {
     if (mark.lowAt.length === 0) {
         return;
     }
     const cap = mark.lowAt.length > 100 ? 0 : 4;
     context.strokeStyle = colour;
-    context.lineWidth = mark.lowAt.length > 100 ? 0.75 : 1.5;
+    context.lineWidth = (mark.lowAt.length > 100 ? 0.75 : 1.5) + rim;
+    context.lineCap = rim > 0 ? "square" : "butt";
     context.beginPath();
     for (let i = 0; i < mark.lowAt.length; i++) {
         const shift = mark.kind === "bars" ? barShift(mark, view) : 0;
@@ -253,7 +254,8 @@ function barBox(mark, view, i) {
 
 function paintBars(context, mark, view, colours) {
     context.fillStyle = colours[mark.hue];
-    context.globalAlpha = mark.among > 1 && !view.apart ? 0.55 : mark.lowAt.length > 0 ? 0.6 : 0.85;
+    // Histograms on one another must both be seen.
+    context.globalAlpha = mark.among > 1 && !view.apart ? 0.6 : 1;
     for (let i = 0; i < mark.xAt.length; i++) {
         const box = barBox(mark, view, i);
         if (box) {
@@ -261,6 +263,8 @@ function paintBars(context, mark, view, colours) {
         }
     }
     context.globalAlpha = 1;
+    // A rim of paper keeps a whisker apart from the bar it lies on.
+    paintWhiskers(context, mark, view, colours.paper, mark.flat, 3);
     paintWhiskers(context, mark, view, colours.ink, mark.flat);
 }
 
