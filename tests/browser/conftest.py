@@ -30,12 +30,21 @@ def find_browser() -> str:
     )
 
 
-@pytest.fixture(scope="session")
-def page_file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    command = ["cargo", "run", "-q", "-p", "ergometer-charts", "--example", "page", "--", str(path)]
+def write_page(path: Path, *requests: str) -> Path:
+    command = ["cargo", "run", "-q", "-p", "ergometer-charts", "--example", "page", "--", str(path), *requests]
     subprocess.run(command, cwd=ROOT, check=True)
     return path
+
+
+@pytest.fixture(scope="session")
+def page_file(tmp_path_factory) -> Path:
+    return write_page(tmp_path_factory.mktemp("page") / "page.html")
+
+
+@pytest.fixture(scope="session")
+def long_page_file(tmp_path_factory) -> Path:
+    """One with so many requests that their numbers are packed."""
+    return write_page(tmp_path_factory.mktemp("page") / "long.html", "20000")
 
 
 @pytest.fixture(scope="session")

@@ -65,12 +65,10 @@ def test_hostile_text_is_shown_and_not_obeyed(page):
 
 
 def test_a_tooltip_shows_hostile_names_literally(page):
-    box = stage(page, "hostile").bounding_box()
-    # The only point of the chart is at its left, in the middle.
-    for part in range(2, 30):
-        page.mouse.move(box["x"] + box["width"] * part / 100, box["y"] + box["height"] * 0.5)
-        if page.locator("#hostile .tooltip").is_visible():
-            break
+    # The only point of the chart has its name beside it.
+    stage(page, "hostile")
+    name = page.locator("#hostile .name").bounding_box()
+    page.mouse.move(name["x"] - 8, name["y"] + name["height"] / 2)
     expect(page.locator("#hostile .tooltip .head")).to_have_text(HOSTILE)
     assert page.evaluate("window.obeyed") is None
 
@@ -239,7 +237,7 @@ def test_rows_can_be_searched(page):
 def span_of(page: Page, request: int) -> list[float]:
     """Where the page has a request, read from the file: start and end."""
     text = Path(page.account.address.removeprefix("file://")).read_text(encoding="utf-8")
-    data = json.loads(re.search(r'id="timeline-data">(.*?)</script>', text, re.DOTALL).group(1))
+    data = json.loads(re.search(r'id="timeline-data">(.*?)</script>', text, re.DOTALL).group(1))["chart"]
     spans = next(mark for panel in data["panels"] for mark in panel["marks"] if mark["kind"] == "spans")
     place = spans["requests"].index(request)
     return [spans["start"][place], spans["end"][place]]
@@ -257,7 +255,7 @@ def expect_request(page: Page, request: int) -> None:
 
 def test_a_request_leads_to_its_span(page):
     page.locator("#request_table input").fill("117")
-    page.locator('a[data-request="117"]').click()
+    page.locator('a[href="#request=117"]').click()
     expect_request(page, 117)
 
 
@@ -277,6 +275,17 @@ def test_a_point_leads_to_its_request(page):
     page.mouse.up()
     expect(page.locator("#timeline .marked")).to_have_count(1)
     expect_request(page, request)
+
+
+def test_packed_numbers_are_what_they_were(open_page, page_file, long_page_file):
+    # The first requests are the same on both pages; on the long one their numbers are packed.
+    short, long = open_page(hash="#request=117"), open_page(path=long_page_file, hash="#request=117")
+    assert domain(long, "timeline") == pytest.approx(domain(short, "timeline"), abs=1e-6)
+    told = [page.locator("#timeline .tooltip").inner_text() for page in (short, long)]
+    assert told[0] == told[1]
+    expect(long.get_by_role("button", name="Show all 20,000")).to_be_visible()
+    assert long.evaluate("window.ergometer.showRequest(19999)")
+    expect(long.locator("#timeline .tooltip .head")).to_have_text(re.compile(" 19999$"))
 
 
 def test_an_unknown_request_leads_nowhere(page):

@@ -10,6 +10,7 @@ pub(super) const STYLE: &str = include_str!("assets/page.css");
 /// The script: one module, made of files in the order in which they need each other.
 pub(super) const SCRIPT: &str = concat!(
     include_str!("assets/element.js"),
+    include_str!("assets/unpack.js"),
     include_str!("assets/scale.js"),
     include_str!("assets/marks.js"),
     include_str!("assets/paint.js"),

@@ -2,13 +2,14 @@
 // the data, words to SVG above it.
 
 const TICK = 12;
+const BOLD = 560;
 
 // Where everything is: the boxes of the panels, the ticks of all axes, the margins.
 function layOut(chart, width, view) {
     const narrow = width < 560;
     const direct = !narrow && chart.panels.every((panel) => endLabels(panel, chart.hidden).length <= 8);
     const labels = direct ? chart.panels.flatMap((panel) => endLabels(panel, new Set())) : [];
-    const longest = Math.max(0, ...labels.map((mark) => measure(mark.label)));
+    const longest = Math.max(0, ...labels.map((mark) => measure(mark.label, TICK, BOLD)));
     const right = longest > 0 ? Math.min(longest, 150, width * 0.22) + 12 : 14;
     const heights = panelHeights(chart, narrow);
     const panels = chart.panels.map((panel, number) => {
@@ -200,7 +201,7 @@ function overlaps(taken, box) {
 
 function ruleWords(mark, view, taken) {
     const { left, top, width, height } = view.box;
-    const long = measure(mark.label);
+    const long = measure(mark.label, TICK, BOLD);
     if (mark.side === "y") {
         const y = view.y0 + mark.at * view.ky;
         if (!(y >= top - 1 && y <= top + height + 1)) {
@@ -208,7 +209,7 @@ function ruleWords(mark, view, taken) {
         }
         const above = y - 5 > top + 12 ? y - 5 : y + 13;
         taken.push({ left: left + width - long - 4, top: above - 11, width: long, height: 14 });
-        return [words(left + width - 4, above, fitted(mark.label, width - 8), { class: `rule end ${mark.hue}` })];
+        return [words(left + width - 4, above, fitted(mark.label, width - 8, TICK, BOLD), { class: `rule end ${mark.hue}` })];
     }
     const x = view.x0 + mark.at * view.kx;
     if (!(x >= left - 1 && x <= left + width + 1)) {
@@ -222,7 +223,7 @@ function ruleWords(mark, view, taken) {
     taken.push(box);
     const room = toRight ? left + width - x : x - left;
     const side = toRight ? "" : " end";
-    return [words(toRight ? x + 5 : x - 5, box.top + 11, fitted(mark.label, room), { class: `rule ${mark.hue}${side}` })];
+    return [words(toRight ? x + 5 : x - 5, box.top + 11, fitted(mark.label, room, TICK, BOLD), { class: `rule ${mark.hue}${side}` })];
 }
 
 // Names at the ends of lines, pushed apart where they would lie on one another.
@@ -241,7 +242,7 @@ function endWords(shown, view, layout) {
                     const after = view.x0 + mark.xAt[i + 1] * view.kx;
                     y += ((next - y) * (left + width - x)) / Math.max(1e-9, after - x);
                 }
-                const inside = left + width - x > 12;
+                const inside = !Number.isFinite(next) && left + width - x > 12;
                 ends.push({ mark, x: inside ? x : left + width, inside, y: Math.min(top + height, Math.max(top, y)) });
                 break;
             }
@@ -258,7 +259,7 @@ function endWords(shown, view, layout) {
     }
     return ends.map(({ mark, x, y, inside }) => {
         // One that ends on its way is named there, and may use the room up to the edge.
-        const text = fitted(mark.label, inside ? layout.width - x - 8 : layout.width - left - width - 8);
+        const text = fitted(mark.label, layout.width - x - 8, TICK, BOLD);
         return words(x + 7, inside ? Math.max(y, top + 6) : y, text, { class: `label middle ${mark.hue}` });
     });
 }

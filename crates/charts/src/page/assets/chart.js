@@ -268,8 +268,9 @@ class Chart {
 function swatch(mark) {
     const svg = drawn("svg", { viewBox: "0 0 18 12", class: `swatch ${mark.hue}`, "aria-hidden": "true" });
     if (mark.kind === "line" || mark.kind === "step") {
-        const dash = DASHES[mark.stroke].map((length) => length / 1.6).join(" ");
-        svg.append(drawn("path", { d: mark.kind === "step" ? "M1 9h8v-6h8" : "M1 6h16", "stroke-dasharray": dash }));
+        const dash = DASHES[mark.stroke].map((length) => length / 1.3).join(" ");
+        svg.append(drawn("path", { d: mark.kind === "step" ? "M1 9h8v-6h8" : "M1 6h16", "stroke-dasharray": dash,
+            "stroke-linecap": mark.stroke === "dotted" ? "round" : "butt" }));
     } else if (mark.kind === "points") {
         // The outline of the canvas as a path of SVG.
         const path = { d: "", beginPath() {}, closePath() { this.d += "Z"; },
