@@ -158,7 +158,9 @@ class Chart {
             const { left, top, width: wide, height: high } = view.box;
             context.save();
             context.beginPath();
-            context.rect(left - 1, top - 5, wide + 2, high + 7);
+            // Of the whole, a point at the very edge is seen whole; of a part, nothing is seen beside it.
+            const aside = this.isZoomed ? 1 : 5;
+            context.rect(left - aside, top - 5, wide + 2 * aside, high + 8);
             context.clip();
             this.paintMarked(context, view, colours);
             this.panels[number].marks.filter((mark) => !this.isHidden(mark))
