@@ -26,8 +26,8 @@ pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeCh
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
-    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, RowSort, ScopeSort, Sorted, StepSort,
-    SummaryArguments, TableArguments, TraceCommand,
+    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, Sorted,
+    StepSort, SummaryArguments, TableArguments, TraceCommand,
 };
 
 /// Measure what AI inference costs, in time and in energy.
