@@ -283,7 +283,7 @@ fn eight() -> Chart {
 }
 
 fn turned() -> Chart {
-    let names: Vec<String> = (0..18).map(|n| format!("subject number {n} of the dataset")).collect();
+    let names: Vec<String> = (0..18).map(|n| format!("{n}: a subject of the dataset")).collect();
     let value = |n: i32| (f64::from(n) * 0.7).sin() * 0.3;
     let x: Vec<f64> = (0..18).map(f64::from).collect();
     let series = |label: &str, hue: u8, shift: f64| {

@@ -53,7 +53,7 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, bars: &Bars<'_>) -
     let mut beside = Vec::new();
     let mut whiskers = Path::default();
     let half = half_gap(bars.axis, x.iter().copied());
-    svg.raw(&format!("<g fill=\"{colour}\" fill-opacity=\"0.9\">\n"));
+    svg.raw(&format!("<g fill=\"{colour}\">\n"));
     for (index, (x, y)) in x.iter().zip(y).enumerate() {
         let (place, value, ruler) = if view.across { (*y, *x, &view.x) } else { (*x, *y, &view.y) };
         let Some((start, thickness)) = slot(view, bars, half, place) else { continue };
