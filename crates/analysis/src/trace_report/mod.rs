@@ -152,7 +152,7 @@ fn verdict(account: &Account) -> Block {
     );
     let top = account.kernels.iter().chain(&account.ops).find(|row| row.device == work.device);
     if let Some((row, share)) = top.and_then(|row| Some((row, row.share?))) {
-        let _ = write!(text, " Most of it is {}, {}.", account.name(row.label.name), percent(share));
+        let _ = write!(text, " The largest part is {}, {}.", account.name(row.label.name), percent(share));
     }
     let tone = if share.is_some_and(|share| share < 0.8) { Tone::Warning } else { Tone::Good };
     Block::Verdict { text, tone }
