@@ -36,11 +36,11 @@ pub fn report(shown: &Shown, options: &Options, compared: Vec<Block>) -> Result<
     let mut sections = vec![overview(&studied, compared)];
     sections.push(section("notices", "What to know", notices(&studied)));
     let parts: [(&str, &str, &[&str], &[&str]); 6] = [
-        ("load", "Under load", &["sweep"], &["goodput", "curve"]),
-        ("time", "As it went", &["power_timeline"], &["drift"]),
-        ("latency", "Latency", &["latency_cdf"], &["percentiles"]),
-        ("energy", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
-        ("accuracy", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
+        ("under_load", "Under load", &["sweep"], &["goodput", "curve"]),
+        ("as_it_went", "As it went", &["power_timeline"], &["drift"]),
+        ("latencies", "Latency", &["latency_cdf"], &["percentiles"]),
+        ("joules", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
+        ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
         ("lengths", "What length costs", &["regression", "output_kde"], &["regression"]),
     ];
     for (id, title, plots, analyses) in parts {

@@ -91,7 +91,7 @@ pub fn trace_report(trace: &Trace, told: &Told) -> Page {
     }
     let chart = |chart: Option<ergometer_charts::Chart>| chart.map(|chart| Block::Chart(Box::new(chart)));
     let parts = [
-        ("timeline", "As it went", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
+        ("as_it_went", "As it went", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
         ("modules", "Modules", vec![chart(charts::executions(&account)), tables::modules(&account)]),
         ("kernels", "Kernels", vec![chart(charts::top(&account, charts::Of::Kernels)), tables::kernels(&account)]),
         ("ops", "Ops", vec![chart(charts::top(&account, charts::Of::Ops)), tables::ops(&account)]),
