@@ -3,9 +3,15 @@
 //! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
 
 mod accuracy;
+mod caution;
+mod cell;
+mod energy_per_token;
 mod entries;
 #[cfg(test)]
 mod example;
+mod percentiles;
+mod phases;
+mod regression;
 
 use std::fs;
 use std::io::Write as _;
@@ -17,13 +23,6 @@ use serde_json::{Map, Value};
 
 use crate::AnalysisError;
 use crate::saved::Run;
-
-mod caution;
-mod cell;
-mod energy_per_token;
-mod percentiles;
-mod phases;
-mod regression;
 
 /// Every analysis, in the order in which people read them.
 pub static ALL: &[&dyn Analysis] = &[

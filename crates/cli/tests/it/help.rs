@@ -16,6 +16,7 @@ fn help_shows_the_commands_and_their_options() {
         &["trace", "ops", "--help"],
         &["trace", "cat", "--help"],
         &["profile", "--help"],
+        &["analyze", "--help"],
         &["list", "--help"],
         &["mock-server", "--help"],
     ] {
