@@ -4,19 +4,33 @@
 //! A statistic that the data cannot give is `None`, and the function says when; no function panics on its values.
 
 mod bootstrap;
+mod density;
+mod fit;
 mod gaps;
 mod homogeneity;
+mod huber;
 mod interval;
+mod least_squares;
+mod median;
 mod normal;
 mod percentile;
+mod plane;
 mod proportion;
 mod student;
+mod theil_sen;
 
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
+pub use density::{DENSITY_POINTS, Density};
+pub use fit::{Coefficient, NoFit};
 pub use gaps::Gaps;
 pub use homogeneity::{Homogeneity, TestedBy, homogeneity};
+pub use huber::Huber;
 pub use interval::Interval;
+pub use least_squares::LeastSquares;
+pub use median::median_interval;
 pub use normal::normal_p_value;
 pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};
+pub use plane::{MOST_VARIANCE_INFLATION, Plane};
 pub use proportion::proportion_interval;
 pub use student::{t_cumulative, t_p_value, t_quantile};
+pub use theil_sen::{MOST_THEIL_SEN, TheilSen};

@@ -18,7 +18,7 @@ const SIGNIFICANT: f64 = 0.05;
 const FEW: u64 = 30;
 
 /// See the module.
-pub struct Accuracy;
+pub(super) struct Accuracy;
 
 /// Answers of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

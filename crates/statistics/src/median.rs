@@ -1,0 +1,106 @@
+//! The interval of a median, whatever the distribution: sorted values go in; two of them come out.
+//!
+//! Each value is below the median with a chance of one half, so how many are is binomial, and the order statistics from
+//! the l-th to the (n + 1 - l)-th hold the median with at least 95 % where P(fewer than l of n below) ≤ 2.5 % (W. J.
+//! Conover, "Practical Nonparametric Statistics", 3rd edition, 1999, section 3.2; `scipy.stats.quantile_test`). Values
+//! must be independent of each other.
+
+use super::Interval;
+
+/// The 95 % interval of the median of values that are sorted and finite. `None` below six values: not even their
+/// smallest and largest hold it with 95 %.
+///
+/// ```
+/// # use ergometer_statistics::{Interval, median_interval};
+/// let sorted: Vec<f64> = (1..=10).map(f64::from).collect();
+/// assert_eq!(median_interval(&sorted), Some(Interval { low: 2.0, high: 9.0 }));
+/// ```
+#[must_use]
+pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
+    let place = lowest(sorted.len())?;
+    Some(Interval { low: *sorted.get(place)?, high: *sorted.get(sorted.len().checked_sub(place + 1)?)? })
+}
+
+/// The place, from 0, of the order statistic at the lower end: the most `l` - 1 with P(X < l) ≤ 2.5 %.
+fn lowest(count: usize) -> Option<usize> {
+    // Chances relative to that of the middle, outwards: beyond 20 standard deviations (half √n each) they are nothing.
+    let n = count as f64;
+    let middle = count / 2;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count")]
+    let reach = (10.0 * n.sqrt()).min(middle as f64) as usize;
+    let downwards = std::iter::successors(Some((middle, 1.0)), |&(below, chance)| {
+        let fewer = below.checked_sub(1)?;
+        Some((fewer, chance * below as f64 / (n - fewer as f64)))
+    });
+    let chances: Vec<(usize, f64)> = downwards.take(reach + 1).collect();
+    // The distribution is symmetric: all of it is twice its lower half, less the middle where there is one.
+    let lower: f64 = chances.iter().rev().map(|(_, chance)| chance).sum();
+    let whole = if count.is_multiple_of(2) { 2.0 * lower - 1.0 } else { 2.0 * lower };
+    let mut tail = 0.0;
+    let mut found = None;
+    for (below, chance) in chances.into_iter().rev() {
+        tail += chance / whole;
+        if tail > 0.025 {
+            break;
+        }
+        found = Some(below);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The ranks of the 95 % interval by number of values, as tables of the sign test have them (Conover, table A3).
+    #[test]
+    fn places_are_those_of_the_tables() {
+        for (count, rank) in [
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (10, 2),
+            (12, 3),
+            (15, 4),
+            (20, 6),
+            (25, 8),
+            (30, 10),
+            (40, 14),
+            (50, 18),
+            (100, 40),
+        ] {
+            assert_eq!(lowest(count), Some(rank - 1), "{count}");
+        }
+        for count in 0..6 {
+            assert_eq!(lowest(count), None, "{count}");
+        }
+        // The normal approximation: n/2 - 0.98 √n.
+        let rank = lowest(1_000_000).unwrap();
+        assert!((499_015..=499_025).contains(&rank), "{rank}");
+        assert_eq!(median_interval(&[]), None);
+    }
+
+    #[test]
+    fn it_holds_the_median_at_least_19_times_in_20() {
+        let held = (0..2000).filter(|&seed| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut values: Vec<f64> = (0..25).map(|_| -random.f64().max(1e-12).ln()).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            median_interval(&values).unwrap().contains(std::f64::consts::LN_2)
+        });
+        let share = held.count() as f64 / 2000.0;
+        assert!((0.945..=0.985).contains(&share), "{share}");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_around_the_median_and_shrinks(count in 6_usize..5_000) {
+            let sorted: Vec<f64> = (0..count).map(|i| i as f64).collect();
+            let found = median_interval(&sorted).unwrap();
+            prop_assert!(found.contains((count as f64 - 1.0) / 2.0));
+            prop_assert!((found.low + found.high - (count as f64 - 1.0)).abs() < 1e-9, "symmetric");
+            prop_assert!(found.width() <= 2.0 * (count as f64).sqrt() + 2.0);
+        }
+    }
+}
