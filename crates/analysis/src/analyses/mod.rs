@@ -7,6 +7,7 @@ mod efficiency;
 mod entries;
 #[cfg(test)]
 mod example;
+mod goodput;
 
 use std::fs;
 use std::io::Write as _;
@@ -20,7 +21,7 @@ use crate::AnalysisError;
 use crate::saved::Run;
 
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy, &efficiency::Efficiency];
+pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {
