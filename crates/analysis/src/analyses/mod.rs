@@ -3,6 +3,7 @@
 //! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
 
 mod accuracy;
+mod drift;
 mod efficiency;
 mod entries;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use crate::AnalysisError;
 use crate::saved::Run;
 
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput];
+pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput, &drift::Drift];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {

@@ -49,7 +49,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
-        .filter_map(reason_name)
+        .filter_map(Value::as_str)
         .collect();
     let client_limited = summary.at("/load/client_limited").and_then(Value::as_bool);
     if client_limited == Some(true) {
@@ -97,11 +97,6 @@ fn whole(run: &Run, path: &str) -> Option<f64> {
         Some(field) => run.summary.number(&run.energy_path(field)?),
         None => run.summary.number(&format!("/load/{path}")),
     }
-}
-
-/// A reason is a word, or an object that says which with `reason`.
-fn reason_name(reason: &Value) -> Option<&str> {
-    reason.as_str().or_else(|| reason["reason"].as_str())
 }
 
 fn cell(value: Option<f64>, unit: &str) -> Cell {
