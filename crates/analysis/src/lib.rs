@@ -4,7 +4,11 @@
 //! [`saved`] reads; the other modules only look at what was read.
 
 pub mod analyses;
+mod axis_of_time;
 mod error;
+pub mod plots;
+mod power;
+pub mod report;
 pub mod saved;
 
 pub use error::AnalysisError;

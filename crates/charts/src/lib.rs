@@ -5,11 +5,15 @@
 //! trusted: whatever a label holds, it is shown and never obeyed.
 
 mod chart;
+mod draw;
 mod mark;
 mod page;
+mod palette;
 mod table;
 
 pub use chart::{Axis, Chart, Panel, Scale};
+pub use draw::{PictureError, png, svg};
 pub use mark::{Hue, Mark, Points, Side, Spans, Stroke};
 pub use page::{Block, Figure, Notice, Page, Section, Tone};
+pub use palette::{Paper, Theme};
 pub use table::{Cell, Column, Table};

@@ -88,10 +88,10 @@ pub fn ratio_interval(pairs: &[(f64, f64)], resampling: Resampling) -> Option<In
 }
 
 /// Sums of the first 0, 1, 2 ... n pairs, so that the sum of any block is one subtraction.
-struct PrefixSums(Vec<(f64, f64)>);
+pub(super) struct PrefixSums(Vec<(f64, f64)>);
 
 impl PrefixSums {
-    fn of(pairs: &[(f64, f64)]) -> Self {
+    pub(super) fn of(pairs: &[(f64, f64)]) -> Self {
         let sums = pairs.iter().scan((0.0, 0.0), |sum, pair| {
             *sum = (sum.0 + pair.0, sum.1 + pair.1);
             Some(*sum)
@@ -115,7 +115,7 @@ impl PrefixSums {
     }
 
     /// The sum of a block that goes on at the start of the data where it runs over its end.
-    fn circular(&self, start: usize, length: usize) -> (f64, f64) {
+    pub(super) fn circular(&self, start: usize, length: usize) -> (f64, f64) {
         let count = self.0.len() - 1;
         let end = start + length;
         let (head, tail) = (self.between(start, end.min(count)), self.between(0, end.saturating_sub(count)));

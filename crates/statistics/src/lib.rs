@@ -5,14 +5,17 @@
 
 mod bootstrap;
 mod density;
+mod effect;
 mod fit;
 mod gaps;
 mod homogeneity;
 mod huber;
 mod interval;
+mod knee;
 mod least_squares;
 mod median;
 mod normal;
+mod pareto;
 mod percentile;
 mod plane;
 mod proportion;
@@ -21,14 +24,19 @@ mod theil_sen;
 
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
 pub use density::{DENSITY_POINTS, Density};
+pub use effect::{
+    Change, Drawing, NoInterval, Pairing, block_for, percentile_effect, proportion_effect, sums_effect, welch_interval,
+};
 pub use fit::{Coefficient, NoFit};
 pub use gaps::Gaps;
 pub use homogeneity::{Homogeneity, TestedBy, homogeneity};
 pub use huber::Huber;
 pub use interval::Interval;
+pub use knee::{NoKnee, knee, power};
 pub use least_squares::LeastSquares;
 pub use median::median_interval;
 pub use normal::normal_p_value;
+pub use pareto::{Aim, pareto_front};
 pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};
 pub use plane::{MOST_VARIANCE_INFLATION, Plane};
 pub use proportion::proportion_interval;

@@ -11,6 +11,7 @@ mod run;
 mod summary;
 mod sweep;
 mod telemetry;
+mod texts;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub use run::{EnergySource, Run};
 pub use summary::{Estimate, Summary};
 pub use sweep::{Sweep, SweepPoint};
 pub use telemetry::{Channel, Telemetry};
+pub use texts::Texts;
 
 use crate::AnalysisError;
 

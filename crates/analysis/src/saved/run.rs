@@ -131,7 +131,7 @@ fn check_folder(folder: &Path) -> Result<(), AnalysisError> {
 }
 
 /// The files of the records, as `state.json` names them.
-fn data_files(folder: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
+pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let path = folder.join("state.json");
     let text = fs::read(&path).map_err(AnalysisError::io("read", &path))?;
     let state: Value = serde_json::from_slice(&text).map_err(AnalysisError::damaged(&path))?;
@@ -277,7 +277,7 @@ impl Records {
 }
 
 /// The model whose metrics the records have: the one that is named, else the first.
-fn model_in(schema: &arrow_schema::Schema, named: Option<&str>) -> Option<String> {
+pub(super) fn model_in(schema: &arrow_schema::Schema, named: Option<&str>) -> Option<String> {
     let arrow_schema::DataType::Struct(models) = schema.field_with_name("model_metrics").ok()?.data_type() else {
         return None;
     };

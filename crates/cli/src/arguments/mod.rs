@@ -3,6 +3,7 @@
 mod functions;
 mod load;
 mod mock_server;
+mod pictures;
 mod profile;
 mod trace;
 
@@ -19,6 +20,7 @@ use crate::figures::{parse_duration, parse_window};
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
+pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeChoice};
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
@@ -58,6 +60,10 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the files of a run that was killed, from its journal.
     Finalize(FinalizeArguments),
+    /// Draw saved runs: power and requests over time, latencies, energy per token, accuracy per joule, fronts, sweeps.
+    Plot(PlotArguments),
+    /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
+    Report(ReportArguments),
     /// List what there is: datasets, clients, graders, sensors, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.

@@ -8,5 +8,7 @@ pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod mock_server;
 pub(crate) mod monitor;
+pub(crate) mod plot;
 pub(crate) mod profile;
+pub(crate) mod report;
 pub(crate) mod trace;

@@ -1,4 +1,11 @@
-//! A page: sections of figures, charts, tables and words.
+//! A page: sections of figures, charts, tables and words. One HTML file comes out, which asks nothing of a network.
+
+mod assets;
+mod data;
+mod escape;
+mod html;
+mod names;
+mod table;
 
 use serde::Serialize;
 

@@ -1,0 +1,66 @@
+//! One axis of time for a run: seconds from its first request, with its sessions one after the other.
+
+use std::collections::BTreeMap;
+
+use ergometer_units::Timestamp;
+
+use crate::saved::Run;
+
+/// Between the end of a session and the start of the next, in seconds of the axis.
+const PAUSE_S: f64 = 1.0;
+
+/// Where on the axis a session lies.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    first_ns: i64,
+    last_ns: i64,
+    offset_s: f64,
+}
+
+/// The axis of a run. A run that was resumed next day is no emptier for it.
+#[derive(Debug, Clone)]
+pub(crate) struct TimeAxis(BTreeMap<u32, Stretch>);
+
+impl TimeAxis {
+    pub(crate) fn of(run: &Run) -> Self {
+        let mut stretches: BTreeMap<u32, Stretch> = BTreeMap::new();
+        for query in &run.queries {
+            let (Some(start), Some(end)) = (query.sent, query.end) else { continue };
+            let (start_ns, end_ns) = (start.nanos_since_epoch(), end.nanos_since_epoch());
+            let stretch = stretches.entry(query.session).or_insert(Stretch {
+                first_ns: start_ns,
+                last_ns: end_ns,
+                offset_s: 0.0,
+            });
+            (stretch.first_ns, stretch.last_ns) = (stretch.first_ns.min(start_ns), stretch.last_ns.max(end_ns));
+        }
+        let mut offset_s = 0.0;
+        for stretch in stretches.values_mut() {
+            stretch.offset_s = offset_s;
+            offset_s += seconds(stretch.last_ns, stretch.first_ns) + PAUSE_S;
+        }
+        Self(stretches)
+    }
+
+    /// How many sessions are on it.
+    pub(crate) fn sessions(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The place of a time of a session.
+    pub(crate) fn place(&self, session: u32, at: Timestamp) -> Option<f64> {
+        let stretch = self.0.get(&session)?;
+        Some(stretch.offset_s + seconds(at.nanos_since_epoch(), stretch.first_ns))
+    }
+
+    /// The place of a reading, where it is in its session, or no further from it than `around_s`.
+    pub(crate) fn place_near(&self, session: u32, at_ns: i64, around_s: f64) -> Option<f64> {
+        let stretch = self.0.get(&session)?;
+        let (before, after) = (seconds(stretch.first_ns, at_ns), seconds(at_ns, stretch.last_ns));
+        (before <= around_s && after <= around_s).then_some(stretch.offset_s - before)
+    }
+}
+
+fn seconds(later_ns: i64, earlier_ns: i64) -> f64 {
+    Timestamp::from_nanos_since_epoch(later_ns).since(Timestamp::from_nanos_since_epoch(earlier_ns)).get()
+}

@@ -1,0 +1,93 @@
+//! What a token costs by the length of its answer: short answers pay for their prompt with few tokens.
+
+use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points};
+use ergometer_statistics::{Resampling, ratio_interval};
+
+use super::{Plot, Sampled, Shown};
+use crate::AnalysisError;
+use crate::saved::{Query, Run};
+
+pub(super) struct EnergyPerToken;
+
+/// In how many groups of equal size queries are put.
+const GROUPS: usize = 8;
+
+/// A group has at least so many, so that its interval can be told.
+const LEAST: usize = 12;
+
+impl Plot for EnergyPerToken {
+    fn id(&self) -> &'static str {
+        "energy_per_token"
+    }
+
+    fn about(&self) -> &'static str {
+        "joules per output token by the length of the answer"
+    }
+
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+        let (mut marks, mut notes) = (Vec::new(), shown.energy_note());
+        let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
+        for (run, label, hue) in shown.each() {
+            let pair = |query: &Query| {
+                let joules = query.joules_per_output_token().filter(|joules| *joules > 0.0)?;
+                Some((query.output_tokens? as f64, joules))
+            };
+            let sampled = Sampled::of(run.completed(), pair, shown.detail.queries() / shown.runs.len().max(1));
+            if sampled.pairs.is_empty() {
+                continue;
+            }
+            notes.extend(sampled.note());
+            for (_, joules) in &sampled.pairs {
+                (lowest, highest) = (lowest.min(*joules), highest.max(*joules));
+            }
+            let (x, y) = sampled.pairs.into_iter().unzip();
+            let dots = if shown.runs.len() > 1 { hue } else { Hue::Muted };
+            marks.push(Mark::Points(Points { hue: dots, x, y, requests: sampled.requests, ..Points::default() }));
+            let mut groups = groups(run);
+            shown.series(label).clone_into(&mut groups.label);
+            groups.hue = hue;
+            if !groups.x.is_empty() {
+                marks.push(Mark::Points(groups));
+            }
+        }
+        if marks.is_empty() {
+            return Ok(Vec::new());
+        }
+        notes.push(format!(
+            "Small dots are queries. Dots with whiskers are groups of equal size: joules over tokens, with a 95 % interval (bootstrap); a group has {LEAST} queries or more."
+        ));
+        let y = "gross energy per output token";
+        Ok(vec![Chart {
+            id: String::from("energy_per_token"),
+            title: String::from("Energy per token by length of the answer"),
+            subtitle: shown.subtitle(),
+            notes,
+            x: Axis::from_zero("answer tokens", ""),
+            panels: vec![Panel {
+                y: if highest > 30.0 * lowest { Axis::log(y, "J") } else { Axis::from_zero(y, "J") },
+                marks,
+                share: 1.0,
+            }],
+        }])
+    }
+}
+
+/// Joules over tokens of queries of similar length.
+fn groups(run: &Run) -> Points {
+    let mut pairs: Vec<(f64, f64)> = run
+        .completed()
+        .filter_map(|query| Some((query.energy?.gross, query.output_tokens.filter(|&tokens| tokens > 0)? as f64)))
+        .collect();
+    pairs.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let size = pairs.len().div_ceil(GROUPS).max(LEAST);
+    let mut points = Points::default();
+    for group in pairs.chunks(size).filter(|group| group.len() >= LEAST) {
+        let (joules, tokens) = group.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let interval = ratio_interval(group, Resampling { draws: 1_000, ..Resampling::default() });
+        points.x.push(tokens / group.len() as f64);
+        points.y.push(joules / tokens);
+        points.low.push(interval.map_or(f64::NAN, |interval| interval.low));
+        points.high.push(interval.map_or(f64::NAN, |interval| interval.high));
+    }
+    points
+}

@@ -1,0 +1,116 @@
+//! Latencies: for each time, the share of queries that took no longer.
+
+use ergometer_charts::{Axis, Chart, Mark, Panel, Side};
+
+use super::{Plot, Shown};
+use crate::AnalysisError;
+use crate::saved::Query;
+
+pub(super) struct LatencyCdf;
+
+/// A latency: name, title, axis, and how it is had of a query.
+struct Latency {
+    id: &'static str,
+    title: &'static str,
+    label: &'static str,
+    /// The field of the limit in the run's configuration.
+    limit: &'static str,
+    of: fn(&Query) -> Option<f64>,
+}
+
+const LATENCIES: [Latency; 3] = [
+    Latency {
+        id: "ttft_cdf",
+        title: "Time to first token",
+        label: "time to first token",
+        limit: "/profiler_config/slo/ttft_s",
+        of: Query::ttft,
+    },
+    Latency {
+        id: "tpot_cdf",
+        title: "Time per further token",
+        label: "time per token after the first",
+        limit: "/profiler_config/slo/tpot_s",
+        of: Query::tpot,
+    },
+    Latency {
+        id: "e2e_cdf",
+        title: "Time to the whole answer",
+        label: "time to the last token",
+        limit: "/profiler_config/slo/e2e_s",
+        of: Query::e2e,
+    },
+];
+
+/// How many steps of a distribution are drawn: more than a picture has dots.
+const STEPS: usize = 1_000;
+
+impl Plot for LatencyCdf {
+    fn id(&self) -> &'static str {
+        "latency_cdf"
+    }
+
+    fn about(&self) -> &'static str {
+        "the distributions of TTFT, TPOT and whole answers"
+    }
+
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+        Ok(LATENCIES.iter().filter_map(|latency| draw(latency, shown)).collect())
+    }
+}
+
+fn draw(latency: &Latency, shown: &Shown) -> Option<Chart> {
+    let (mut marks, mut lowest, mut highest) = (Vec::new(), f64::INFINITY, 0.0_f64);
+    for (run, label, hue) in shown.each() {
+        let mut sorted: Vec<f64> = run.completed().filter_map(latency.of).filter(|value| *value > 0.0).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else { continue };
+        (lowest, highest) = (lowest.min(first), highest.max(last));
+        let (x, y) = distribution(&sorted);
+        marks.push(Mark::Step { label: shown.series(label).to_owned(), hue, x, y });
+    }
+    let first = shown.runs.first()?;
+    if marks.is_empty() {
+        return None;
+    }
+    let limit = first.summary.number(latency.limit).filter(|_| shown.runs.len() == 1);
+    marks.extend(limit.map(|at| Mark::Rule {
+        side: Side::X,
+        at,
+        label: String::from("limit"),
+        hue: ergometer_charts::Hue::Bad,
+    }));
+    // A tail of fifty times the shortest leaves nothing to be seen of the rest on an even axis.
+    let x = if highest > 50.0 * lowest { Axis::log(latency.label, "s") } else { Axis::from_zero(latency.label, "s") };
+    Some(Chart {
+        id: latency.id.to_owned(),
+        title: latency.title.to_owned(),
+        subtitle: shown.subtitle(),
+        notes: vec![String::from("Share of completed queries that took no longer. The median is at 50 %.")],
+        x,
+        panels: vec![Panel { y: Axis::from_zero("share of queries", "%").within(0.0, 100.0), marks, share: 1.0 }],
+    })
+}
+
+/// The steps of the distribution of sorted values: where each share is reached.
+fn distribution(sorted: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let count = sorted.len();
+    let step = count.div_ceil(STEPS).max(1);
+    let places = (0..count).filter(|place| (place + 1) % step == 0 || place + 1 == count || *place == 0);
+    let start = std::iter::once((sorted[0], 0.0));
+    start.chain(places.map(|place| (sorted[place], 100.0 * (place + 1) as f64 / count as f64))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_reached_at_its_value() {
+        let (x, y) = distribution(&[1.0, 2.0, 4.0, 8.0]);
+        assert_eq!((x, y), (vec![1.0, 1.0, 2.0, 4.0, 8.0], vec![0.0, 25.0, 50.0, 75.0, 100.0]));
+        let many: Vec<f64> = (1..=100_000).map(f64::from).collect();
+        let (x, y) = distribution(&many);
+        assert!(x.len() <= STEPS + 2 && x.iter().zip(&y).skip(1).all(|(x, y)| (x / 1000.0 - y).abs() < 1e-9));
+    }
+}

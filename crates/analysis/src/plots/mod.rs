@@ -1,0 +1,163 @@
+//! The plots: saved runs go in; charts come out, which become `plots/<id>.svg` and `.png` and stand on the page of a report.
+//!
+//! A plot is one file that implements [`Plot`] and one line in [`ALL`]. Several runs are drawn together, a colour each.
+
+mod accuracy_per_joule;
+mod energy_per_token;
+mod latency_cdf;
+mod output_kde;
+mod pareto;
+mod power_timeline;
+mod regression;
+mod sweep;
+
+use ergometer_charts::{Chart, Hue};
+
+use crate::AnalysisError;
+use crate::saved::{EnergySource, Query, Run, Sweep, labels};
+
+/// Every plot, in the order in which people look at them.
+pub static ALL: &[&dyn Plot] = &[
+    &power_timeline::PowerTimeline,
+    &latency_cdf::LatencyCdf,
+    &regression::Regression,
+    &output_kde::OutputKde,
+    &energy_per_token::EnergyPerToken,
+    &accuracy_per_joule::AccuracyPerJoule,
+    &pareto::Pareto,
+    &sweep::SweepCurve,
+];
+
+/// Something to be seen.
+pub trait Plot: Sync {
+    /// Its name.
+    fn id(&self) -> &'static str;
+
+    /// What it shows, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Draws it; no chart, or fewer, where the runs don't have what it takes.
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError>;
+}
+
+/// What is drawn.
+#[derive(Debug)]
+pub struct Shown {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// A short name for each.
+    pub labels: Vec<String>,
+    /// The sweeps that runs come from.
+    pub sweeps: Vec<Sweep>,
+    /// How much of it.
+    pub detail: Detail,
+}
+
+/// For whom a chart is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// A picture some hundred dots wide.
+    Still,
+    /// A page on which one can look closer.
+    Page,
+}
+
+impl Detail {
+    /// How many readings of a curve are drawn at most.
+    const fn readings(self) -> usize {
+        match self {
+            Self::Still => 4_000,
+            Self::Page => 60_000,
+        }
+    }
+
+    /// How many queries are drawn one by one at most.
+    const fn queries(self) -> usize {
+        match self {
+            Self::Still => 5_000,
+            Self::Page => 20_000,
+        }
+    }
+}
+
+impl Shown {
+    /// These runs, called by what tells them apart.
+    #[must_use]
+    pub fn new(runs: Vec<Run>, sweeps: Vec<Sweep>, detail: Detail) -> Self {
+        Self { labels: labels(&runs), runs, sweeps, detail }
+    }
+
+    /// The runs with their names and colours.
+    fn each(&self) -> impl Iterator<Item = (&Run, &str, Hue)> {
+        let runs = self.runs.iter().zip(&self.labels).enumerate();
+        runs.map(|(place, (run, label))| (run, label.as_str(), hue(place)))
+    }
+
+    /// A name where there is something to tell apart.
+    fn series<'a>(&self, label: &'a str) -> &'a str {
+        if self.runs.len() > 1 { label } else { "" }
+    }
+
+    /// Of what, on what.
+    fn subtitle(&self) -> String {
+        let [run] = &self.runs[..] else { return self.labels.join(", ") };
+        let text = |path| run.summary.text(path).unwrap_or_default();
+        let parts = [text("/model"), text("/dataset_name"), text("/hardware_label")];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        format!("{}, {} queries", parts.join(" · "), ergometer_units::shown::thousands(run.queries.len() as f64))
+    }
+
+    /// What to say of energy: nothing where it is measured.
+    fn energy_note(&self) -> Vec<String> {
+        let is_modelled = self.runs.iter().any(|run| run.energy == Some(EnergySource::Modelled));
+        is_modelled
+            .then(|| String::from("Energy is modelled from the use of the processor, not measured."))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// The colour of the run at a place.
+fn hue(place: usize) -> Hue {
+    Hue::Series(u8::try_from(place % 8).unwrap_or(0))
+}
+
+/// The plot of a name.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static dyn Plot> {
+    ALL.iter().copied().find(|plot| plot.id() == id)
+}
+
+/// Pairs of values with the request each is of; where there are too many, evenly fewer, with the extremes of y kept.
+struct Sampled {
+    pairs: Vec<(f64, f64)>,
+    requests: Vec<u64>,
+    left_out: usize,
+}
+
+impl Sampled {
+    fn of<'a>(
+        queries: impl Iterator<Item = &'a Query>,
+        pair: impl Fn(&Query) -> Option<(f64, f64)>,
+        most: usize,
+    ) -> Self {
+        let all: Vec<(u64, (f64, f64))> = queries.filter_map(|query| Some((query.request, pair(query)?))).collect();
+        let step = all.len().div_ceil(most.max(1)).max(1);
+        let extreme = |pick: fn(f64, f64) -> f64, start: f64| all.iter().map(|(_, (_, y))| *y).fold(start, pick);
+        let (low, high) = (extreme(f64::min, f64::INFINITY), extreme(f64::max, f64::NEG_INFINITY));
+        let is_kept = |(place, (_, (_, y))): &(usize, &(u64, (f64, f64)))| place % step == 0 || *y == low || *y == high;
+        let kept: Vec<(u64, (f64, f64))> =
+            all.iter().enumerate().filter(is_kept).map(|(_, sample)| *sample).take(2 * most).collect();
+        let left_out = all.len() - kept.len();
+        let (requests, pairs) = kept.into_iter().unzip();
+        Self { pairs, requests, left_out }
+    }
+
+    fn note(&self) -> Option<String> {
+        let drawn = self.pairs.len() as f64;
+        (self.left_out > 0).then(|| {
+            let all = ergometer_units::shown::thousands(drawn + self.left_out as f64);
+            format!("{} of {all} queries are drawn; lines come from all.", ergometer_units::shown::thousands(drawn))
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! How long answers are: the density of their tokens.
+
+use ergometer_charts::{Axis, Chart, Mark, Panel, Scale, Side, Stroke};
+use ergometer_statistics::{Density, Distribution};
+use ergometer_units::shown::digits;
+
+use super::{Plot, Shown};
+use crate::AnalysisError;
+
+pub(super) struct OutputKde;
+
+impl Plot for OutputKde {
+    fn id(&self) -> &'static str {
+        "output_kde"
+    }
+
+    fn about(&self) -> &'static str {
+        "the density of the lengths of answers"
+    }
+
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+        let (mut marks, mut notes) = (Vec::new(), Vec::new());
+        for (run, label, hue) in shown.each() {
+            let lengths: Vec<f64> =
+                run.completed().filter_map(|query| query.output_tokens).map(|tokens| tokens as f64).collect();
+            let (Some(density), Some(lengths)) = (Density::of(&lengths), Distribution::of(&lengths)) else { continue };
+            let low = vec![0.0; density.at.len()];
+            marks.push(Mark::Band { hue, x: density.at.clone(), low, high: density.density.clone() });
+            marks.push(Mark::Line {
+                label: shown.series(label).to_owned(),
+                hue,
+                stroke: Stroke::Solid,
+                x: density.at,
+                y: density.density,
+            });
+            let rule = |at: f64, label: String| Mark::Rule { side: Side::X, at, label, hue };
+            if shown.runs.len() == 1 {
+                marks.push(rule(lengths.mean, format!("mean {}", digits(lengths.mean))));
+                marks.push(rule(lengths.p50, format!("median {}", digits(lengths.p50))));
+            }
+            notes.push(format!(
+                "{}{} answers; Gaussian kernels of {} tokens (0.9 s n^-1/5).",
+                if shown.runs.len() > 1 { format!("{label}: ") } else { String::new() },
+                ergometer_units::shown::thousands(lengths.count as f64),
+                digits(density.bandwidth),
+            ));
+        }
+        if marks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let y = Axis { scale: Scale::Plain, ..Axis::from_zero("share of answers", "") };
+        Ok(vec![Chart {
+            id: String::from("completion_tokens_kde"),
+            title: String::from("Lengths of answers"),
+            subtitle: shown.subtitle(),
+            notes,
+            x: Axis::linear("answer tokens", ""),
+            panels: vec![Panel { y, marks, share: 1.0 }],
+        }])
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs against each other: accuracy over energy, and which of them nothing beats.
+
+use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Stroke};
+use ergometer_statistics::{Aim, pareto_front};
+
+use super::{Plot, Shown};
+use crate::AnalysisError;
+use crate::saved::{Estimate, Run};
+
+pub(super) struct Pareto;
+
+/// What a run is judged by.
+struct Judged {
+    label: String,
+    joules: f64,
+    accuracy: Estimate,
+    latency_ms: f64,
+}
+
+impl Plot for Pareto {
+    fn id(&self) -> &'static str {
+        "pareto"
+    }
+
+    fn about(&self) -> &'static str {
+        "accuracy over energy of several runs, and which nothing beats"
+    }
+
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+        let judged: Vec<Judged> = shown.each().filter_map(|(run, label, _)| judge(run, label)).collect();
+        if judged.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let values: Vec<[f64; 3]> = judged.iter().map(|run| [run.accuracy.value, run.joules, run.latency_ms]).collect();
+        let points: Vec<&[f64]> = values.iter().map(<[f64; 3]>::as_slice).collect();
+        let front = pareto_front(&points, &[Aim::Higher, Aim::Lower, Aim::Lower]);
+        let is_member = |place: usize| matches!(front.get(place), Some(Some(beaten_by)) if beaten_by.is_empty());
+        let of = |hue, is_wanted: &dyn Fn(usize) -> bool, label: &str| {
+            let mut points = Points { label: label.to_owned(), hue, ..Points::default() };
+            for (_, run) in judged.iter().enumerate().filter(|(place, _)| is_wanted(*place)) {
+                points.x.push(run.joules);
+                points.y.push(100.0 * run.accuracy.value);
+                let (low, high) = run.accuracy.interval.unwrap_or((f64::NAN, f64::NAN));
+                points.low.push(100.0 * low);
+                points.high.push(100.0 * high);
+                points.names.push(run.label.clone());
+            }
+            points
+        };
+        let members = of(Hue::Series(0), &is_member, "beaten by none");
+        let others = of(Hue::Muted, &|place| !is_member(place), "beaten in all three");
+        let mut line: Vec<(f64, f64)> = members.x.iter().copied().zip(members.y.iter().copied()).collect();
+        line.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (x, y) = line.into_iter().unzip();
+        let mut marks = vec![Mark::Line { label: String::new(), hue: Hue::Series(0), stroke: Stroke::Dotted, x, y }];
+        marks.extend([others, members].into_iter().filter(|points| !points.x.is_empty()).map(Mark::Points));
+        let lowest = judged.iter().map(|run| run.joules).fold(f64::INFINITY, f64::min);
+        let highest = judged.iter().map(|run| run.joules).fold(0.0, f64::max);
+        let label = "gross energy per query";
+        let mut notes = shown.energy_note();
+        notes.push(String::from(
+            "Best is up and left. A run is beaten where another is at least as good in accuracy, energy and time to the whole answer (median), and better in one.",
+        ));
+        Ok(vec![Chart {
+            id: String::from("pareto"),
+            title: String::from("Accuracy over energy"),
+            subtitle: shown.subtitle(),
+            notes,
+            x: if highest > 20.0 * lowest { Axis::log(label, "J") } else { Axis::from_zero(label, "J") },
+            panels: vec![Panel { y: Axis::linear("right answers", "%"), marks, share: 1.0 }],
+        }])
+    }
+}
+
+fn judge(run: &Run, label: &str) -> Option<Judged> {
+    let joules = run.summary.estimate(&run.energy_path("gross_j_per_query")?)?.value;
+    let accuracy = run.summary.estimate("/accuracy/rate")?;
+    let latency_ms = run.summary.number("/latency/e2e_ms/p50")?;
+    (joules > 0.0).then(|| Judged { label: label.to_owned(), joules, accuracy, latency_ms })
+}

@@ -1,0 +1,157 @@
+//! Costs over lengths: a dot for each query, the line of least squares with its interval, and a robust line beside it.
+
+use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Stroke};
+use ergometer_statistics::{Interval, LeastSquares, TheilSen, t_quantile};
+
+use super::{Plot, Sampled, Shown};
+use crate::AnalysisError;
+use crate::saved::Query;
+
+pub(super) struct Regression;
+
+/// One pair of figures.
+struct Pair {
+    id: &'static str,
+    title: &'static str,
+    x: &'static str,
+    y: (&'static str, &'static str),
+    of: fn(&Query) -> Option<(f64, f64)>,
+    is_energy: bool,
+    /// Whether a line on the logarithm of x is drawn too.
+    on_logarithm: bool,
+}
+
+const PAIRS: [Pair; 4] = [
+    Pair {
+        id: "ttft",
+        title: "Time to first token by prompt length",
+        x: "prompt tokens",
+        y: ("time to first token", "s"),
+        of: |query| Some((query.input_tokens? as f64, query.ttft_s?)),
+        is_energy: false,
+        on_logarithm: false,
+    },
+    Pair {
+        id: "latency",
+        title: "Duration of a query by its tokens",
+        x: "tokens, prompt and answer",
+        y: ("duration", "s"),
+        of: |query| Some((query.all_tokens()? as f64, query.total_s?)),
+        is_energy: false,
+        on_logarithm: false,
+    },
+    Pair {
+        id: "energy",
+        title: "Energy of a query by its tokens",
+        x: "tokens, prompt and answer",
+        y: ("gross energy", "J"),
+        of: |query| Some((query.all_tokens()? as f64, query.energy?.gross)),
+        is_energy: true,
+        on_logarithm: false,
+    },
+    Pair {
+        id: "power",
+        title: "Power during a query by its tokens",
+        x: "tokens, prompt and answer",
+        y: ("mean power of the GPU", "W"),
+        of: |query| Some((query.all_tokens()? as f64, query.gpu_watts.filter(|watts| watts.abs() >= 1e-12)?)),
+        is_energy: false,
+        on_logarithm: true,
+    },
+];
+
+impl Plot for Regression {
+    fn id(&self) -> &'static str {
+        "regression"
+    }
+
+    fn about(&self) -> &'static str {
+        "time, energy and power of queries over their tokens, with lines fitted"
+    }
+
+    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+        Ok(PAIRS.iter().filter_map(|pair| draw(pair, shown)).collect())
+    }
+}
+
+fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
+    let (mut dots, mut lines) = (Vec::new(), Vec::new());
+    let mut notes = if pair.is_energy { shown.energy_note() } else { Vec::new() };
+    for (run, label, hue) in shown.each() {
+        let sampled = Sampled::of(run.completed(), pair.of, shown.detail.queries() / shown.runs.len().max(1));
+        if sampled.pairs.is_empty() {
+            continue;
+        }
+        notes.extend(sampled.note());
+        let all: Vec<(f64, f64)> = run.completed().filter_map(pair.of).collect();
+        lines.extend(fitted(pair, &all, shown.series(label), hue));
+        let (x, y) = sampled.pairs.into_iter().unzip();
+        dots.push(Mark::Points(Points {
+            label: shown.series(label).to_owned(),
+            hue,
+            x,
+            y,
+            requests: sampled.requests,
+            ..Points::default()
+        }));
+    }
+    if dots.is_empty() {
+        return None;
+    }
+    if lines.is_empty() {
+        notes.push(String::from("No line: it takes queries of different lengths."));
+    } else {
+        notes.push(String::from(
+            "Solid: least squares, with the 95 % interval of the line. Dashed: median of the slopes (Theil-Sen), which outliers don't move.",
+        ));
+    }
+    dots.extend(lines);
+    Some(Chart {
+        id: pair.id.to_owned(),
+        title: pair.title.to_owned(),
+        subtitle: shown.subtitle(),
+        notes,
+        x: Axis::from_zero(pair.x, ""),
+        panels: vec![Panel { y: Axis::from_zero(pair.y.0, pair.y.1), marks: dots, share: 1.0 }],
+    })
+}
+
+/// The lines through all pairs.
+fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::Hue) -> Vec<Mark> {
+    let Ok(fit) = LeastSquares::of(all) else { return Vec::new() };
+    let low = all.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
+    let high = all.iter().map(|pair| pair.0).fold(f64::NEG_INFINITY, f64::max);
+    let steps: Vec<f64> = (0..=60).map(|step| low + (high - low) * f64::from(step) / 60.0).collect();
+    let at = |x: f64| fit.intercept.value + fit.slope.value * x;
+    let mut marks = Vec::new();
+    let ends: Option<Vec<Interval>> = steps.iter().map(|&x| interval_at(&fit, all, x)).collect();
+    if let Some(ends) = ends {
+        let (low, high) = ends.iter().map(|ends| (ends.low, ends.high)).unzip();
+        marks.push(Mark::Band { hue, x: steps.clone(), low, high });
+    }
+    let words = if series.is_empty() { format!("r² {:.2}", fit.r2) } else { format!("{series}, r² {:.2}", fit.r2) };
+    let line = |label: String, stroke, x: Vec<f64>, y: Vec<f64>| Mark::Line { label, hue, stroke, x, y };
+    marks.push(line(words, Stroke::Solid, vec![low, high], vec![at(low), at(high)]));
+    if let Ok(robust) = TheilSen::of(all) {
+        let at = |x: f64| robust.intercept + robust.slope * x;
+        marks.push(line(String::new(), Stroke::Dashed, vec![low, high], vec![at(low), at(high)]));
+    }
+    if pair.on_logarithm && low > 0.0 {
+        let logarithms: Vec<(f64, f64)> = all.iter().map(|(x, y)| (x.ln(), *y)).collect();
+        if let Ok(fit) = LeastSquares::of(&logarithms) {
+            let y = steps.iter().map(|x| fit.intercept.value + fit.slope.value * x.ln()).collect();
+            marks.push(line(format!("log, r² {:.2}", fit.r2), Stroke::Dotted, steps, y));
+        }
+    }
+    marks
+}
+
+/// The 95 % interval of the line at x: t s √(1/n + (x - mean)²/Sxx), where s / √Sxx is the slope's standard error.
+fn interval_at(fit: &LeastSquares, all: &[(f64, f64)], x: f64) -> Option<Interval> {
+    let (count, spread) = (fit.count as f64, fit.residual_std?);
+    let mean = all.iter().map(|pair| pair.0).sum::<f64>() / count;
+    let error = (spread * spread / count + ((x - mean) * fit.slope.standard_error?).powi(2)).sqrt();
+    let half = t_quantile(0.975, count - 2.0)? * error;
+    let middle = fit.intercept.value + fit.slope.value * x;
+    Some(Interval { low: middle - half, high: middle + half })
+}

@@ -1,0 +1,150 @@
+//! Power over time, of the devices whose energy counts: the readings of a run go in; a curve for each device comes out.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::AnalysisError;
+use crate::axis_of_time::TimeAxis;
+use crate::saved::{Channel, EnergySource, Run, Telemetry};
+
+/// The signals a curve can be drawn from, the best first: the ring has the most readings, and an average lags.
+const SIGNALS: [&str; 5] = ["power_ring", "power_instant", "power_average", "energy", "power_modelled"];
+
+/// How much before the first and after the last request is shown.
+const AROUND_S: f64 = 1.0;
+
+/// The power of one device. Not a number stands where nothing is known, so that no line is drawn across.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PowerCurve {
+    /// Its name, as `gpu:0`.
+    pub(crate) device: String,
+    /// What it was read from, as `power_ring`.
+    pub(crate) signal: String,
+    /// When, in seconds on the axis of the run.
+    pub(crate) at_s: Vec<f64>,
+    /// In force from then on.
+    pub(crate) watts: Vec<f64>,
+}
+
+impl PowerCurve {
+    /// Those of a run, a device at a time. A run without readings has none.
+    pub(crate) fn of(run: &Run, axis: &TimeAxis) -> Result<Vec<Self>, AnalysisError> {
+        let telemetry = Telemetry::read(&run.folder, &SIGNALS)?;
+        let mut curves: BTreeMap<(String, String), Self> = BTreeMap::new();
+        for (device, scope) in counted(run) {
+            let of_device = |channel: &&Channel| channel.device == device && channel.scope == scope;
+            let Some(signal) = SIGNALS.into_iter().find(|signal| telemetry.of(signal).any(|found| of_device(&found)))
+            else {
+                continue;
+            };
+            for channel in telemetry.of(signal).filter(of_device) {
+                let curve = curves.entry((device.clone(), scope.clone())).or_insert_with(|| Self {
+                    device: if scope == "device" || scope == "package" {
+                        device.clone()
+                    } else {
+                        format!("{device} {scope}")
+                    },
+                    signal: signal.to_owned(),
+                    at_s: Vec::new(),
+                    watts: Vec::new(),
+                });
+                if signal == "energy" { curve.add_counter(channel, axis) } else { curve.add_power(channel, axis) }
+            }
+        }
+        Ok(curves.into_values().filter(|curve| !curve.at_s.is_empty()).collect())
+    }
+
+    fn add_power(&mut self, channel: &Channel, axis: &TimeAxis) {
+        self.end_stretch();
+        for (&at_ns, &watts) in channel.at_ns.iter().zip(&channel.values) {
+            if let Some(at_s) = axis.place_near(channel.session, at_ns, AROUND_S) {
+                self.at_s.push(at_s);
+                self.watts.push(watts);
+            }
+        }
+    }
+
+    /// The power between two readings of a counter is their difference over the time between them. A counter that went
+    /// back was reset, and tells nothing about that stretch.
+    fn add_counter(&mut self, channel: &Channel, axis: &TimeAxis) {
+        self.end_stretch();
+        let readings: Vec<(i64, f64)> = channel.at_ns.iter().copied().zip(channel.values.iter().copied()).collect();
+        for pair in readings.windows(2) {
+            let ((from_ns, from_j), (to_ns, to_j)) = (pair[0], pair[1]);
+            let Some(at_s) = axis.place_near(channel.session, from_ns, AROUND_S) else { continue };
+            if to_ns > from_ns {
+                self.at_s.push(at_s);
+                let watts = (to_j - from_j) / (to_ns - from_ns) as f64 * 1e9;
+                self.watts.push(if watts >= 0.0 { watts } else { f64::NAN });
+            }
+        }
+    }
+
+    fn end_stretch(&mut self) {
+        if let Some(&last) = self.at_s.last() {
+            self.at_s.push(last);
+            self.watts.push(f64::NAN);
+        }
+    }
+
+    /// The same with at most so many points: of each stretch of time the lowest and the highest are kept, so that no peak
+    /// is lost.
+    pub(crate) fn thinned(mut self, most: usize) -> Self {
+        let count = self.at_s.len();
+        if count <= most || most < 4 {
+            return self;
+        }
+        let length = count.div_ceil(most / 2);
+        let mut kept = Vec::with_capacity(most);
+        for start in (0..count).step_by(length) {
+            let places = start..(start + length).min(count);
+            let by_watts = |one: &usize, other: &usize| self.watts[*one].total_cmp(&self.watts[*other]);
+            let (low, high) = (places.clone().min_by(by_watts), places.max_by(by_watts));
+            let (Some(low), Some(high)) = (low, high) else { continue };
+            kept.push(low.min(high));
+            if low != high {
+                kept.push(low.max(high));
+            }
+        }
+        (self.at_s, self.watts) = kept.into_iter().map(|place| (self.at_s[place], self.watts[place])).unzip();
+        self
+    }
+}
+
+/// The devices and scopes whose energy is part of the sum; where nothing is measured, those that are modelled.
+fn counted(run: &Run) -> Vec<(String, String)> {
+    let devices = run.summary.at("/energy/devices").and_then(Value::as_array).into_iter().flatten();
+    let is_modelled = run.energy == Some(EnergySource::Modelled);
+    let is_counted = |device: &&Value| {
+        if is_modelled { device["provenance"] == "modelled" } else { device["summed"] == true }
+    };
+    let name = |device: &Value| {
+        Some((device["device"].as_str()?.to_owned(), device["scope"].as_str().unwrap_or("device").to_owned()))
+    };
+    devices.filter(is_counted).filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(watts: &[f64]) -> PowerCurve {
+        PowerCurve {
+            device: String::from("gpu:0"),
+            signal: String::from("power_ring"),
+            at_s: (0..watts.len()).map(|place| place as f64).collect(),
+            watts: watts.to_vec(),
+        }
+    }
+
+    #[test]
+    fn thinning_keeps_the_peaks() {
+        let mut watts = vec![100.0; 10_000];
+        (watts[777], watts[8_123]) = (700.0, 5.0);
+        let thin = curve(&watts).thinned(100);
+        assert!(thin.at_s.len() <= 100 && thin.at_s.is_sorted());
+        assert!(thin.watts.contains(&700.0) && thin.watts.contains(&5.0));
+        assert_eq!(curve(&watts[..50]).thinned(100), curve(&watts[..50]));
+    }
+}

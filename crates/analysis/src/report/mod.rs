@@ -1,0 +1,142 @@
+//! The report: saved runs and what was found out about them go in; a page comes out.
+//!
+//! What matters first comes first: a verdict and the numbers, what to know about them, the run as it went, then the rest.
+
+mod configuration;
+mod headline;
+mod queries;
+
+use ergometer_charts::{Block, Chart, Notice, Page, Section, Table};
+
+use crate::AnalysisError;
+use crate::analyses::{self, Findings, Options};
+use crate::plots::{self, Shown};
+use crate::saved::Run;
+
+/// What is known of one run.
+struct Studied<'a> {
+    run: &'a Run,
+    label: &'a str,
+    findings: Vec<(&'static str, Findings)>,
+}
+
+/// Makes the page of some runs. `compared` are the tables of their comparison, the first run being the baseline.
+pub fn report(shown: &Shown, options: &Options, compared: Vec<Block>) -> Result<Page, AnalysisError> {
+    let studied: Vec<Studied> = shown
+        .runs
+        .iter()
+        .zip(&shown.labels)
+        .map(|(run, label)| {
+            let findings: Result<Vec<_>, AnalysisError> =
+                analyses::ALL.iter().map(|analysis| Ok((analysis.id(), analysis.run(run, options)?))).collect();
+            Ok(Studied { run, label, findings: findings? })
+        })
+        .collect::<Result<_, AnalysisError>>()?;
+    let mut charts = Charts::draw(shown)?;
+    let mut sections = vec![overview(&studied, compared)];
+    sections.push(section("notices", "What to know", notices(&studied)));
+    let parts: [(&str, &str, &[&str], &[&str]); 6] = [
+        ("load", "Under load", &["sweep"], &["goodput", "curve"]),
+        ("time", "As it went", &["power_timeline"], &["drift"]),
+        ("latency", "Latency", &["latency_cdf"], &["percentiles"]),
+        ("energy", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
+        ("accuracy", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
+        ("lengths", "What length costs", &["regression", "output_kde"], &["regression"]),
+    ];
+    for (id, title, plots, analyses) in parts {
+        let mut blocks: Vec<Block> = plots.iter().flat_map(|plot| charts.take(plot)).map(chart).collect();
+        blocks.extend(analyses.iter().flat_map(|analysis| tables(&studied, analysis)).map(Block::Table));
+        sections.push(section(id, title, blocks));
+    }
+    sections.push(section("outliers", "Out of the ordinary", tables(&studied, "outliers").map(Block::Table).collect()));
+    for study in &studied {
+        let (id, title) = (suffixed("queries", study, &studied), titled("Queries", study, &studied));
+        sections.push(section(&id, &title, queries::blocks(study.run)?));
+    }
+    for study in &studied {
+        let (id, title) = (suffixed("configuration", study, &studied), titled("Configuration", study, &studied));
+        sections.push(section(&id, &title, configuration::blocks(study.run)));
+    }
+    let (title, subtitle) = headline::title(&studied);
+    sections.retain(|section| !section.blocks.is_empty());
+    Ok(Page { title, subtitle, sections, made_by: format!("Ergometer {}", env!("CARGO_PKG_VERSION")) })
+}
+
+fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section { id: id.to_owned(), title: title.to_owned(), blocks }
+}
+
+fn chart(chart: Chart) -> Block {
+    Block::Chart(Box::new(chart))
+}
+
+/// A name that is still one of its own where there are several runs.
+fn suffixed(id: &str, study: &Studied, all: &[Studied]) -> String {
+    let place = all.iter().position(|other| std::ptr::eq(other.run, study.run)).unwrap_or(0);
+    if all.len() > 1 { format!("{id}_{}", place + 1) } else { id.to_owned() }
+}
+
+fn titled(title: &str, study: &Studied, all: &[Studied]) -> String {
+    if all.len() > 1 { format!("{title}: {}", study.label) } else { title.to_owned() }
+}
+
+fn overview(studied: &[Studied], compared: Vec<Block>) -> Section {
+    let mut blocks = Vec::new();
+    if let [study] = studied {
+        blocks.push(headline::verdict(study.run));
+        blocks.push(Block::Figures(headline::figures(study.run)));
+    } else {
+        blocks.extend(compared);
+        blocks.push(Block::Table(headline::side_by_side(studied)));
+    }
+    section("overview", "Overview", blocks)
+}
+
+/// The warnings of the runs and of what was found out, each once, with what to do about it.
+fn notices(studied: &[Studied]) -> Vec<Block> {
+    let mut notices: Vec<Notice> = Vec::new();
+    for study in studied {
+        let of_run = study.run.summary.warnings().into_iter().map(ToOwned::to_owned);
+        let found = study.findings.iter().flat_map(|(_, findings)| findings.warnings.iter().cloned());
+        for warning in of_run.chain(found) {
+            let named = if studied.len() > 1 { format!("{}: {warning}", study.label) } else { warning };
+            let (text, remedy) = named.split_once("hint:").unwrap_or((&named, ""));
+            let notice = Notice { text: text.trim().to_owned(), remedy: remedy.trim().to_owned() };
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+    }
+    if notices.is_empty() { Vec::new() } else { vec![Block::Notices(notices)] }
+}
+
+/// The tables of an analysis, of each run.
+fn tables<'a>(studied: &'a [Studied], analysis: &'a str) -> impl Iterator<Item = Table> + use<'a> {
+    studied.iter().flat_map(move |study| {
+        let found = study.findings.iter().filter(move |(id, _)| *id == analysis);
+        found.flat_map(|(_, findings)| &findings.tables).filter(|table| !table.rows.is_empty()).cloned().map(
+            move |mut table| {
+                if studied.len() > 1 {
+                    table.title = format!("{}: {}", table.title, study.label);
+                }
+                table
+            },
+        )
+    })
+}
+
+/// The charts of each plot, until they have their place.
+struct Charts(Vec<(&'static str, Vec<Chart>)>);
+
+impl Charts {
+    fn draw(shown: &Shown) -> Result<Self, AnalysisError> {
+        let charts: Result<Vec<_>, AnalysisError> =
+            plots::ALL.iter().map(|plot| Ok((plot.id(), plot.draw(shown)?))).collect();
+        charts.map(Self)
+    }
+
+    fn take(&mut self, plot: &str) -> Vec<Chart> {
+        let found = self.0.iter_mut().find(|(id, _)| *id == plot);
+        found.map(|(_, charts)| std::mem::take(charts)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,87 @@
+//! The queries, one by one, with the start of what was asked and answered.
+
+use ergometer_charts::{Block, Cell, Table};
+use ergometer_units::shown::{quantity, thousands};
+
+use crate::AnalysisError;
+use crate::saved::{Query, Run, Texts};
+
+/// More rows than this nobody reads, and a page is slow with them.
+const MOST: usize = 1_000;
+
+/// So many characters of a text.
+const LENGTH: usize = 160;
+
+pub(super) fn blocks(run: &Run) -> Result<Vec<Block>, AnalysisError> {
+    if run.queries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted = chosen(run);
+    let texts = Texts::of(run, &wanted, LENGTH)?;
+    let mut table = Table::new(
+        "queries",
+        "",
+        &[
+            ("request", "request"),
+            ("subject", "subject"),
+            ("asked", "problem"),
+            ("answered", "response"),
+            ("right", "correct"),
+            ("tokens in", "input_tokens"),
+            ("out", "output_tokens"),
+            ("TTFT", "ttft_s"),
+            ("whole", "total_s"),
+            ("energy", "gross_j"),
+        ],
+    );
+    for &place in &wanted {
+        let query = &run.queries[place];
+        let text = texts.get(&place).cloned().unwrap_or_default();
+        let response = if query.is_completed() { text.response } else { format!("failed: {}", text.cause) };
+        table.rows.push(vec![
+            Cell::Request { request: query.request },
+            Cell::text(run.subject(query)),
+            Cell::text(text.problem),
+            Cell::text(response),
+            query.correct.map_or(Cell::Absent, |correct| Cell::text(if correct { "yes" } else { "no" })),
+            Cell::number(query.input_tokens.map(|tokens| tokens as f64), thousands),
+            Cell::number(query.output_tokens.map(|tokens| tokens as f64), thousands),
+            Cell::number(query.ttft_s, |seconds| quantity(seconds, "s")),
+            Cell::number(query.total_s, |seconds| quantity(seconds, "s")),
+            energy(query),
+        ]);
+    }
+    if wanted.len() < run.queries.len() {
+        table.notes.push(format!(
+            "{} of {} queries: those that failed, and then those that took longest. All are in the records.",
+            thousands(wanted.len() as f64),
+            thousands(run.queries.len() as f64)
+        ));
+    }
+    Ok(vec![Block::Table(table)])
+}
+
+fn energy(query: &Query) -> Cell {
+    let Some(energy) = query.energy else { return Cell::Absent };
+    let shown = quantity(energy.gross, "J");
+    if energy.high > energy.low {
+        Cell::Estimate { value: energy.gross, low: energy.low, high: energy.high, shown }
+    } else {
+        Cell::Number { value: energy.gross, shown }
+    }
+}
+
+/// The places of those that are shown, in the order of the run.
+fn chosen(run: &Run) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..run.queries.len()).collect();
+    if places.len() > MOST {
+        let length = |place: &usize| run.queries[*place].total_s.unwrap_or(0.0);
+        places.sort_by(|one, other| {
+            let failed = |place: &usize| run.queries[*place].is_completed();
+            failed(one).cmp(&failed(other)).then(length(other).total_cmp(&length(one)))
+        });
+        places.truncate(MOST);
+        places.sort_unstable();
+    }
+    places
+}

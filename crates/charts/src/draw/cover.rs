@@ -1,0 +1,209 @@
+//! What marks cover: a panel goes in, the ends of its values on both axes come out, and whether there is anything.
+
+use super::ruler::{Extent, demanded, has_place};
+use crate::{Axis, Mark, Panel, Points, Scale, Side, Spans};
+
+/// What the marks of a panel cover.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Cover {
+    pub(super) x: Extent,
+    pub(super) y: Extent,
+    /// Whether there is anything but rules.
+    pub(super) anything: bool,
+    /// Whether dots are in it, which want some air around them.
+    pub(super) dots: bool,
+    /// The number of lanes of its spans.
+    pub(super) lanes: u64,
+}
+
+/// Whether the axis has names.
+pub(super) fn has_names(axis: &Axis) -> bool {
+    matches!(axis.scale, Scale::Names { .. })
+}
+
+/// Whether the vertical axis begins at the top: names, and lanes of spans where nothing else has a height.
+pub(super) fn from_top(panel: &Panel) -> bool {
+    has_names(&panel.y)
+        || (panel.marks.iter().any(|mark| matches!(mark, Mark::Spans(_)))
+            && panel.marks.iter().all(|mark| matches!(mark, Mark::Spans(_) | Mark::Rule { side: Side::X, .. })))
+}
+
+/// Half the way between the two bars that are closest to one another, as a difference or, on a logarithmic axis, a
+/// ratio: every bar reaches so far to both sides.
+pub(super) fn half_gap(axis: &Axis, places: impl Iterator<Item = f64>) -> f64 {
+    let logarithmic = axis.scale == Scale::Log;
+    let mut places: Vec<f64> = places
+        .filter(|place| has_place(axis, *place))
+        .map(|place| if logarithmic { place.log10() } else { place })
+        .collect();
+    places.sort_unstable_by(f64::total_cmp);
+    let gap = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min);
+    let gap = if gap.is_finite() { gap } else { 0.0 };
+    if logarithmic { 10f64.powf(gap / 2.0) } else { gap / 2.0 }
+}
+
+struct Covering<'a> {
+    x: &'a Axis,
+    y: &'a Axis,
+    x_window: Option<Extent>,
+    y_window: Option<Extent>,
+    cover: Cover,
+}
+
+impl Covering<'_> {
+    fn pair(&mut self, x: f64, y: f64) -> bool {
+        let shown = has_place(self.x, x) && has_place(self.y, y) && self.x_window.is_none_or(|window| window.holds(x));
+        if shown {
+            self.cover.x.add(x);
+            self.cover.y.add(y);
+            self.cover.anything |= self.y_window.is_none_or(|window| window.holds(y));
+        }
+        shown
+    }
+
+    fn points(&mut self, points: &Points) {
+        let across = has_names(self.y);
+        for (index, (x, y)) in points.x.iter().zip(&points.y).enumerate() {
+            if !self.pair(*x, *y) {
+                continue;
+            }
+            for end in [points.low.get(index), points.high.get(index)].into_iter().flatten() {
+                if across && has_place(self.x, *end) {
+                    self.cover.x.add(*end);
+                } else if !across && has_place(self.y, *end) {
+                    self.cover.y.add(*end);
+                }
+            }
+        }
+    }
+
+    fn bars(&mut self, points: &Points) {
+        self.points(points);
+        if !self.cover.anything {
+            return;
+        }
+        if has_names(self.y) {
+            if self.x.scale != Scale::Log {
+                self.cover.x.add(0.0);
+            }
+            return;
+        }
+        if self.y.scale != Scale::Log {
+            self.cover.y.add(0.0);
+        }
+        let half = half_gap(self.x, points.x.iter().copied());
+        for x in points.x.iter().copied().filter(|x| has_place(self.x, *x)) {
+            let ends = if self.x.scale == Scale::Log { [x / half, x * half] } else { [x - half, x + half] };
+            for end in ends.into_iter().filter(|end| has_place(self.x, *end)) {
+                self.cover.x.add(end);
+            }
+        }
+    }
+
+    fn spans(&mut self, spans: &Spans) {
+        for (index, (start, end)) in spans.start.iter().zip(&spans.end).enumerate() {
+            let lane = spans.lane.get(index).copied().unwrap_or(0);
+            let (low, high) = (start.min(*end), start.max(*end));
+            let seen = self.x_window.is_none_or(|window| high >= window.low && low <= window.high);
+            if has_place(self.x, *start) && has_place(self.x, *end) && seen {
+                self.cover.x.add(low);
+                self.cover.x.add(high);
+                self.cover.y.add(f64::from(lane) - 0.5);
+                self.cover.y.add(f64::from(lane) + 0.5);
+                self.cover.lanes = self.cover.lanes.max(u64::from(lane) + 1);
+                self.cover.anything = true;
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: &Mark) {
+        match mark {
+            Mark::Points(points) => {
+                self.points(points);
+                self.cover.dots |= !points.x.is_empty();
+            }
+            Mark::Line { x, y, .. } | Mark::Step { x, y, .. } => {
+                for (x, y) in x.iter().zip(y) {
+                    self.pair(*x, *y);
+                }
+            }
+            Mark::Band { x, low, high, .. } => {
+                for ((x, low), high) in x.iter().zip(low).zip(high) {
+                    // What lies below a line on a logarithmic axis begins at its foot.
+                    if self.pair(*x, *high) && has_place(self.y, *low) {
+                        self.cover.y.add(*low);
+                    }
+                }
+            }
+            Mark::Bars(points) => self.bars(points),
+            Mark::Spans(spans) => self.spans(spans),
+            Mark::Rule { side: Side::X, at, .. } if has_place(self.x, *at) => self.cover.x.add(*at),
+            Mark::Rule { side: Side::Y, at, .. } if has_place(self.y, *at) => self.cover.y.add(*at),
+            Mark::Rule { .. } => {}
+        }
+    }
+}
+
+/// Outside of what nothing is shown.
+fn window(axis: &Axis) -> Option<Extent> {
+    match &axis.scale {
+        Scale::Names { names } => Some(Extent { low: -0.5, high: names.len() as f64 - 0.5 }),
+        _ => demanded(axis),
+    }
+}
+
+/// What the marks of a panel cover. Of what lies outside the ends the horizontal axis demands, nothing counts.
+pub(super) fn cover(panel: &Panel, x: &Axis) -> Cover {
+    let mut covering =
+        Covering { x, y: &panel.y, x_window: window(x), y_window: window(&panel.y), cover: Cover::default() };
+    for mark in &panel.marks {
+        covering.mark(mark);
+    }
+    let mut cover = covering.cover;
+    if from_top(panel) && cover.lanes > 0 {
+        cover.y.add(-0.5);
+        cover.y.add(cover.lanes as f64 - 0.5);
+    }
+    cover
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hue, Stroke};
+
+    fn line(x: Vec<f64>, y: Vec<f64>) -> Panel {
+        let mark = Mark::Line { label: String::new(), hue: Hue::default(), stroke: Stroke::Solid, x, y };
+        Panel { y: Axis::linear("", ""), marks: vec![mark], share: 1.0 }
+    }
+
+    #[test]
+    fn pairs_without_a_place_do_not_count() {
+        let panel = line(vec![0.0, 1.0, f64::NAN, 3.0, 4.0], vec![f64::INFINITY, 5.0, 6.0, 7.0]);
+        let cover = cover(&panel, &Axis::linear("", ""));
+        assert_eq!((cover.x, cover.y), (Extent { low: 1.0, high: 3.0 }, Extent { low: 5.0, high: 7.0 }));
+        assert!(cover.anything);
+    }
+
+    #[test]
+    fn what_the_axis_leaves_out_does_not_stretch_the_other() {
+        let panel = line(vec![0.0, 1.0, 2.0], vec![5.0, 6.0, 1000.0]);
+        assert_eq!(cover(&panel, &Axis::linear("", "").within(0.0, 1.0)).y.high, 6.0);
+        assert!(!cover(&panel, &Axis::linear("", "").within(10.0, 11.0)).anything);
+    }
+
+    #[test]
+    fn rules_alone_are_nothing() {
+        let rule = Mark::Rule { side: Side::Y, at: 3.0, label: "goal".into(), hue: Hue::Muted };
+        let panel = Panel { y: Axis::linear("", ""), marks: vec![rule], share: 1.0 };
+        assert!(!cover(&panel, &Axis::linear("", "")).anything);
+    }
+
+    #[test]
+    fn bars_reach_zero_and_half_a_gap() {
+        let bars = Points { x: vec![1.0, 2.0, 4.0], y: vec![5.0, 6.0, 7.0], ..Points::default() };
+        let panel = Panel { y: Axis::linear("", ""), marks: vec![Mark::Bars(bars)], share: 1.0 };
+        let cover = cover(&panel, &Axis::linear("", ""));
+        assert_eq!((cover.x, cover.y), (Extent { low: 0.5, high: 4.5 }, Extent { low: 0.0, high: 7.0 }));
+    }
+}

@@ -1,0 +1,104 @@
+//! The style and the script of a page, and the policy that lets these two run and nothing else.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+/// The style.
+pub(super) const STYLE: &str = include_str!("assets/page.css");
+
+/// The script: one module, made of files in the order in which they need each other.
+pub(super) const SCRIPT: &str = concat!(
+    include_str!("assets/element.js"),
+    include_str!("assets/scale.js"),
+    include_str!("assets/marks.js"),
+    include_str!("assets/paint.js"),
+    include_str!("assets/axes.js"),
+    include_str!("assets/pick.js"),
+    include_str!("assets/chart.js"),
+    include_str!("assets/gestures.js"),
+    include_str!("assets/table.js"),
+    include_str!("assets/page.js"),
+);
+
+/// What the browser lets the page do: run its own script, take its own style, show pictures that are in it.
+pub(super) fn policy() -> String {
+    format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        source(SCRIPT),
+        source(STYLE)
+    )
+}
+
+/// A hash as Content Security Policy writes it (CSP3, section 2.3.1).
+fn source(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_hashed_as_browsers_do() {
+        // The example of CSP Level 2, section 7.17.3.
+        assert_eq!(source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
+    }
+
+    #[test]
+    fn assets_neither_end_their_element_nor_evaluate_text() {
+        for text in [STYLE, SCRIPT] {
+            assert!(!text.to_ascii_lowercase().contains("</s") && !text.contains("<!--"));
+            assert!(
+                !text.contains("http://")
+                    || text.matches("http://").count() == text.matches("http://www.w3.org").count()
+            );
+            assert!(!text.contains("https://") && !text.contains("@import") && !text.contains("url("));
+        }
+        for word in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch("]
+        {
+            assert!(!SCRIPT.contains(word), "{word}");
+        }
+    }
+
+    /// Contrast of two colours as WCAG 2.2 defines it.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |hex: &str| {
+            let channel = |at: usize| {
+                let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+                if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+        };
+        let (a, b) = (luminance(one), luminance(other));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// The light and the dark value of a variable of the style.
+    fn variable(name: &str) -> (String, String) {
+        let at = STYLE.find(&format!("--{name}: light-dark(")).unwrap_or_else(|| panic!("no --{name}"));
+        let inside = STYLE[at..].split_once("light-dark(").unwrap().1.split_once(')').unwrap().0;
+        let (light, dark) = inside.split_once(", ").unwrap();
+        (light.to_owned(), dark.to_owned())
+    }
+
+    #[test]
+    fn colours_stand_out_in_both_themes() {
+        for ground in ["paper", "card"] {
+            let (light, dark) = variable(ground);
+            for number in 0..8 {
+                let (on_light, on_dark) = variable(&format!("series-{number}"));
+                assert!(contrast(&on_light, &light) >= 3.0, "series {number} on light {ground}");
+                assert!(contrast(&on_dark, &dark) >= 3.0, "series {number} on dark {ground}");
+            }
+            for (name, least) in
+                [("muted", 3.0), ("good", 4.5), ("bad", 4.5), ("warning", 4.5), ("ink", 7.0), ("quiet", 4.5)]
+            {
+                let (on_light, on_dark) = variable(name);
+                assert!(contrast(&on_light, &light) >= least, "{name} on light {ground}");
+                assert!(contrast(&on_dark, &dark) >= least, "{name} on dark {ground}");
+            }
+        }
+    }
+}

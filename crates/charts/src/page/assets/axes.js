@@ -1,0 +1,288 @@
+// Axes: how a chart is laid out, and its lines and words around the data. The lines of the grid go to the canvas below
+// the data, words to SVG above it.
+
+const TICK = 12;
+
+// Where everything is: the boxes of the panels, the ticks of all axes, the margins.
+function layOut(chart, width, view) {
+    const narrow = width < 560;
+    const direct = !narrow && chart.panels.every((panel) => endLabels(panel, chart.hidden).length <= 8);
+    const labels = direct ? chart.panels.flatMap((panel) => endLabels(panel, new Set())) : [];
+    const longest = Math.max(0, ...labels.map((mark) => measure(mark.label)));
+    const right = longest > 0 ? Math.min(longest, 150, width * 0.22) + 12 : 14;
+    const heights = panelHeights(chart, narrow);
+    const panels = chart.panels.map((panel, number) => {
+        const height = heights[number];
+        const scale = ticks(panel.y, panel.range[0], panel.range[1], Math.max(2, height / 48));
+        return { scale, height };
+    });
+    const widest = Math.max(0, ...panels.flatMap(({ scale }) => scale.list.map(({ text }) => measure(text, TICK))));
+    const left = Math.ceil(Math.min(widest, width * (narrow ? 0.3 : 0.28))) + 12;
+    const inner = Math.max(40, width - left - right);
+    const x = ticks(chart.x, view[0], view[1], Math.max(2, inner / (narrow ? 64 : 84)));
+    const turned = chart.x.scale.kind === "names"
+        && x.list.some(({ text }) => measure(text, TICK) > inner / x.list.length - 8);
+    let top = 4;
+    chart.panels.forEach((panel, number) => {
+        top += panel.y.label || panels[number].scale.unit ? 20 : 6;
+        panels[number].box = { left, top, width: inner, height: panels[number].height };
+        top += panels[number].height + (number + 1 < panels.length ? 10 : 0);
+    });
+    const names = turned ? Math.min(100, Math.max(0, ...x.list.map(({ text }) => measure(text, TICK)))) : 0;
+    const below = (x.list.length === 0 ? 4 : turned ? names * 0.7 + 20 : 20) + (axisTitle(chart.x, x.unit) ? 20 : 4);
+    return { panels, x, turned, names, direct, width, height: Math.ceil(top + below), bottom: top };
+}
+
+// Lines that are named at their ends.
+function endLabels(panel, hidden) {
+    return panel.marks.filter(({ kind, label }) => (kind === "line" || kind === "step") && label && !hidden.has(label));
+}
+
+function panelHeights(chart, narrow) {
+    const shares = chart.panels.map(({ share }) => (share > 0 ? share : 1));
+    const sum = shares.reduce((total, share) => total + share, 0);
+    let total = (narrow ? 220 : 290) + (chart.panels.length - 1) * (narrow ? 70 : 100);
+    chart.panels.forEach((panel, number) => {
+        const least = panel.y.scale.kind === "names" ? panel.y.scale.names.length * rowHeight(panel) + 8
+            : Math.min(160, panel.lanes * 9);
+        const listOnly = panel.y.scale.kind === "names" && chart.panels.length === 1;
+        total = listOnly ? Math.max(60, least) : Math.max(total, (least * sum) / shares[number]);
+    });
+    return shares.map((share) => Math.round((total * share) / sum));
+}
+
+// Names need a line each; bars beside one another need more.
+function rowHeight(panel) {
+    const bars = panel.marks.filter(({ kind }) => kind === "bars").length;
+    return Math.max(28, bars * 14 + 8);
+}
+
+// How places become pixels in one panel.
+function viewOf(chart, panel, place, range, ratio) {
+    const { box } = place;
+    const [low, high] = range;
+    const kx = box.width / (high - low);
+    const [y0, y1] = panel.range;
+    // The first name and the first lane are on top.
+    const down = panel.y.scale.kind === "names";
+    const ky = (down ? 1 : -1) * (box.height / (y1 - y0));
+    return {
+        box, low, high, kx, ky, ratio,
+        x0: box.left - low * kx,
+        y0: down ? box.top - y0 * ky : box.top + box.height - y0 * ky,
+        bottom: y0,
+        lanes: Math.max(1, down ? panel.y.scale.names.length : panel.lanes),
+        flat: down,
+        apart: down || chart.x.scale.kind === "names",
+        logX: chart.x.scale.kind === "log",
+        logY: panel.y.scale.kind === "log",
+    };
+}
+
+function axisTitle(axis, unit) {
+    return unit ? `${axis.label}${axis.label ? " " : ""}(${unit})` : axis.label;
+}
+
+function paintGrid(context, views, layout, colours) {
+    context.lineWidth = 1;
+    views.forEach((view, number) => {
+        const { left, top, width, height } = view.box;
+        context.strokeStyle = colours.grid;
+        context.beginPath();
+        for (const { at } of layout.panels[number].scale.list) {
+            const y = Math.round(view.y0 + at * view.ky) + 0.5;
+            context.moveTo(left, y);
+            context.lineTo(left + width, y);
+        }
+        for (const { at } of layout.x.list) {
+            const x = Math.round(view.x0 + at * view.kx) + 0.5;
+            context.moveTo(x, top);
+            context.lineTo(x, top + height);
+        }
+        context.stroke();
+        context.strokeStyle = colours.axis;
+        context.strokeRect(left + 0.5, top + height + 0.5, width, 0);
+    });
+}
+
+function words(x, y, text, attributes = {}) {
+    return drawn("text", { x, y, ...attributes }, text);
+}
+
+// The words of all axes.
+function axisWords(chart, layout, views) {
+    const made = [];
+    views.forEach((view, number) => {
+        const { left, top } = view.box;
+        const { scale } = layout.panels[number];
+        const { y } = chart.panels[number];
+        const title = axisTitle(y, scale.unit);
+        if (title) {
+            made.push(words(4, top - 8, fitted(title, layout.width - 8), { class: "axis" }));
+        }
+        for (const { at, text } of scale.list) {
+            const shown = fitted(text, left - 10, TICK);
+            const label = words(left - 8, view.y0 + at * view.ky, shown, { class: "tick end middle" });
+            if (shown !== text) {
+                label.append(drawn("title", {}, text));
+            }
+            made.push(label);
+        }
+    });
+    const last = views.at(-1);
+    if (!last) {
+        return made;
+    }
+    const { left, width, top, height } = last.box;
+    const below = top + height;
+    let edge = -Infinity;
+    const half = ({ text }) => measure(text, TICK) / 2;
+    for (const tick of layout.x.list) {
+        const x = last.x0 + tick.at * last.kx;
+        if (layout.turned) {
+            // Names that stand closer than a line of text is high cannot all be read.
+            if (x - edge < 13) {
+                continue;
+            }
+            edge = x;
+            const text = fitted(tick.text, layout.names, TICK);
+            const turn = `rotate(-42 ${x + 4} ${below + 14})`;
+            made.push(words(x + 4, below + 14, text, { class: "tick end", transform: turn }));
+        } else {
+            const at = Math.min(x, layout.width - half(tick) - 1);
+            if (at - half(tick) < edge + 8) {
+                continue;
+            }
+            edge = at + half(tick);
+            made.push(words(at, below + 17, tick.text, { class: "tick centre" }));
+        }
+    }
+    const title = axisTitle(chart.x, layout.x.unit);
+    if (title) {
+        const text = fitted(title, layout.width - 8);
+        made.push(words(left + width / 2, layout.height - 6, text, { class: "axis centre" }));
+    }
+    return made;
+}
+
+// The words of the marks: rules, ends of lines, names of points.
+function markWords(chart, layout, views) {
+    const made = [];
+    views.forEach((view, number) => {
+        const shown = chart.panels[number].marks.filter((mark) => !chart.isHidden(mark));
+        const taken = [];
+        for (const mark of shown.filter(({ kind, label }) => kind === "rule" && label)) {
+            made.push(...ruleWords(mark, view, taken));
+        }
+        if (layout.direct) {
+            made.push(...endWords(shown, view, layout));
+        }
+        for (const mark of shown.filter(({ kind, names }) => kind === "points" && names.length > 0)) {
+            made.push(...nameWords(mark, view, taken));
+        }
+        if (chart.panels[number].empty) {
+            const { left, top, width, height } = view.box;
+            made.push(words(left + width / 2, top + height / 2, "no data", { class: "empty centre middle" }));
+        }
+    });
+    return made;
+}
+
+function overlaps(taken, box) {
+    return taken.some((other) => box.left < other.left + other.width && other.left < box.left + box.width
+        && box.top < other.top + other.height && other.top < box.top + box.height);
+}
+
+function ruleWords(mark, view, taken) {
+    const { left, top, width, height } = view.box;
+    const long = measure(mark.label);
+    if (mark.side === "y") {
+        const y = view.y0 + mark.at * view.ky;
+        if (!(y >= top - 1 && y <= top + height + 1)) {
+            return [];
+        }
+        const above = y - 5 > top + 12 ? y - 5 : y + 13;
+        taken.push({ left: left + width - long - 4, top: above - 11, width: long, height: 14 });
+        return [words(left + width - 4, above, fitted(mark.label, width - 8), { class: `rule end ${mark.hue}` })];
+    }
+    const x = view.x0 + mark.at * view.kx;
+    if (!(x >= left - 1 && x <= left + width + 1)) {
+        return [];
+    }
+    const toRight = x + 6 + long <= left + width || x - left < width / 2;
+    const box = { left: toRight ? x + 5 : x - 5 - long, top: top + 2, width: long, height: 14 };
+    while (overlaps(taken, box) && box.top + 30 < top + height) {
+        box.top += 14;
+    }
+    taken.push(box);
+    const room = toRight ? left + width - x : x - left;
+    const side = toRight ? "" : " end";
+    return [words(toRight ? x + 5 : x - 5, box.top + 11, fitted(mark.label, room), { class: `rule ${mark.hue}${side}` })];
+}
+
+// Names at the ends of lines, pushed apart where they would lie on one another.
+function endWords(shown, view, layout) {
+    const { left, top, width, height } = view.box;
+    const ends = [];
+    for (const mark of shown.filter(({ kind, label }) => (kind === "line" || kind === "step") && label)) {
+        const [from, to] = visible(mark, view);
+        for (let i = to - 1; i >= from; i--) {
+            const x = view.x0 + mark.xAt[i] * view.kx;
+            let y = view.y0 + mark.yAt[i] * view.ky;
+            const next = view.y0 + mark.yAt[i + 1] * view.ky;
+            if (Number.isFinite(x + y) && x <= left + width + 1) {
+                // A line that goes on is named where it leaves.
+                if (mark.kind === "line" && Number.isFinite(next)) {
+                    const after = view.x0 + mark.xAt[i + 1] * view.kx;
+                    y += ((next - y) * (left + width - x)) / Math.max(1e-9, after - x);
+                }
+                ends.push({ mark, y: Math.min(top + height, Math.max(top, y)) });
+                break;
+            }
+        }
+    }
+    ends.sort((one, other) => one.y - other.y);
+    for (let i = 1; i < ends.length; i++) {
+        ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 14);
+    }
+    let limit = top + height + 4;
+    for (const end of ends.toReversed()) {
+        end.y = Math.min(end.y, limit);
+        limit = end.y - 14;
+    }
+    return ends.map(({ mark, y }) => {
+        const text = fitted(mark.label, layout.width - left - width - 8);
+        return words(left + width + 7, y, text, { class: `label middle ${mark.hue}` });
+    });
+}
+
+// Names beside points, as many as find room.
+function nameWords(mark, view, taken) {
+    const { left, top, width, height } = view.box;
+    const inside = [];
+    for (let i = 0; i < mark.xAt.length && inside.length <= 80; i++) {
+        const [x, y] = [view.x0 + mark.xAt[i] * view.kx, view.y0 + mark.yAt[i] * view.ky];
+        if (x >= left && x <= left + width && y >= top && y <= top + height) {
+            inside.push([x, y, mark.names[i] ?? ""]);
+        }
+    }
+    if (inside.length > 80) {
+        return [];
+    }
+    inside.forEach(([x, y]) => taken.push({ left: x - 4, top: y - 4, width: 8, height: 8 }));
+    const made = [];
+    for (const [x, y, name] of inside.filter(([, , name]) => name !== "")) {
+        const text = fitted(name, 180);
+        const long = measure(text);
+        const places = [[x + 8, y - 6], [x - 8 - long, y - 6], [x - long / 2, y - 21], [x - long / 2, y + 9]];
+        for (const [at, up] of places) {
+            const box = { left: at, top: up, width: long, height: 13 };
+            if (at >= left && at + long <= left + width + 8 && up >= top - 6 && !overlaps(taken, box)) {
+                taken.push(box);
+                made.push(words(at, up + 10, text, { class: "name" }));
+                break;
+            }
+        }
+    }
+    return made;
+}

@@ -1,0 +1,50 @@
+"use strict";
+
+// Elements. A name, attributes and children go in; text stays text, whatever it holds.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(made, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) {
+        made.setAttribute(name, value);
+    }
+    made.append(...children);
+    return made;
+}
+
+// An element of HTML.
+function element(name, attributes = {}, ...children) {
+    return fill(document.createElement(name), attributes, children);
+}
+
+// An element of SVG.
+function drawn(name, attributes = {}, ...children) {
+    return fill(document.createElementNS(SVG, name), attributes, children);
+}
+
+// How wide a text is in the font of the page, in pixels.
+const measure = (() => {
+    const context = document.createElement("canvas").getContext("2d");
+    const known = new Map();
+    return (text, size = 12) => {
+        const key = size + text;
+        if (!known.has(key)) {
+            context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+            known.set(key, context.measureText(text).width);
+        }
+        return known.get(key);
+    };
+})();
+
+// The text, or as much of it as fits.
+function fitted(text, width, size = 12) {
+    if (measure(text, size) <= width) {
+        return text;
+    }
+    let letters = [...text];
+    letters = letters.slice(0, Math.max(1, Math.floor((letters.length * width) / measure(text, size))));
+    while (letters.length > 1 && measure(letters.join("") + "…", size) > width) {
+        letters.pop();
+    }
+    return letters.join("") + "…";
+}

@@ -1,0 +1,126 @@
+// The page: charts and tables come to life, the theme has its switch, and requests are found by their number.
+
+const charts = new Map();
+
+// Brings the span of a request to the eye, on the chart that has it. Says whether there is one.
+function showRequest(request) {
+    for (const chart of charts.values()) {
+        const found = chart.find(request);
+        if (found) {
+            const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+            chart.show(found);
+            chart.figure.scrollIntoView({ block: "center", behavior: calm ? "instant" : "smooth" });
+            chart.stage.focus({ preventScroll: true });
+            history.replaceState(null, "", `#request=${request}`);
+            return true;
+        }
+    }
+    return false;
+}
+
+function followAddress() {
+    const request = /^#request=(\d+)$/.exec(location.hash);
+    if (request) {
+        showRequest(Number(request[1]));
+    }
+}
+
+// A picture of the chart as it is: words as SVG, the data as an image in it.
+function saveChart(chart) {
+    const { width, height } = chart.layout;
+    const style = getComputedStyle(chart.stage);
+    const picture = drawn("svg", { xmlns: SVG, width, height: height + 28, viewBox: `0 -28 ${width} ${height + 28}`,
+        "font-family": style.fontFamily, "font-size": TICK },
+    drawn("rect", { x: 0, y: -28, width, height: height + 28, fill: coloursOf(chart.stage).paper }),
+    drawn("image", { href: chart.canvas.toDataURL(), width, height }));
+    picture.append(words(4, -10, chart.title, { "font-size": 14, "font-weight": 600, fill: coloursOf(chart.stage).ink }));
+    for (const text of chart.words.children) {
+        const copy = text.cloneNode(true);
+        const shown = getComputedStyle(text);
+        copy.removeAttribute("class");
+        for (const name of ["fill", "text-anchor", "dominant-baseline", "font-size", "font-weight"]) {
+            copy.setAttribute(name, shown.getPropertyValue(name));
+        }
+        picture.append(copy);
+    }
+    const address = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" }));
+    const link = element("a", { href: address, download: `${chart.figure.id}.svg` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+function drawAll() {
+    charts.forEach((chart) => chart.draw());
+}
+
+// Light, dark, or as the system has it. Nothing is kept: the next time the page opens as the system has it.
+function startTheme() {
+    const root = document.documentElement;
+    const button = document.querySelector("button.theme");
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+    const refresh = () => {
+        button.textContent = isDark() ? "☀" : "☾";
+        button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
+        button.title = button.getAttribute("aria-label");
+        drawAll();
+    };
+    button.addEventListener("click", () => {
+        root.dataset.theme = isDark() ? "light" : "dark";
+        refresh();
+    });
+    system.addEventListener("change", refresh);
+    // Paper is white.
+    let before;
+    window.addEventListener("beforeprint", () => {
+        before = root.dataset.theme;
+        root.dataset.theme = "light";
+        drawAll();
+    });
+    window.addEventListener("afterprint", () => {
+        before === undefined ? delete root.dataset.theme : (root.dataset.theme = before);
+        drawAll();
+    });
+    button.hidden = false;
+    refresh();
+}
+
+// The section that is read is marked in the contents.
+function startContents() {
+    const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link]));
+    const seen = new Set();
+    const observer = new IntersectionObserver((entries) => {
+        entries.forEach(({ target, isIntersecting }) => (isIntersecting ? seen.add(target.id) : seen.delete(target.id)));
+        const current = [...links.keys()].find((id) => seen.has(id));
+        links.forEach((link, id) => {
+            id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+        });
+    }, { rootMargin: "-15% 0px -70% 0px" });
+    document.querySelectorAll("main > section").forEach((section) => observer.observe(section));
+}
+
+function start() {
+    for (const figure of document.querySelectorAll("figure.chart")) {
+        const data = document.getElementById(`${figure.id}-data`);
+        charts.set(figure.id, new Chart(figure, JSON.parse(data.textContent), showRequest));
+        // The text of a large chart is not kept beside what was made of it.
+        data.remove();
+    }
+    document.querySelectorAll(".table").forEach(enrich);
+    document.addEventListener("click", (event) => {
+        const link = event.target.closest?.("a[data-request]");
+        if (link && showRequest(Number(link.dataset.request))) {
+            event.preventDefault();
+        }
+    });
+    startTheme();
+    startContents();
+    followAddress();
+    window.addEventListener("hashchange", followAddress);
+    // For tests, and for whoever writes in the console.
+    const hooks = [...charts].map(([id, chart]) => [id, {
+        domain: () => chart.domain(), zoom: (from, to) => chart.zoom(from, to), reset: () => chart.reset() }]);
+    window.ergometer = { charts: Object.fromEntries(hooks), showRequest };
+}
+
+start();

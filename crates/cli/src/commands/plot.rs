@@ -1,0 +1,98 @@
+//! `ergo plot`: saved runs go in; pictures come out, and the names of their files on stdout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ergometer_analysis::plots::{self, Detail, Plot, Shown};
+use ergometer_analysis::saved::Saved;
+use ergometer_charts::{Chart, Theme, png, svg};
+
+use crate::arguments::{PictureFormat, PlotArguments, ThemeChoice};
+use crate::exit::{Exit, Failure};
+use crate::screen::{self, Screen};
+
+pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let wanted = wanted(&arguments.plots)?;
+    let shown = open(&arguments.runs, Detail::Still)?;
+    let folder = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "plots"));
+    let mut written = Vec::new();
+    for plot in wanted {
+        let charts = plot.draw(&shown).map_err(Failure::failed)?;
+        if charts.is_empty() {
+            let message = format!("{} has nothing to draw: the runs don't have what it takes", plot.id());
+            // Who asked for it is told; of all plots some never apply.
+            if arguments.plots.is_empty() { screen.detail(&message) } else { screen.warning(&message) }
+        }
+        for chart in charts {
+            written.extend(write(&chart, &folder, arguments)?);
+        }
+    }
+    if written.is_empty() {
+        return Err(Failure::failed("nothing was drawn: the runs have no completed queries that can be"));
+    }
+    let line = |path: &PathBuf| format!("{}\n", screen::visible(&path.display().to_string()));
+    // Nobody reads a closed stdout; the files are there.
+    let _ = screen::print(&written.iter().map(line).collect::<String>());
+    Ok(Exit::Done.into())
+}
+
+/// The plots of these names, all of them without any.
+fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
+    if names.is_empty() {
+        return Ok(plots::ALL.to_vec());
+    }
+    let find = |name: &String| {
+        plots::find(name).ok_or_else(|| {
+            let known: Vec<&str> = plots::ALL.iter().map(|plot| plot.id()).collect();
+            Failure::usage(format!("there is no plot `{name}`")).hint(format!("there are {}", known.join(", ")))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Reads the runs of these folders, and those of sweeps.
+pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure> {
+    let (mut runs, mut sweeps) = (Vec::new(), Vec::new());
+    for folder in folders {
+        match Saved::open(folder).map_err(Failure::failed)? {
+            Saved::Run(run) => runs.push(*run),
+            Saved::Sweep(sweep) => {
+                runs.extend(sweep.runs().map_err(Failure::failed)?);
+                sweeps.push(sweep);
+            }
+        }
+    }
+    Ok(Shown::new(runs, sweeps, detail))
+}
+
+/// A place in the folder of what is looked at, or here where that is several.
+pub(super) fn beside(folders: &[PathBuf], name: &str) -> PathBuf {
+    match folders {
+        [folder] => folder.join(name),
+        _ => PathBuf::from(name),
+    }
+}
+
+fn write(chart: &Chart, folder: &Path, arguments: &PlotArguments) -> Result<Vec<PathBuf>, Failure> {
+    let theme = match arguments.theme {
+        ThemeChoice::Light => Theme::Light,
+        ThemeChoice::Dark => Theme::Dark,
+    };
+    let cannot = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+            .hint("--output DIR puts the pictures elsewhere")
+    };
+    fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
+    let mut written = Vec::new();
+    for format in &arguments.format {
+        let (ending, bytes) = match format {
+            PictureFormat::Svg => ("svg", svg(chart, theme).into_bytes()),
+            PictureFormat::Png => ("png", png(chart, theme, arguments.scale).map_err(Failure::failed)?),
+        };
+        let path = folder.join(format!("{}.{ending}", chart.id));
+        fs::write(&path, bytes).map_err(|error| cannot(&path, &error))?;
+        written.push(path);
+    }
+    Ok(written)
+}

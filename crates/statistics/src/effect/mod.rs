@@ -1,0 +1,117 @@
+//! How much one sample differs from another: two samples go in; the 95 % interval of the change comes out, or why there
+//! is none.
+//!
+//! Samples are in the order in which they came about. Neighbours are drawn together in blocks, circularly, as
+//! [`ratio_interval`](crate::ratio_interval) draws them, so that what drifts slowly widens the interval. Where the items
+//! of the two belong together (the same queries) both sides are drawn by the same blocks, and what differs between items
+//! cancels. The same seed always gives the same interval.
+//!
+//! Percentile intervals are too narrow for few blocks: by √(n/(n-1)), and by as much as Student's t is wider than the
+//! normal distribution. So they are taken further out, at Φ(-t √(n/(n-1))): T. Hesterberg, "What Teachers Should Know
+//! About the Bootstrap" (The American Statistician 69, 2015), section 3.3.
+
+mod blocks;
+mod percentiles;
+mod proportions;
+mod sums;
+mod welch;
+
+use std::fmt;
+
+pub use percentiles::percentile_effect;
+pub use proportions::proportion_effect;
+pub use sums::sums_effect;
+pub use welch::welch_interval;
+
+/// What is asked of two samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The second less the first.
+    Difference,
+    /// The second over the first.
+    Ratio,
+}
+
+/// How items of the two samples belong together, and how many neighbours are drawn at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// The items at one place are of one thing.
+    Paired {
+        /// Neighbours.
+        block: usize,
+    },
+    /// They have nothing to do with each other.
+    Apart {
+        /// Neighbours on the first side.
+        first: usize,
+        /// Neighbours on the second.
+        second: usize,
+    },
+}
+
+/// How to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drawing {
+    /// How often; 200 at least, 10,000 at most.
+    pub draws: usize,
+    /// The seed.
+    pub seed: u64,
+    /// Together or apart.
+    pub pairing: Pairing,
+}
+
+/// Why there is no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoInterval {
+    /// A sample has fewer than [`MINIMUM_BLOCKS`](crate::MINIMUM_BLOCKS) blocks.
+    TooFewBlocks,
+    /// Not enough values for this percentile.
+    TooFewValues {
+        /// How many it takes on each side.
+        needed: usize,
+    },
+    /// All items are alike, so resampling sees nothing.
+    NoVariation,
+    /// The first side is zero, or may be.
+    NoBaseline,
+    /// A number that is none, or samples that should be pairs and are not.
+    Unusable,
+    /// Fewer than two runs on a side.
+    OneRun,
+}
+
+impl fmt::Display for NoInterval {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewBlocks => {
+                formatter.write_str("too few queries: it takes ten stretches of queries that ran together")
+            }
+            Self::TooFewValues { needed } => write!(formatter, "too few queries: it takes {needed} on each side"),
+            Self::NoVariation => formatter.write_str("no query differs from another"),
+            Self::NoBaseline => formatter.write_str("the baseline is zero, or may be"),
+            Self::Unusable => formatter.write_str("its numbers cannot be used"),
+            Self::OneRun => formatter.write_str("it takes two runs on each side"),
+        }
+    }
+}
+
+/// How many neighbours to draw at once: as many as ran together, and no fewer than the cube root of the number of items,
+/// so that drift within a run is seen (the rate is that of Hall, Horowitz and Jing, "On blocking rules for the bootstrap
+/// with dependent data", 1995), as long as ten blocks are left.
+#[must_use]
+pub fn block_for(items: usize, together: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the root of a length")]
+    let root = ((items as f64).cbrt() + 1e-9).floor() as usize;
+    together.max(root.min(items / crate::MINIMUM_BLOCKS)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_grow_with_the_run_and_leave_ten() {
+        assert_eq!([5, 10, 20, 30, 64, 1000, 100_000].map(|items| block_for(items, 1)), [1, 1, 2, 3, 4, 10, 46]);
+        assert_eq!((block_for(400, 32), block_for(27, 1), block_for(0, 0)), (32, 2, 1));
+    }
+}

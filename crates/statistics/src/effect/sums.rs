@@ -1,0 +1,182 @@
+//! The change of a ratio of sums: of an accuracy, of joules per query, of tokens per second.
+
+use super::blocks::{Blocks, draw};
+use super::{Change, Drawing, NoInterval};
+use crate::Interval;
+use crate::bootstrap::PrefixSums;
+
+/// The 95 % interval of the change of Σ numerators / Σ denominators from the first sample to the second. An item that
+/// has no value is `(0, 0)`.
+///
+/// ```
+/// # use ergometer_statistics::{Change, Drawing, Pairing, sums_effect};
+/// // The second run takes a tenth more joules for every query; queries differ by far more, and that cancels.
+/// let first: Vec<(f64, f64)> = (0..50).map(|i| (1.0 + f64::from(i % 7), 1.0)).collect();
+/// let second: Vec<(f64, f64)> = first.iter().enumerate().map(|(i, q)| (q.0 * 1.1 + (i % 3) as f64 / 50.0, 1.0)).collect();
+/// let drawing = Drawing { draws: 500, seed: 0, pairing: Pairing::Paired { block: 1 } };
+/// let interval = sums_effect(&first, &second, Change::Ratio, drawing).unwrap();
+/// assert!(1.09 < interval.low && interval.high < 1.12);
+/// ```
+pub fn sums_effect(
+    first: &[(f64, f64)],
+    second: &[(f64, f64)],
+    change: Change,
+    drawing: Drawing,
+) -> Result<Interval, NoInterval> {
+    let usable = |&(top, bottom): &(f64, f64)| top.is_finite() && bottom.is_finite() && bottom >= 0.0;
+    if !first.iter().chain(second).all(usable) {
+        return Err(NoInterval::Unusable);
+    }
+    let (sums, other) = (PrefixSums::of(first), PrefixSums::of(second));
+    let between = |first: f64, second: f64| match change {
+        Change::Difference => Some(second - first),
+        Change::Ratio => (first > 0.0).then(|| second / first),
+    };
+    let of = |sums: &PrefixSums, blocks: &Blocks| {
+        let (mut top, mut bottom) = (0.0, 0.0);
+        for (start, length) in blocks.each() {
+            let sum = sums.circular(start, length);
+            top += sum.0;
+            bottom += sum.1;
+        }
+        (bottom > 0.0).then(|| top / bottom)
+    };
+    let drawn = draw((first.len(), second.len()), drawing, |one, two| between(of(&sums, one)?, of(&other, two)?))?;
+    let whole = |sums: &PrefixSums, count: usize| {
+        let sum = sums.circular(0, count);
+        sum.0 / sum.1
+    };
+    let (before, after) = (whole(&sums, first.len()), whole(&other, second.len()));
+    drawn.interval(match change {
+        Change::Difference => before.abs().max(after.abs()),
+        Change::Ratio => (after / before).abs(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::{Pairing, block_for};
+    use fastrand::Rng;
+    use proptest::prelude::*;
+
+    fn normal(random: &mut Rng) -> f64 {
+        (-2.0 * random.f64().max(1e-300).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
+    }
+
+    /// Two runs of the same queries, which take 1 to 20 J; the second takes a fifth more. Both have noise of their own.
+    fn runs(seed: u64, queries: usize) -> [Vec<(f64, f64)>; 2] {
+        let mut random = Rng::with_seed(seed);
+        let mut runs = [Vec::new(), Vec::new()];
+        for _ in 0..queries {
+            let joules = 1.0 + 19.0 * random.f64();
+            for (run, factor) in runs.iter_mut().zip([1.0, 1.2]) {
+                run.push((joules * factor + 0.5 * normal(&mut random), 1.0));
+            }
+        }
+        runs
+    }
+
+    fn held(truth: f64, interval: impl Fn(u64) -> Interval) -> f64 {
+        (0..600).filter(|&seed| interval(seed).contains(truth)).count() as f64 / 600.0
+    }
+
+    #[test]
+    fn the_interval_holds_the_truth_19_times_in_20_paired_and_apart() {
+        for change in [Change::Ratio, Change::Difference] {
+            let truth = if change == Change::Ratio { 1.2 } else { 0.2 * 10.5 };
+            let paired = held(truth, |seed| {
+                let [first, second] = runs(seed, 120);
+                let drawing = Drawing { draws: 400, seed, pairing: Pairing::Paired { block: block_for(120, 1) } };
+                sums_effect(&first, &second, change, drawing).unwrap()
+            });
+            assert!((0.925..=0.975).contains(&paired), "{change:?} paired: {paired}");
+            let apart = held(truth, |seed| {
+                let ([first, _], [_, second]) = (runs(seed, 120), runs(seed + 10_000, 90));
+                let drawing = Drawing { draws: 400, seed, pairing: Pairing::Apart { first: 4, second: 4 } };
+                sums_effect(&first, &second, change, drawing).unwrap()
+            });
+            assert!((0.925..=0.975).contains(&apart), "{change:?} apart: {apart}");
+        }
+    }
+
+    #[test]
+    fn ten_blocks_are_wide_enough() {
+        let covered = held(1.2, |seed| {
+            let [first, second] = runs(seed, 40);
+            let drawing = Drawing { draws: 400, seed, pairing: Pairing::Paired { block: 4 } };
+            sums_effect(&first, &second, Change::Ratio, drawing).unwrap()
+        });
+        assert!((0.92..=0.985).contains(&covered), "{covered}");
+    }
+
+    #[test]
+    fn drift_needs_blocks() {
+        // A slow wave over the run, at a place of its own in each.
+        let drifting = |seed: u64| {
+            let mut random = Rng::with_seed(seed);
+            [0, 1].map(|_| {
+                let mut level = 0.0;
+                let step = |_| {
+                    level = 0.8 * level + normal(&mut random);
+                    (10.0 + level, 1.0)
+                };
+                (0..500).map(step).collect::<Vec<_>>()
+            })
+        };
+        let covered = |block: usize| {
+            held(0.0, |seed| {
+                let [first, second] = drifting(seed);
+                let drawing = Drawing { draws: 300, seed, pairing: Pairing::Apart { first: block, second: block } };
+                sums_effect(&first, &second, Change::Difference, drawing).unwrap()
+            })
+        };
+        let (single, blocks) = (covered(1), covered(20));
+        assert!(single < 0.75 && blocks > 0.88, "one by one {single}, in blocks {blocks}");
+    }
+
+    #[test]
+    fn pairs_are_narrower_where_queries_vary() {
+        let [first, second] = runs(1, 200);
+        let width = |pairing| {
+            let drawing = Drawing { draws: 1000, seed: 0, pairing };
+            sums_effect(&first, &second, Change::Difference, drawing).unwrap().width()
+        };
+        let (paired, apart) = (width(Pairing::Paired { block: 1 }), width(Pairing::Apart { first: 1, second: 1 }));
+        assert!(paired < apart / 3.0, "{paired} and {apart}");
+    }
+
+    #[test]
+    fn what_the_data_cannot_give_is_absent_and_says_why() {
+        let drawing = |block| Drawing { draws: 200, seed: 0, pairing: Pairing::Paired { block } };
+        let [first, second] = runs(1, 40);
+        let of = |first: &[(f64, f64)], second: &[(f64, f64)], block| {
+            sums_effect(first, second, Change::Ratio, drawing(block)).unwrap_err()
+        };
+        assert_eq!(of(&first, &second, 5), NoInterval::TooFewBlocks);
+        assert_eq!(of(&[], &[], 1), NoInterval::TooFewBlocks);
+        assert_eq!(of(&first[1..], &second, 1), NoInterval::Unusable);
+        assert_eq!(of(&first, &first, 1), NoInterval::NoVariation);
+        assert_eq!(of(&[(0.0, 1.0); 40], &second, 1), NoInterval::NoBaseline);
+        assert_eq!(of(&[(f64::NAN, 1.0); 40], &second, 1), NoInterval::Unusable);
+        let long: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i % 1000), 1.0)).collect();
+        let huge = Drawing { draws: usize::MAX, seed: 0, pairing: Pairing::Apart { first: 0, second: 1 } };
+        assert!(sums_effect(&long, &first, Change::Difference, huge).is_ok(), "bounded in time");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_same_seed_gives_the_same_and_exchanging_the_sides_turns_it(
+            first in prop::collection::vec((0.0..9.0, 0.5..9.0), 20..60), seed: u64)
+        {
+            let second: Vec<(f64, f64)> = first.iter().rev().map(|item| (item.0 + 1.0, item.1)).collect();
+            let drawing = Drawing { draws: 200, seed, pairing: Pairing::Paired { block: 2 } };
+            let forth = sums_effect(&first, &second, Change::Difference, drawing);
+            prop_assert_eq!(forth, sums_effect(&first, &second, Change::Difference, drawing));
+            if let (Ok(forth), Ok(back)) = (forth, sums_effect(&second, &first, Change::Difference, drawing)) {
+                prop_assert!((forth.low + back.high).abs() < 1e-9 && (forth.high + back.low).abs() < 1e-9);
+            }
+        }
+    }
+}

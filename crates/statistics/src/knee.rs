@@ -1,0 +1,71 @@
+//! The knee of a curve of load: throughput and latency at growing load go in; where the two are in the best proportion
+//! comes out, or why that cannot be told.
+//!
+//! L. Kleinrock's power is throughput / latency ("Power and deterministic rules of thumb for probabilistic problems in
+//! computer communications", 1979): below its maximum more load costs little time, above it little is gained.
+
+use std::fmt;
+
+/// Why there is no knee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoKnee {
+    /// Fewer than three points with both numbers.
+    TooFewPoints,
+    /// The power is largest at the lowest load.
+    AtTheStart,
+    /// The power is largest at the highest load: it may grow still.
+    AtTheEnd,
+}
+
+impl fmt::Display for NoKnee {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::TooFewPoints => "it takes three points",
+            Self::AtTheStart => "throughput / latency is largest at the lowest load: try lower ones",
+            Self::AtTheEnd => "throughput / latency is largest at the highest load: try higher ones",
+        })
+    }
+}
+
+/// Kleinrock's power of a point. `None` where one of the two is not a positive number.
+#[must_use]
+pub fn power(throughput: f64, latency: f64) -> Option<f64> {
+    let is_positive = |value: f64| value > 0.0 && value.is_finite();
+    (is_positive(throughput) && is_positive(latency)).then(|| throughput / latency)
+}
+
+/// The place of the knee among points of throughput and latency, in the order of growing load. Of points with the same
+/// power it is the first.
+pub fn knee(points: &[(f64, f64)]) -> Result<usize, NoKnee> {
+    let powers: Option<Vec<f64>> = points.iter().map(|&(throughput, latency)| power(throughput, latency)).collect();
+    let powers = powers.filter(|powers| powers.len() >= 3).ok_or(NoKnee::TooFewPoints)?;
+    let mut best = 0;
+    for (place, power) in powers.iter().enumerate() {
+        if *power > powers[best] {
+            best = place;
+        }
+    }
+    match best {
+        0 => Err(NoKnee::AtTheStart),
+        last if last == powers.len() - 1 => Err(NoKnee::AtTheEnd),
+        inside => Ok(inside),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M/M/1 with service rate 1: latency 1/(1 - load), power load x (1 - load), largest at one half (Kleinrock 1979).
+    #[test]
+    fn the_knee_of_a_single_server_is_at_half_its_capacity() {
+        let curve: Vec<(f64, f64)> =
+            (1..10).map(|tenths| f64::from(tenths) / 10.0).map(|load| (load, 1.0 / (1.0 - load))).collect();
+        assert_eq!(knee(&curve), Ok(4));
+        assert_eq!(knee(&curve[..5]), Err(NoKnee::AtTheEnd));
+        assert_eq!(knee(&curve[4..]), Err(NoKnee::AtTheStart));
+        assert_eq!(knee(&curve[3..5]), Err(NoKnee::TooFewPoints));
+        assert_eq!(knee(&[(1.0, 1.0), (2.0, f64::NAN), (1.0, 1.0)]), Err(NoKnee::TooFewPoints));
+        assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.0), (2.0, 1.0), (1.0, 1.0)]), Ok(1), "the first of equals");
+    }
+}

@@ -1,0 +1,91 @@
+//! The Pareto front: points go in, each with a number for each aim; which are the best of their kind comes out, and who
+//! is better than the others.
+//!
+//! A point dominates another where it is at least as good by every aim and better by one. Points that are alike dominate
+//! nothing of each other, so ties are all members, or none is.
+
+use std::cmp::Ordering;
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// Of each point, in the order they were given, the points that dominate it; none for a member of the front.
+///
+/// A point with a number that is none (NaN), or with fewer numbers than there are aims, is no member and dominates
+/// nothing: it is `None`.
+///
+/// ```
+/// # use ergometer_statistics::{Aim, pareto_front};
+/// // Accuracy and joules.
+/// let front = pareto_front(&[&[0.8, 1.0], &[0.9, 5.0], &[0.7, 2.0]], &[Aim::Higher, Aim::Lower]);
+/// assert_eq!(front, [Some(vec![]), Some(vec![]), Some(vec![0])]);
+/// ```
+#[must_use]
+pub fn pareto_front(points: &[&[f64]], aims: &[Aim]) -> Vec<Option<Vec<usize>>> {
+    let is_usable =
+        |point: &[f64]| point.len() >= aims.len() && !point.iter().take(aims.len()).any(|value| value.is_nan());
+    let dominators = |of: &[f64]| {
+        let others = points.iter().enumerate().filter(|(_, point)| is_usable(point));
+        others.filter(|(_, point)| dominates(point, of, aims)).map(|(place, _)| place).collect()
+    };
+    points.iter().map(|point| is_usable(point).then(|| dominators(point))).collect()
+}
+
+fn dominates(one: &[f64], other: &[f64], aims: &[Aim]) -> bool {
+    let compared = one.iter().zip(other).zip(aims).map(|((one, other), aim)| match aim {
+        Aim::Higher => one.total_cmp(other),
+        Aim::Lower => other.total_cmp(one),
+    });
+    let mut is_better = false;
+    for order in compared {
+        match order {
+            Ordering::Less => return false,
+            Ordering::Greater => is_better = true,
+            Ordering::Equal => {}
+        }
+    }
+    is_better
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AIMS: [Aim; 3] = [Aim::Higher, Aim::Lower, Aim::Lower];
+
+    #[test]
+    fn ties_and_what_is_not_known() {
+        let points: [&[f64]; 4] = [&[1.0, 2.0, 2.0], &[1.0, 2.0, 2.0], &[f64::NAN, 0.0, 0.0], &[1.0]];
+        assert_eq!(pareto_front(&points, &AIMS), [Some(vec![]), Some(vec![]), None, None]);
+        assert!(pareto_front(&[], &AIMS).is_empty());
+        assert_eq!(pareto_front(&[&[1.0], &[2.0]], &[]), [Some(vec![]), Some(vec![])], "without an aim none is better");
+    }
+
+    proptest! {
+        #[test]
+        fn no_member_dominates_another_and_every_other_point_is_dominated_by_one(
+            points in prop::collection::vec(prop::array::uniform3(0_u8..6), 0..40))
+        {
+            let points: Vec<Vec<f64>> = points.iter().map(|point| point.map(f64::from).to_vec()).collect();
+            let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+            let front = pareto_front(&points, &AIMS);
+            let is_member = |place: usize| front[place].as_ref().is_some_and(Vec::is_empty);
+            for (place, dominators) in front.iter().enumerate() {
+                let dominators = dominators.as_ref().unwrap();
+                for &other in dominators {
+                    prop_assert!(points[other][0] >= points[place][0] && points[other][1] <= points[place][1]);
+                    prop_assert!(points[other] != points[place]);
+                }
+                prop_assert!(is_member(place) || dominators.iter().any(|&other| is_member(other)));
+            }
+            prop_assert!(points.is_empty() || (0..points.len()).any(is_member));
+        }
+    }
+}
