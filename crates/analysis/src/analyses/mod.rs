@@ -9,6 +9,7 @@ mod entries;
 #[cfg(test)]
 mod example;
 mod goodput;
+mod outliers;
 
 use std::fs;
 use std::io::Write as _;
@@ -22,7 +23,8 @@ use crate::AnalysisError;
 use crate::saved::Run;
 
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] = &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput, &drift::Drift];
+pub static ALL: &[&dyn Analysis] =
+    &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput, &drift::Drift, &outliers::Outliers];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {
