@@ -52,7 +52,7 @@ pub(super) struct Held {
     /// How long is known, with requests in flight.
     pub(super) seconds: f64,
     /// How long of it it was held back, or its clock was lower.
-    pub(super) held_seconds: f64,
+    pub(super) slow_seconds: f64,
 }
 
 /// What tells it.
@@ -66,7 +66,7 @@ pub(super) enum By {
 
 impl Held {
     pub(super) fn share(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.held_seconds / self.seconds)
+        (self.seconds > 0.0).then(|| self.slow_seconds / self.seconds)
     }
 
     /// In words.
@@ -79,6 +79,7 @@ impl Held {
                 });
                 each.collect::<Vec<String>>().join(", ")
             }
+            By::Clock { highest } if self.slow_seconds == 0.0 => format!("no clock drops below {highest:.0} MHz"),
             By::Clock { highest } => format!("clock drops: more than 3 % below {highest:.0} MHz"),
         }
     }
@@ -95,7 +96,7 @@ impl Held {
             By::Clock { highest } => ("clock_drops", Some(*highest)),
         };
         json!({"session": self.session, "device": self.device, "told_by": told_by, "seconds": self.seconds,
-            "held_seconds": self.held_seconds, "share": entries::number(self.share()), "reason_seconds": reasons,
+            "held_seconds": self.slow_seconds, "share": entries::number(self.share()), "reason_seconds": reasons,
             "highest_clock_mhz": entries::number(highest)})
     }
 }
@@ -134,7 +135,7 @@ fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Held> {
         device: device(channel),
         by: By::Reasons(reasons.collect()),
         seconds,
-        held_seconds: total(&readings, |value| bits(value) & back != 0)?,
+        slow_seconds: total(&readings, |value| bits(value) & back != 0)?,
     })
 }
 
@@ -146,14 +147,15 @@ fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Held> {
         device: device(channel),
         by: By::Clock { highest },
         seconds: total(&readings, |_| true)?,
-        held_seconds: total(&readings, |value| value < highest * (1.0 - DROP))?,
+        slow_seconds: total(&readings, |value| value < highest * (1.0 - DROP))?,
     })
 }
 
 /// The time in which a value is of some kind; `None` where there is no time at all.
 fn total(readings: &[(f64, f64)], is_counted: impl Fn(f64) -> bool) -> Option<f64> {
-    (!readings.is_empty())
-        .then(|| readings.iter().filter(|reading| is_counted(reading.0)).map(|reading| reading.1).sum())
+    // The sum of nothing is -0 in floats, and people would read it.
+    let counted = readings.iter().filter(|reading| is_counted(reading.0));
+    (!readings.is_empty()).then(|| counted.fold(0.0, |sum, reading| sum + reading.1))
 }
 
 /// Values inside the stretch, each with the seconds for which it held while requests were in flight.
@@ -191,7 +193,7 @@ pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
         row.extend(has_sessions.then(|| Cell::text(held.session.to_string())));
         row.extend([
             Cell::number(held.share(), shown::percent),
-            quantity_cell(Some(held.held_seconds), "s"),
+            quantity_cell(Some(held.slow_seconds), "s"),
             quantity_cell(Some(held.seconds), "s"),
             Cell::text(held.words()),
         ]);
@@ -215,7 +217,7 @@ mod tests {
 
     /// Requests in flight from 0 to 2 s and from 8 to 10 s; a reading every quarter of a second.
     fn stretch() -> Stretch {
-        let query = |number: u64| (number < 20 || number >= 80).then(|| example::query(number));
+        let query = |number: u64| (!(20..80).contains(&number)).then(|| example::query(number));
         Stretch::all(&example::run((0..100).filter_map(query).collect(), &[""])).remove(0)
     }
 
@@ -244,7 +246,7 @@ mod tests {
         let clock = channel("clock_core", |_| 1980.0);
         let found = held(&Telemetry { channels: vec![clock, reasons] }, &stretch());
         assert_eq!(found.len(), 1, "where reasons are told, the clock is not looked at");
-        assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].held_seconds - 0.5).abs() < 1e-9, "{found:?}");
+        assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].slow_seconds - 0.5).abs() < 1e-9, "{found:?}");
         assert_eq!(found[0].words(), "clocks that were set 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
         assert_eq!(found[0].json()["reason_seconds"]["hw_slowdown"], 0.25);
     }
@@ -260,7 +262,7 @@ mod tests {
         let host = Channel { device: String::from("host:0"), ..clock.clone() };
         let found = held(&Telemetry { channels: vec![host, clock] }, &stretch());
         assert_eq!((found.len(), &found[0].by), (1, &By::Clock { highest: 1980.0 }));
-        assert!((found[0].held_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
+        assert!((found[0].slow_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
         assert!(table(&found, false).notes[1].contains("need not be throttling"));
     }
 

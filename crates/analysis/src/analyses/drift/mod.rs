@@ -181,7 +181,8 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
          widened where blocks that follow each other are alike. Readings one by one would make it far too narrow.",
     ));
     table.notes.push(String::from(
-        "It rises or falls where the interval excludes zero and the change is more than 1 % (1 °C of temperatures).",
+        "It rises or falls where the interval excludes zero and the change is more than 1 % (1 °C of temperatures). By chance \
+         alone, one interval in twenty excludes zero.",
     ));
     table
 }

@@ -106,9 +106,12 @@ pub(super) struct Series {
     pub(super) question: Question,
 }
 
+/// A figure of a query: its name, what people read, its unit, and what it is.
+type Figure = (&'static str, &'static str, &'static str, fn(&Query) -> Option<f64>);
+
 /// The series of queries in a stretch, each at the time it was sent.
 pub(super) fn of_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
-    let figures: [(&str, &str, &str, fn(&Query) -> Option<f64>); 6] = [
+    let figures: [Figure; 6] = [
         ("ttft_s", "TTFT", "s", Query::ttft),
         ("tpot_s", "TPOT", "s", Query::tpot),
         ("e2e_s", "E2E", "s", Query::e2e),

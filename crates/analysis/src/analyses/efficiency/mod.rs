@@ -7,7 +7,7 @@ mod balance;
 mod subjects;
 
 use ergometer_charts::{Cell, Table};
-use ergometer_statistics::{Resampling, ratio_interval};
+use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use ergometer_units::shown;
 use serde_json::{Map, Value, json};
 
@@ -114,7 +114,12 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
         let value = energy(name)?.value;
         let pairs: Vec<(f64, f64)> = in_order(run).filter_map(pair).collect();
         let resampling = Resampling { block: run.block(), seed, ..Resampling::default() };
-        Some(entries::with(value, ratio_interval(&pairs, resampling)))
+        let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        // The summary's figure may have joules of queries without a count in it: the interval is put around it.
+        let scale = Some(value * bottom / top).filter(|scale| scale.is_finite() && *scale > 0.0);
+        let interval = ratio_interval(&pairs, resampling).zip(scale);
+        let interval = interval.map(|(found, scale)| Interval { low: found.low * scale, high: found.high * scale });
+        Some(entries::with(value, interval))
     };
     let gross = |query: &Query| Some((query.energy?.gross, query.output_tokens? as f64));
     let net = |query: &Query| Some((query.energy?.net?, query.output_tokens? as f64));

@@ -21,7 +21,7 @@ pub(super) struct Subject {
     cost_usd: Option<f64>,
 }
 
-/// The worst first.
+/// The worst first: with the fewest right answers per joule, then with the most joules.
 pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
     let mut members: Vec<Vec<(usize, &Query)>> = vec![Vec::new(); run.subjects.len()];
     for (place, query) in in_order(run).enumerate() {
@@ -32,7 +32,13 @@ pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
     let there = run.subjects.iter().zip(&members).filter(|(_, members)| !members.is_empty());
     let mut subjects: Vec<Subject> = there.map(|(name, members)| subject(name, members, run.block(), seed)).collect();
     let rank = |subject: &Subject| subject.per_joule.map_or(f64::INFINITY, |found| found.value);
-    subjects.sort_by(|one, other| rank(one).total_cmp(&rank(other)).then_with(|| one.name.cmp(&other.name)));
+    let joules = |subject: &Subject| subject.joules_per_query.map_or(0.0, |found| found.value);
+    subjects.sort_by(|one, other| {
+        rank(one)
+            .total_cmp(&rank(other))
+            .then(joules(other).total_cmp(&joules(one)))
+            .then_with(|| one.name.cmp(&other.name))
+    });
     subjects
 }
 
@@ -80,7 +86,8 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
         ("graded", "graded"),
     ];
     columns.extend(is_priced.then_some(("cost", "cost_usd")));
-    let title = format!("Right answers per joule by subject, the worst first, {}", source.name());
+    let what = if subjects.iter().any(|subject| subject.graded > 0) { "Right answers per joule" } else { "Energy" };
+    let title = format!("{what} by subject, the worst first, {}", source.name());
     let mut table = Table::new("efficiency_by_subject", &title, &columns);
     for subject in subjects {
         let mut row = vec![

@@ -35,7 +35,6 @@ pub(super) struct Evidence<'a> {
     sessions: HashMap<u32, (Vec<i64>, Vec<i64>)>,
     usual_input: Option<f64>,
     usual_output: Option<f64>,
-    usual_in_flight: Option<f64>,
     usual_lag: Option<f64>,
 }
 
@@ -65,7 +64,6 @@ impl<'a> Evidence<'a> {
             sessions: HashMap::new(),
             usual_input: median(run, |query| query.input_tokens.map(|tokens| tokens as f64)),
             usual_output: median(run, |query| query.output_tokens.map(|tokens| tokens as f64)),
-            usual_in_flight: None,
             usual_lag: median(run, lag),
         };
         for query in &run.queries {
@@ -79,28 +77,35 @@ impl<'a> Evidence<'a> {
             sents.sort_unstable();
             ends.sort_unstable();
         }
-        evidence.usual_in_flight = median(run, |query| evidence.in_flight(query).map(|count| count as f64));
         Ok(evidence)
     }
 
-    /// How many were in flight when a query was sent, itself among them.
-    fn in_flight(&self, query: &Query) -> Option<usize> {
-        let (sents, ends) = self.sessions.get(&query.session)?;
-        let at = query.sent?.nanos_since_epoch();
-        let (begun, over) = (sents.partition_point(|&sent| sent <= at), ends.partition_point(|&end| end <= at));
-        Some(begun.saturating_sub(over))
+    /// How many were in flight on average over the time of a query, itself among them.
+    fn in_flight(&self, query: &Query) -> Option<f64> {
+        let (sent, end) = (query.sent?, query.end?);
+        let inside = |other: &Query| {
+            let seconds = other.end?.min(end).since(other.sent?.max(sent)).get();
+            Some(seconds).filter(|seconds| *seconds > 0.0 && other.session == query.session)
+        };
+        let together: f64 = self.run.queries.iter().filter_map(inside).sum();
+        let seconds = end.since(sent).get();
+        (seconds > 0.0).then(|| together / seconds)
     }
 
     /// The reasons, the strongest first. What makes a value larger is no reason for a small one, and the other way round.
     pub(super) fn reasons(&self, case: &Case) -> Vec<String> {
         let is_more = case.value > case.usual;
         let mut reasons = Vec::new();
-        if is_more {
+        // The first find caches cold, and no queue.
+        if is_more || case.figure == Figure::Ttft {
             reasons.extend(self.beginning(case.query));
+        }
+        if is_more {
             reasons.extend(self.repeated(case));
             reasons.extend(self.crowd(case));
             reasons.extend(self.hardware(case.query));
         }
+        reasons.extend(self.few(case, is_more));
         reasons.extend(self.work(case, is_more));
         if case.beside.0 > 0 && 2 * case.beside.0 >= case.beside.1 {
             reasons.push(format!("{} of {} others at the same time too", case.beside.0, case.beside.1));
@@ -108,7 +113,7 @@ impl<'a> Evidence<'a> {
         reasons
     }
 
-    /// Nothing had come back yet when it was sent: caches are cold and connections new.
+    /// Nothing had come back yet when it was sent.
     fn beginning(&self, query: &Query) -> Option<String> {
         let (_, ends) = self.sessions.get(&query.session)?;
         let sent = query.sent?.nanos_since_epoch();
@@ -130,8 +135,8 @@ impl<'a> Evidence<'a> {
 
     fn crowd(&self, case: &Case) -> Vec<String> {
         let mut reasons = Vec::new();
-        let in_flight = self.in_flight(case.query).map(|count| count as f64);
-        if let Some((now, usual)) = in_flight.zip(self.usual_in_flight).filter(|(now, usual)| *now > UNUSUAL * usual) {
+        let usual = self.run.mean_in_flight();
+        if let Some(now) = self.in_flight(case.query).filter(|now| *now > UNUSUAL * usual) {
             reasons.push(format!("{now:.0} in flight, usually {usual:.0}"));
         }
         let waiting = self.during("requests_waiting", case.query, f64::max);
@@ -143,6 +148,14 @@ impl<'a> Evidence<'a> {
             reasons.push(format!("sent {} late", shown::quantity(lag, "s")));
         }
         reasons
+    }
+
+    /// Few others at the same time: requests are quicker alone, and have nobody to share the joules with.
+    fn few(&self, case: &Case, is_more: bool) -> Option<String> {
+        let usual = self.run.mean_in_flight();
+        let now = self.in_flight(case.query).filter(|now| now * UNUSUAL < usual)?;
+        let is_reason = is_more == (case.figure == Figure::JoulesPerToken);
+        is_reason.then(|| format!("only {now:.1} in flight, usually {usual:.1}"))
     }
 
     fn hardware(&self, query: &Query) -> Vec<String> {

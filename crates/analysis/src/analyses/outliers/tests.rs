@@ -57,16 +57,14 @@ fn a_long_answer_is_no_outlier_and_a_slow_one_is() {
 
 #[test]
 fn reasons_are_those_that_the_data_has() {
-    let odd = run(|query| {
-        match query.request {
-            0 => query.ttft_s = Some(0.5),
-            20 => (query.ttft_s, query.attempts) = (Some(0.4), 2),
-            30 => (query.ttft_s, query.input_tokens) = (Some(0.3), Some(900)),
-            50 => (query.ttft_s, query.scheduled) = (Some(0.2), query.sent.map(|sent| sent - Seconds::new(0.05))),
-            60 => query.ttft_s = Some(0.1),
-            70 => query.outcome = Outcome::Failed,
-            _ => (),
-        };
+    let odd = run(|query| match query.request {
+        0 => query.ttft_s = Some(0.5),
+        20 => (query.ttft_s, query.attempts) = (Some(0.4), 2),
+        30 => (query.ttft_s, query.input_tokens) = (Some(0.3), Some(900)),
+        50 => (query.ttft_s, query.scheduled) = (Some(0.2), query.sent.map(|sent| sent - Seconds::new(0.05))),
+        60 => query.ttft_s = Some(0.1),
+        70 => query.outcome = Outcome::Failed,
+        _ => (),
     });
     let found = listed(&odd);
     let reasons: Vec<(u64, String)> =
