@@ -5,10 +5,14 @@
 mod accuracy;
 mod caution;
 mod cell;
+mod drift;
+mod efficiency;
 mod energy_per_token;
 mod entries;
 #[cfg(test)]
 mod example;
+mod goodput;
+mod outliers;
 mod percentiles;
 mod phases;
 mod regression;
@@ -27,10 +31,14 @@ use crate::saved::Run;
 /// Every analysis, in the order in which people read them.
 pub static ALL: &[&dyn Analysis] = &[
     &accuracy::Accuracy,
-    &regression::Regression,
+    &efficiency::Efficiency,
+    &goodput::Goodput,
     &percentiles::Percentiles,
     &energy_per_token::EnergyPerToken,
     &phases::PhaseCosts,
+    &regression::Regression,
+    &drift::Drift,
+    &outliers::Outliers,
 ];
 
 /// Something to be found out about a run.

@@ -1,4 +1,5 @@
 //! The tests of the crate as others use it.
 
 mod analyses;
+mod found;
 mod saved;
