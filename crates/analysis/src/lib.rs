@@ -4,6 +4,8 @@
 //! [`saved`] reads; the other modules only look at what was read.
 
 pub mod analyses;
+pub mod compare;
+pub mod curve;
 mod error;
 pub mod saved;
 

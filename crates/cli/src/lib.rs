@@ -45,6 +45,7 @@ fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
     match command {
         Command::Profile(arguments) => commands::profile::run(&arguments, screen),
         Command::Finalize(arguments) => commands::finalize::run(&arguments, screen),
+        Command::Compare(arguments) => commands::compare::run(&arguments, screen),
         Command::List(arguments) => commands::list::run(&arguments, screen),
         Command::Doctor(arguments) => commands::doctor::run(&arguments, screen),
         Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),

@@ -1,5 +1,6 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
+mod compare;
 mod functions;
 mod load;
 mod mock_server;
@@ -16,6 +17,7 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
+pub(crate) use compare::{CompareArguments, Limits};
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the files of a run that was killed, from its journal.
     Finalize(FinalizeArguments),
+    /// Say what changed from one run to others, and whether that is more than chance.
+    Compare(CompareArguments),
     /// List what there is: datasets, clients, graders, sensors, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.
