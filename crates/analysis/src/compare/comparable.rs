@@ -4,7 +4,7 @@
 //! is the subject. Everything else that differs is a warning, or a note where it follows from the subject.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Group;
 use crate::saved::{EnergySource, Run};
@@ -47,12 +47,15 @@ pub enum Role {
     Note,
 }
 
+/// Where a summary has the load.
+const SCHEDULE: &str = "/profiler_config/schedule";
+
 /// What people compare on purpose, the likeliest first, and where a summary has it.
 const SUBJECTS: &[(&str, &[&str])] = &[
     ("model", &["/model", "/model_facts/fingerprint"]),
     ("machine", &["/hardware_label", "/system_info/cpu_brand", "/system_info/cpu_count", "/gpu_info/name"]),
     ("server", &["/client", "/server/software", "/profiler_config/client/base_url", "/place/is"]),
-    ("load", &["/profiler_config/schedule", "/profiler_config/concurrency"]),
+    ("load", &[SCHEDULE]),
     (
         "request",
         &[
@@ -103,9 +106,8 @@ impl Comparability {
         for group in [baseline, candidate] {
             warnings.extend(conditions(group));
         }
-        let warned: Vec<String> =
-            differences.iter().filter(|difference| difference.role == Role::Warning).map(Difference::text).collect();
-        let is_comparable = warned.is_empty() && warnings.is_empty();
+        let is_warned = differences.iter().any(|difference| difference.role == Role::Warning);
+        let is_comparable = !is_warned && warnings.is_empty();
         let is_same = |what: &str| !differences.iter().any(|difference| difference.what.starts_with(what));
         let said = |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "another" });
         let energy = match (first.energy, second.energy) {
@@ -128,7 +130,11 @@ impl Comparability {
     #[must_use]
     pub fn all_warnings(&self) -> Vec<String> {
         let differences = self.differences.iter().filter(|difference| difference.role == Role::Warning);
-        differences.map(Difference::text).chain(self.warnings.iter().cloned()).collect()
+        let differing: Vec<String> = differences.map(Difference::text).collect();
+        let also = if self.subject().is_some() { "also differs" } else { "differs" };
+        let first = (!differing.is_empty())
+            .then(|| format!("what {also}, so that a change may come from it: {}", differing.join("; ")));
+        first.into_iter().chain(self.warnings.iter().cloned()).collect()
     }
 }
 
@@ -136,17 +142,17 @@ impl Difference {
     /// In words.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { what, baseline, candidate, role } = self;
-        match role {
-            Role::Warning => format!("the {what} differs too: {baseline}, {candidate}. A change may come from it"),
-            Role::Subject | Role::Note => format!("{what}: {baseline}, {candidate}"),
-        }
+        format!("{}: {}, {}", self.what, self.baseline, self.candidate)
     }
 }
 
 fn differences(first: &Run, second: &Run) -> Vec<Difference> {
     let mut found = Vec::new();
-    let at = |run: &Run, path: &str| run.summary.at(path).cloned().unwrap_or(Value::Null);
+    let at = |run: &Run, path: &str| match (run.summary.at(path), run.summary.at("/profiler_config/concurrency")) {
+        // Before there were rates, a run had a number.
+        (None, Some(number)) if path == SCHEDULE => json!({ "mode": "concurrency", "concurrency": number }),
+        (found, _) => found.cloned().unwrap_or(Value::Null),
+    };
     let mut subject = None;
     for (what, paths) in SUBJECTS {
         // The first thing that differs tells the two apart best.

@@ -36,6 +36,9 @@ type Fraction = fn(&Query) -> Option<(f64, f64)>;
 pub(super) enum MadeOf {
     /// A ratio of sums over queries.
     Sums(Fraction),
+    /// Something that goes with a ratio of sums over queries, and is not it: joules between requests, and seconds, are in it
+    /// too. Only a summary has it.
+    Proportional(Fraction),
     /// A percentile over the completed queries.
     Percentile(f64, fn(&Query) -> Option<f64>),
     /// A sum over the time of the run.
@@ -128,14 +131,15 @@ impl Metric {
         let source = run.energy.map_or("measured", crate::saved::EnergySource::name);
         let number = |path: &&str| run.summary.number(&path.replace('*', source));
         let found = self.paths.iter().find_map(number).map(|value| value * self.factor);
-        found.or_else(|| self.from_records(run)).filter(|value| value.is_finite())
+        let is_there = !matches!(self.made_of, MadeOf::Proportional(_));
+        found.or_else(|| self.from_records(run).filter(|_| is_there)).filter(|value| value.is_finite())
     }
 
-    /// The same from the records.
+    /// The same from the records; of what only a summary has, what it goes with.
     #[must_use]
     pub fn from_records(&self, run: &Run) -> Option<f64> {
         match self.made_of {
-            MadeOf::Sums(fraction) => ratio(run.queries.iter().filter_map(fraction)),
+            MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => ratio(run.queries.iter().filter_map(fraction)),
             MadeOf::Percentile(percent, value) => {
                 let values: Vec<f64> = run.completed().filter_map(value).collect();
                 let found = Distribution::of(&values)?;
@@ -180,6 +184,10 @@ const fn sums(metric: Metric, paths: &'static [&'static str], fraction: Fraction
     Metric { paths, made_of: MadeOf::Sums(fraction), ..metric }
 }
 
+const fn proportional(metric: Metric, paths: &'static [&'static str], fraction: Fraction) -> Metric {
+    Metric { paths, made_of: MadeOf::Proportional(fraction), ..metric }
+}
+
 const fn rate(metric: Metric, paths: &'static [&'static str], amount: fn(&Query) -> Option<f64>) -> Metric {
     Metric { paths, made_of: MadeOf::Rate(amount), ..metric }
 }
@@ -220,17 +228,17 @@ pub static METRICS: &[Metric] = &[
     sums(metric("joules_per_total_token", "J/token", Unit::Joules, LOWER), &["/energy/*/gross_j_per_token"], |query| {
         of_energy(query, Some(query.input_tokens? + query.output_tokens?))
     }),
-    sums(
+    proportional(
         metric("intelligence_per_joule", "intelligence/joule", Unit::Count("/J"), HIGHER),
         &["/intelligence/per_joule/value"],
         |query| Some((yes(query.correct == Some(true)), query.energy?.gross)),
     ),
-    sums(
+    proportional(
         metric("intelligence_per_watt", "intelligence/watt", Unit::Count("/W"), HIGHER),
         &["/intelligence/per_watt/value"],
         |query| Some((yes(query.correct == Some(true)), query.energy?.gross)),
     ),
-    sums(metric("mean_power_w", "mean power", Unit::Watts, None), &["/energy/*/mean_power_w"], |query| {
+    proportional(metric("mean_power_w", "mean power", Unit::Watts, None), &["/energy/*/mean_power_w"], |query| {
         Some((query.energy?.gross, query.total_s?))
     }),
     latency(("ttft_p50", "TTFT p50"), &["/load/ttft_ms/p50", "/latency/ttft_ms/p50"], 50.0, Query::ttft),

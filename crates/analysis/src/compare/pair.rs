@@ -165,7 +165,7 @@ impl<'a> Pair<'a> {
                     if self.is_part() { percentile_of(&two, percent) - percentile_of(&one, percent) } else { whole };
                 Found { value, interval, is_same: samples.is_paired() && one == two }
             }
-            MadeOf::Sums(fraction) => {
+            MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => {
                 let of = |queries: &[&Query]| -> Vec<(f64, f64)> {
                     queries.iter().map(|query| fraction(query).unwrap_or_default()).collect()
                 };

@@ -22,8 +22,9 @@ impl<'a> Samples<'a> {
         let dataset = |run: &'a Run| run.summary.text("/dataset_fingerprint");
         if dataset(first).is_some() && dataset(first) == dataset(second) {
             let (one, two) = matched(&one, &two);
-            if one.len() >= MINIMUM_BLOCKS {
-                let block = block_for(one.len(), first.block().max(second.block()));
+            let block = block_for(one.len(), first.block().max(second.block()));
+            // Both are drawn by the longer blocks, of which few queries have too few.
+            if one.len() / block >= MINIMUM_BLOCKS {
                 return Self { first: one, second: two, pairing: Pairing::Paired { block } };
             }
         }

@@ -18,6 +18,7 @@ fn help_shows_the_commands_and_their_options() {
         &["profile", "--help"],
         &["list", "--help"],
         &["mock-server", "--help"],
+        &["compare", "--help"],
     ] {
         let output = ergo().args(arguments).output().unwrap();
         assert!(output.status.success());

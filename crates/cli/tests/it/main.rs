@@ -1,5 +1,6 @@
 //! `ergo` as its users meet it: what they type, what they see, what the exit code says.
 
+mod compare;
 mod energy;
 mod help;
 mod measure;

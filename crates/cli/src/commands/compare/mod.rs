@@ -80,7 +80,7 @@ fn warn(found: &Found, screen: Screen) {
     for candidate in &found.comparison.candidates {
         for warning in candidate.comparability.all_warnings() {
             // What is said of the baseline is said for every candidate.
-            let is_own = warning.starts_with("the ");
+            let is_own = warning.starts_with("what ");
             let line = if several && is_own { format!("{}: {warning}", candidate.side.label) } else { warning };
             if !told.contains(&line) {
                 screen.warning(&line);
