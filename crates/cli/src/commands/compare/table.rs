@@ -84,7 +84,7 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
     if verdicts.windows(2).all(|pair| pair[0] == pair[1]) {
         lines.extend(verdicts.first().map(|verdict| (*verdict).to_owned()));
     }
-    lines.extend(comparison.candidates.iter().flat_map(|candidate| candidate.notes.last()).next().cloned());
+    lines.extend(comparison.candidates.iter().find_map(|candidate| candidate.notes.last()).cloned());
     table.render(screen) + &notes(&lines, screen)
 }
 
