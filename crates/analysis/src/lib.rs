@@ -5,10 +5,13 @@
 
 pub mod analyses;
 mod axis_of_time;
+pub mod compare;
+pub mod curve;
 mod error;
 pub mod plots;
 mod power;
 pub mod report;
 pub mod saved;
+pub mod trace_report;
 
 pub use error::AnalysisError;

@@ -18,7 +18,7 @@ const SIGNIFICANT: f64 = 0.05;
 const FEW: u64 = 30;
 
 /// See the module.
-pub struct Accuracy;
+pub(super) struct Accuracy;
 
 /// Answers of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,7 +102,8 @@ impl Analysis for Accuracy {
         let lengths_differ = homogeneity(&groups, options.seed);
         warn(&whole, &subjects, &mut findings.warnings);
 
-        let worst = subjects.first().filter(|_| subjects.len() > 1 && whole.graded > 0);
+        // Where all are wrong, or all right, none is the worst.
+        let worst = subjects.first().filter(|_| differ.is_some());
         findings.summary = entries::map(json!({
             "right": whole.right, "graded": whole.graded, "failed": whole.failed, "ungraded": whole.ungraded,
             "accuracy": entries::estimate(whole.share()),
@@ -245,7 +246,7 @@ mod tests {
     /// 40 of `easy` right; of `hard` 10 of 40, of which 3 failed; 5 without a grade. Wrong answers are long.
     fn graded() -> Run {
         let query = |number: u64| {
-            let (subject, correct) = (u32::from(number >= 40), number < 40 || number >= 70);
+            let (subject, correct) = (u32::from(number >= 40), !(40..70).contains(&number));
             Query {
                 subject,
                 correct: (number < 80).then_some(correct),
@@ -278,7 +279,7 @@ mod tests {
     fn subjects_that_are_alike_are_said_to_be() {
         let query = |number: u64| Query {
             subject: u32::try_from(number % 3).unwrap(),
-            correct: Some(number % 4 != 0),
+            correct: Some(!number.is_multiple_of(4)),
             output_tokens: Some(7),
             ..example::query(number)
         };
@@ -305,5 +306,6 @@ mod tests {
         assert_eq!(Some(&found.data["whole"]["accuracy"]), run.summary.at("/accuracy/rate"));
         assert_eq!((&found.summary["right"], &found.summary["graded"]), (&json!(0), &json!(120)));
         assert_eq!(found.summary["subjects_differ_p"], Value::Null, "all are wrong");
+        assert_eq!(found.summary["worst_subject"], Value::Null, "all alike");
     }
 }

@@ -17,6 +17,8 @@ use crate::AnalysisError;
 pub struct Attempt {
     /// The number of the request.
     pub request: u64,
+    /// The place of its query in the dataset.
+    pub index: u64,
     /// The session of the run.
     pub session: u32,
     /// Which attempt at the query, from 1.
@@ -65,7 +67,8 @@ impl Attempt {
 
     fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Chunks<'_>)) {
         let column = |name: &str| Column::of(batch, &[name]);
-        let [request, session, attempt, output] = ["request", "session", "attempt", "output_tokens"].map(column);
+        let [request, index, session, attempt, output] =
+            ["request", "query_index", "session", "attempt", "output_tokens"].map(column);
         let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
         let [scheduled, sent, first, last, end] =
             ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
@@ -78,6 +81,7 @@ impl Attempt {
                 of_row.as_ref().and_then(|chunks| chunks.as_primitive_opt::<Int64Type>());
             let attempt = Self {
                 request: request.count(row).unwrap_or(0),
+                index: index.count(row).unwrap_or(0),
                 session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
                 attempt: attempt.count(row).unwrap_or(1),
                 outcome: outcome.text(row).unwrap_or_default().to_owned(),

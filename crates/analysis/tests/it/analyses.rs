@@ -113,7 +113,7 @@ fn the_file_has_the_shape_that_tools_read() {
     let folder = tempfile::tempdir().unwrap();
     let findings = analyse("regression", &run);
     let at = Run { folder: folder.path().to_path_buf(), ..run };
-    let path = findings.write(&at, "regression").unwrap();
+    let path = findings.write(&at.folder, "regression").unwrap();
     let written: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&written), ["analysis", "summary", "warnings", "data"]);

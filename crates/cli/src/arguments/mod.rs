@@ -1,6 +1,7 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
 mod analyze;
+mod compare;
 mod functions;
 mod load;
 mod mock_server;
@@ -19,6 +20,7 @@ use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
 pub(crate) use analyze::AnalyzeArguments;
+pub(crate) use compare::{CompareArguments, Limits};
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
@@ -26,8 +28,8 @@ pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeCh
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
-    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, RowSort, ScopeSort, Sorted, StepSort,
-    SummaryArguments, TableArguments, TraceCommand,
+    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, Sorted,
+    StepSort, SummaryArguments, TableArguments, TraceCommand,
 };
 
 /// Measure what AI inference costs, in time and in energy.
@@ -68,7 +70,9 @@ pub(crate) enum Command {
     Plot(PlotArguments),
     /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
     Report(ReportArguments),
-    /// List what there is: datasets, clients, graders, sensors, analyses, models.
+    /// Say what changed from one run to others, and whether that is more than chance.
+    Compare(CompareArguments),
+    /// List what there is: datasets, clients, graders, sensors, analyses, visualizations, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.
     Doctor(DoctorArguments),

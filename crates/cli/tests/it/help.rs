@@ -19,6 +19,7 @@ fn help_shows_the_commands_and_their_options() {
         &["analyze", "--help"],
         &["list", "--help"],
         &["mock-server", "--help"],
+        &["compare", "--help"],
     ] {
         let output = ergo().args(arguments).output().unwrap();
         assert!(output.status.success());

@@ -1,0 +1,284 @@
+//! Whether a GPU was held back: its throttle reasons go in; for how much of the time it was held back, and by what, comes
+//! out. Where the driver told no reasons, the clock alone is looked at, and what is found are clock drops.
+//!
+//! Only time in which requests were in flight counts. An idle GPU lowers its clocks, which is no throttling; clocks that
+//! somebody has set are told apart.
+
+use ergometer_charts::{Cell, Table};
+use ergometer_units::shown;
+use serde_json::{Value, json};
+
+use super::super::entries::{self, quantity_cell};
+use super::series::{Stretch, device};
+use crate::saved::{Channel, Telemetry};
+
+/// A clock below its own maximum by more than this has dropped.
+const DROP: f64 = 0.03;
+
+/// A reading holds until the next, but no longer than this many usual gaps: then there was a silence.
+const LONGEST_HOLD: f64 = 4.0;
+
+/// A bit of NVML's clocks event reasons (`nvmlClocksEventReason…` of nvml.h).
+struct Reason {
+    bit: u64,
+    name: &'static str,
+    words: &'static str,
+    /// Whether the GPU is slower than it could be, not by somebody's choice.
+    holds_back: bool,
+}
+
+const fn reason(bit: u64, name: &'static str, words: &'static str, holds_back: bool) -> Reason {
+    Reason { bit, name, words, holds_back }
+}
+
+const REASONS: [Reason; 9] = [
+    reason(0x1, "gpu_idle", "idle", false),
+    reason(0x2, "applications_clocks_setting", "clocks that were set", false),
+    reason(0x4, "sw_power_cap", "power cap", true),
+    reason(0x8, "hw_slowdown", "hardware slowdown", true),
+    reason(0x10, "sync_boost", "another GPU of its group", true),
+    reason(0x20, "sw_thermal_slowdown", "thermal slowdown (driver)", true),
+    reason(0x40, "hw_thermal_slowdown", "thermal slowdown (hardware)", true),
+    reason(0x80, "hw_power_brake_slowdown", "power brake", true),
+    reason(0x100, "display_clock_setting", "clocks of the display", false),
+];
+
+/// What a GPU was held by in a session.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Held {
+    pub(super) session: u32,
+    pub(super) device: String,
+    pub(super) by: By,
+    /// How long is known, with requests in flight.
+    pub(super) seconds: f64,
+    /// How long of it it was held back, or its clock was lower.
+    pub(super) slow_seconds: f64,
+}
+
+/// What tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum By {
+    /// The driver: each reason that was there, and for how long.
+    Reasons(Vec<(&'static str, &'static str, f64)>),
+    /// The clock, which has been this high, in MHz.
+    Clock { highest: f64 },
+}
+
+impl Held {
+    pub(super) fn share(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.slow_seconds / self.seconds)
+    }
+
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        match &self.by {
+            By::Reasons(reasons) if reasons.is_empty() => String::from("nothing"),
+            By::Reasons(reasons) => {
+                let each = reasons.iter().map(|(_, words, seconds)| {
+                    format!("{words} {}", shown::percent(seconds / self.seconds.max(f64::MIN_POSITIVE)))
+                });
+                each.collect::<Vec<String>>().join(", ")
+            }
+            By::Clock { highest } if self.slow_seconds == 0.0 => format!("no clock drops below {highest:.0} MHz"),
+            By::Clock { highest } => format!("clock drops: more than 3 % below {highest:.0} MHz"),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let reasons = match &self.by {
+            By::Reasons(reasons) => {
+                Value::Object(reasons.iter().map(|(name, _, seconds)| ((*name).to_owned(), json!(seconds))).collect())
+            }
+            By::Clock { .. } => Value::Null,
+        };
+        let (told_by, highest) = match &self.by {
+            By::Reasons(_) => ("throttle_reasons", None),
+            By::Clock { highest } => ("clock_drops", Some(*highest)),
+        };
+        json!({"session": self.session, "device": self.device, "told_by": told_by, "seconds": self.seconds,
+            "held_seconds": self.slow_seconds, "share": entries::number(self.share()), "reason_seconds": reasons,
+            "highest_clock_mhz": entries::number(highest)})
+    }
+}
+
+/// Of every GPU in a stretch.
+pub(super) fn held(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Held> {
+    let of = |signal| {
+        let channels = telemetry.channels.iter().filter(move |channel| channel.signal == signal);
+        channels.filter(|channel| channel.session == stretch.session && channel.device.starts_with("gpu:"))
+    };
+    let mut found: Vec<Held> = of("throttle_reasons").filter_map(|channel| by_reasons(channel, stretch)).collect();
+    for channel in of("clock_core").filter(|channel| channel.scope == "device") {
+        if !found.iter().any(|held| held.device == device(channel)) {
+            found.extend(by_clock(channel, stretch));
+        }
+    }
+    found
+}
+
+fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Held> {
+    let readings = loaded(channel, stretch);
+    let seconds = total(&readings, |_| true)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bits as the driver told them; casts saturate"
+    )]
+    let bits = |value: f64| value as u64;
+    let reasons = REASONS.iter().filter_map(|reason| {
+        let seconds = total(&readings, |value| bits(value) & reason.bit != 0)?;
+        (seconds > 0.0).then_some((reason.name, reason.words, seconds))
+    });
+    let back = REASONS.iter().filter(|reason| reason.holds_back).fold(0, |bits, reason| bits | reason.bit);
+    Some(Held {
+        session: stretch.session,
+        device: device(channel),
+        by: By::Reasons(reasons.collect()),
+        seconds,
+        slow_seconds: total(&readings, |value| bits(value) & back != 0)?,
+    })
+}
+
+fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Held> {
+    let readings = loaded(channel, stretch);
+    let highest = readings.iter().map(|reading| reading.0).max_by(f64::total_cmp)?;
+    Some(Held {
+        session: stretch.session,
+        device: device(channel),
+        by: By::Clock { highest },
+        seconds: total(&readings, |_| true)?,
+        slow_seconds: total(&readings, |value| value < highest * (1.0 - DROP))?,
+    })
+}
+
+/// The time in which a value is of some kind; `None` where there is no time at all.
+fn total(readings: &[(f64, f64)], is_counted: impl Fn(f64) -> bool) -> Option<f64> {
+    // The sum of nothing is -0 in floats, and people would read it.
+    let counted = readings.iter().filter(|reading| is_counted(reading.0));
+    (!readings.is_empty()).then(|| counted.fold(0.0, |sum, reading| sum + reading.1))
+}
+
+/// Values inside the stretch, each with the seconds for which it held while requests were in flight.
+fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
+    let mut gaps: Vec<i64> = channel.at_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of some seconds")]
+    let longest = (usual as f64 * LONGEST_HOLD) as i64;
+    let (start, end) = (stretch.start.nanos_since_epoch(), stretch.end.nanos_since_epoch());
+    let each = channel.at_ns.iter().zip(&channel.values).enumerate().filter_map(|(place, (&at, &value))| {
+        let next = channel.at_ns.get(place + 1).copied().unwrap_or(at.saturating_add(usual));
+        let until = next.min(at.saturating_add(longest)).min(end);
+        let busy = overlap(&stretch.busy, at.max(start), until);
+        (busy > 0).then_some((value, busy as f64 / 1e9))
+    });
+    each.collect()
+}
+
+/// How much of a span lies in spans that are in order and apart.
+fn overlap(spans: &[(i64, i64)], from: i64, to: i64) -> i64 {
+    let first = spans.partition_point(|span| span.1 <= from);
+    let inside = spans[first..].iter().take_while(|span| span.0 < to);
+    inside.map(|span| (span.1.min(to) - span.0.max(from)).max(0)).sum()
+}
+
+/// As people read it.
+pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
+    let mut columns = vec![("device", "device")];
+    columns.extend(has_sessions.then_some(("session", "session")));
+    columns.extend([("held back", "share"), ("for", "held_s"), ("of", "seconds"), ("by", "by")]);
+    let mut table = Table::new("held_back", "How much of the time the clocks were held back", &columns);
+    for held in found {
+        let mut row = vec![Cell::text(entries::outside(&held.device))];
+        row.extend(has_sessions.then(|| Cell::text(held.session.to_string())));
+        row.extend([
+            Cell::number(held.share(), shown::percent),
+            quantity_cell(Some(held.slow_seconds), "s"),
+            quantity_cell(Some(held.seconds), "s"),
+            Cell::text(held.words()),
+        ]);
+        table.rows.push(row);
+    }
+    table.notes.push(String::from(
+        "Of the time with requests in flight. Being idle, and clocks that were set, hold nothing back.",
+    ));
+    if found.iter().any(|held| matches!(held.by, By::Clock { .. })) {
+        table.notes.push(String::from(
+            "Where the driver told no reasons, clock drops are all there is to see: they need not be throttling.",
+        ));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::example;
+    use super::*;
+
+    /// Requests in flight from 0 to 2 s and from 8 to 10 s; a reading every quarter of a second.
+    fn stretch() -> Stretch {
+        let query = |number: u64| (!(20..80).contains(&number)).then(|| example::query(number));
+        Stretch::all(&example::run((0..100).filter_map(query).collect(), &[""])).remove(0)
+    }
+
+    fn channel(signal: &str, value: impl Fn(f64) -> f64) -> Channel {
+        let seconds = || (0..40).map(|quarter| f64::from(quarter) / 4.0);
+        Channel {
+            device: String::from("gpu:0"),
+            scope: String::from("device"),
+            signal: signal.to_owned(),
+            at_ns: seconds().map(|second| example::at(second).nanos_since_epoch()).collect(),
+            values: seconds().map(value).collect(),
+            ..Channel::default()
+        }
+    }
+
+    #[test]
+    fn reasons_are_counted_while_requests_are_in_flight() {
+        // Idle in between; the power cap for half a second, with a hardware slowdown for half of that.
+        let reasons = channel("throttle_reasons", |second| match second {
+            0.5 => 4.0,
+            0.75 => 12.0,
+            2.0..8.0 => 1.0,
+            9.0.. => 2.0,
+            _ => 0.0,
+        });
+        let clock = channel("clock_core", |_| 1980.0);
+        let found = held(&Telemetry { channels: vec![clock, reasons] }, &stretch());
+        assert_eq!(found.len(), 1, "where reasons are told, the clock is not looked at");
+        assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].slow_seconds - 0.5).abs() < 1e-9, "{found:?}");
+        assert_eq!(found[0].words(), "clocks that were set 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
+        assert_eq!(found[0].json()["reason_seconds"]["hw_slowdown"], 0.25);
+    }
+
+    #[test]
+    fn without_reasons_a_lower_clock_is_a_drop() {
+        let clock = channel("clock_core", |second| match second {
+            0.5..1.0 => 1900.0,
+            1.0..1.25 => 1950.0,
+            2.0..8.0 => 300.0,
+            _ => 1980.0,
+        });
+        let host = Channel { device: String::from("host:0"), ..clock.clone() };
+        let found = held(&Telemetry { channels: vec![host, clock] }, &stretch());
+        assert_eq!((found.len(), &found[0].by), (1, &By::Clock { highest: 1980.0 }));
+        assert!((found[0].slow_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
+        assert!(table(&found, false).notes[1].contains("need not be throttling"));
+    }
+
+    #[test]
+    fn a_silence_is_not_what_came_before_it() {
+        let mut reasons = channel("throttle_reasons", |_| 4.0);
+        reasons.at_ns.drain(1..39);
+        reasons.values.drain(1..39);
+        reasons.at_ns.insert(1, reasons.at_ns[0] + 250_000_000);
+        reasons.at_ns.insert(2, reasons.at_ns[0] + 500_000_000);
+        reasons.values.extend([4.0, 4.0]);
+        let found = held(&Telemetry { channels: vec![reasons] }, &stretch());
+        assert!((found[0].seconds - 1.75).abs() < 1e-9, "0.5 s, 1 s after it, and the last: {found:?}");
+        assert_eq!(
+            held(&Telemetry { channels: vec![channel("throttle_reasons", |_| 0.0)] }, &stretch())[0].words(),
+            "nothing"
+        );
+    }
+}

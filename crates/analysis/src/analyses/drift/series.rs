@@ -1,0 +1,241 @@
+//! What may drift, as series over time: queries and readings go in; one series for each session, device and quantity
+//! comes out, from the start of the stretch in which the load was steady.
+
+use std::collections::BTreeMap;
+
+use ergometer_units::Timestamp;
+use serde_json::Value;
+
+use super::trend::{Middle, Question, Worth};
+use crate::saved::{Channel, Query, Run, Telemetry};
+
+/// Signals of power, the best first.
+const POWERS: [&str; 4] = ["power_ring", "power_instant", "power_average", "power_modelled"];
+
+/// All signals that are asked for.
+pub(super) const SIGNALS: [&str; 9] = [
+    "power_ring",
+    "power_instant",
+    "power_average",
+    "power_modelled",
+    "energy",
+    "temperature",
+    "clock_core",
+    "clock_memory",
+    "throttle_reasons",
+];
+
+/// A change of so much of the median is worth a word; of temperatures, so many degrees.
+const SHARE: Worth = Worth::Share(0.01);
+const DEGREES: Worth = Worth::Absolute(1.0);
+
+/// The stretch of a session that is looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    pub(super) session: u32,
+    pub(super) start: Timestamp,
+    pub(super) end: Timestamp,
+    /// Whether it is the steady state; else it goes from the first request sent to the last one's end.
+    pub(super) is_steady: bool,
+    /// When requests were in flight, joined and in order.
+    pub(super) busy: Vec<(i64, i64)>,
+}
+
+impl Stretch {
+    pub(super) fn seconds(&self) -> f64 {
+        self.end.since(self.start).get()
+    }
+
+    /// Seconds from its start; `None` outside of it.
+    pub(super) fn place(&self, at: Timestamp) -> Option<f64> {
+        (self.start <= at && at <= self.end).then(|| at.since(self.start).get())
+    }
+
+    /// Those of a run, in the order of its sessions.
+    pub(super) fn all(run: &Run) -> Vec<Self> {
+        let steady = run.summary.at("/load/steady_state/windows_ns").and_then(Value::as_array);
+        let steady: Vec<(i64, i64)> = steady
+            .into_iter()
+            .flatten()
+            .filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?)))
+            .collect();
+        let mut sessions: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
+        for query in &run.queries {
+            if let (Some(sent), Some(end)) = (query.sent, query.end) {
+                sessions.entry(query.session).or_default().push((sent.nanos_since_epoch(), end.nanos_since_epoch()));
+            }
+        }
+        let stretch = |(session, spans): (u32, Vec<(i64, i64)>)| {
+            let busy = joined(spans);
+            let (first, last) = (busy.first()?.0, busy.last()?.1);
+            let inside = steady.iter().find(|(start, end)| *start < last && *end > first);
+            let (start, end) = inside.copied().unwrap_or((first, last));
+            let at = Timestamp::from_nanos_since_epoch;
+            Some(Self { session, start: at(start), end: at(end), is_steady: inside.is_some(), busy })
+        };
+        sessions.into_iter().filter_map(stretch).collect()
+    }
+}
+
+/// Spans that touch become one.
+fn joined(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    spans.sort_unstable();
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (start, end) in spans {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// Something that may drift.
+#[derive(Debug)]
+pub(super) struct Series {
+    /// Its name in JSON, the unit in it where there is one.
+    pub(super) name: &'static str,
+    /// What people read.
+    pub(super) head: &'static str,
+    pub(super) unit: &'static str,
+    /// As `gpu:0`; `None` for what is of queries.
+    pub(super) device: Option<String>,
+    pub(super) session: u32,
+    /// Seconds from the start of the stretch, and values.
+    pub(super) points: Vec<(f64, f64)>,
+    pub(super) question: Question,
+}
+
+/// A figure of a query: its name, what people read, its unit, and what it is.
+type Figure = (&'static str, &'static str, &'static str, fn(&Query) -> Option<f64>);
+
+/// The series of queries in a stretch, each at the time it was sent.
+pub(super) fn of_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
+    let figures: [Figure; 6] = [
+        ("ttft_s", "TTFT", "s", Query::ttft),
+        ("tpot_s", "TPOT", "s", Query::tpot),
+        ("e2e_s", "E2E", "s", Query::e2e),
+        ("j_per_output_token", "energy per output token", "J", Query::joules_per_output_token),
+        ("input_tokens", "tokens of prompts", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
+        ("output_tokens", "tokens of answers", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
+    ];
+    let series = figures.into_iter().map(|(name, head, unit, figure)| {
+        let queries = run.completed().filter(|query| query.session == stretch.session);
+        let points = queries.filter_map(|query| Some((stretch.place(query.sent?)?, figure(query)?))).collect();
+        let question = Question { middle: Middle::Median, worth: SHARE, seconds: stretch.seconds() };
+        Series { name, head, unit, device: None, session: stretch.session, points, question }
+    });
+    series.filter(|series| !series.points.is_empty()).collect()
+}
+
+/// The series of readings in a stretch, for each device.
+pub(super) fn of_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Series> {
+    let channels =
+        || telemetry.channels.iter().filter(|channel| channel.session == stretch.session && is_whole(channel));
+    let mut series = Vec::new();
+    let mut push = |(name, head, unit, worth), channel: &Channel, points: Vec<(f64, f64)>| {
+        let question = Question { middle: Middle::Mean, worth, seconds: stretch.seconds() };
+        let device = Some(device(channel));
+        if !points.is_empty() {
+            series.push(Series { name, head, unit, device, session: stretch.session, points, question });
+        }
+    };
+    let mut powered: Vec<(&str, &str)> = Vec::new();
+    for signal in POWERS.into_iter().chain(["energy"]) {
+        for channel in channels().filter(|channel| channel.signal == signal) {
+            let place = (channel.device.as_str(), channel.scope.as_str());
+            let points = if signal == "energy" { differences(channel, stretch) } else { inside(channel, stretch) };
+            if !points.is_empty() && !powered.contains(&place) {
+                powered.push(place);
+                push(("power_w", "power", "W", SHARE), channel, points);
+            }
+        }
+    }
+    for figure in [
+        ("temperature", ("temperature_c", "temperature", "°C", DEGREES)),
+        ("clock_core", ("clock_core_mhz", "core clock", "MHz", SHARE)),
+        ("clock_memory", ("clock_memory_mhz", "memory clock", "MHz", SHARE)),
+    ] {
+        for channel in channels().filter(|channel| channel.signal == figure.0) {
+            push(figure.1, channel, inside(channel, stretch));
+        }
+    }
+    series
+}
+
+/// Not of a part that is inside of another.
+fn is_whole(channel: &Channel) -> bool {
+    !["memory", "core", "uncore"].contains(&channel.scope.as_str())
+}
+
+/// A device as people know it.
+pub(super) fn device(channel: &Channel) -> String {
+    if channel.scope == "device" { channel.device.clone() } else { format!("{} {}", channel.device, channel.scope) }
+}
+
+fn inside(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
+    let readings = channel.at_ns.iter().zip(&channel.values);
+    readings.filter_map(|(&at, &value)| Some((stretch.place(Timestamp::from_nanos_since_epoch(at))?, value))).collect()
+}
+
+/// Power from a counter of energy: the steps between its readings, in the middle of each; one that goes back is left out.
+fn differences(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
+    let readings = inside(channel, stretch);
+    let step = |pair: &[(f64, f64)]| {
+        let ((from, before), (to, after)) = (pair[0], pair[1]);
+        (to > from && after >= before).then(|| (f64::midpoint(from, to), (after - before) / (to - from)))
+    };
+    readings.windows(2).filter_map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::example;
+    use super::*;
+    use serde_json::json;
+
+    fn channel(signal: &str, scope: &str, values: &[f64]) -> Channel {
+        Channel {
+            device: String::from("gpu:0"),
+            scope: scope.to_owned(),
+            signal: signal.to_owned(),
+            at_ns: (0..values.len()).map(|second| example::at(second as f64).nanos_since_epoch()).collect(),
+            values: values.to_vec(),
+            ..Channel::default()
+        }
+    }
+
+    #[test]
+    fn a_stretch_is_the_steady_state_or_the_session() {
+        let queries = || vec![example::query(0), example::query(1), example::query(30)];
+        let stretches = Stretch::all(&example::run(queries(), &[""]));
+        assert_eq!((stretches.len(), stretches[0].is_steady, stretches[0].busy.len()), (1, false, 2));
+        assert!((stretches[0].seconds() - 3.1).abs() < 1e-9);
+        let nanos = |seconds: f64| example::at(seconds).nanos_since_epoch();
+        let summary = json!({"load": {"steady_state": {"windows_ns": [null, [nanos(0.1), nanos(2.1)]]}}});
+        let stretches = Stretch::all(&example::with_summary(queries(), &[""], summary));
+        assert!(stretches[0].is_steady && (stretches[0].seconds() - 2.0).abs() < 1e-9);
+        let series = of_queries(&example::run(queries(), &[""]), &stretches[0]);
+        assert_eq!(series.iter().map(|series| series.points.len()).collect::<Vec<_>>(), [1; 5], "one was sent inside");
+    }
+
+    #[test]
+    fn each_device_has_its_best_power_once() {
+        let telemetry = Telemetry {
+            channels: vec![
+                channel("energy", "device", &[0.0, 9.0]),
+                channel("power_average", "memory", &[1.0, 1.0]),
+                channel("power_average", "device", &[100.0, 110.0, 120.0]),
+                channel("power_ring", "device", &[101.0, 111.0]),
+                channel("energy", "package", &[10.0, 40.0, 30.0, 80.0]),
+                channel("temperature", "device", &[40.0]),
+            ],
+        };
+        let stretch = &Stretch::all(&example::run(vec![example::query(0), example::query(20)], &[""]))[0];
+        let series = of_readings(&telemetry, stretch);
+        let found: Vec<(&str, &str, usize)> =
+            series.iter().map(|one| (one.name, one.device.as_deref().unwrap(), one.points.len())).collect();
+        assert_eq!(found, [("power_w", "gpu:0", 2), ("power_w", "gpu:0 package", 1), ("temperature_c", "gpu:0", 1)]);
+        assert_eq!(series[1].points, [(0.5, 30.0)], "a counter that goes back tells nothing");
+    }
+}

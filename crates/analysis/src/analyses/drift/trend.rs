@@ -1,0 +1,260 @@
+//! Whether values drift: values with their times go in; the slope by medians with its interval, and a verdict, come out.
+//!
+//! Readings that follow each other are alike, and an interval that takes each for a new fact is far too narrow: of a
+//! chip that warms and cools within seconds, a thousand readings a minute hold some ten facts. So values are put together
+//! into 30 blocks of equal time at most, and the line goes through those. Where blocks that follow each other still are
+//! alike (r, the correlation of neighbours), the interval is widened by √((1 + r) / (1 - r)), as fewer independent values
+//! would widen it (S. Yue and C. Wang, "The Mann-Kendall test modified by effective sample size", 2004).
+
+use ergometer_statistics::{Interval, TheilSen, percentile};
+use serde::Serialize;
+
+/// How many blocks there are at most.
+const BLOCKS: usize = 30;
+
+/// How many there must be for a verdict. Of fewer, Sen's interval is most of the slopes.
+const FEWEST_BLOCKS: usize = 8;
+
+/// How many values a block has on average, at least.
+const VALUES_PER_BLOCK: usize = 3;
+
+/// The correlation of neighbours is not believed beyond this: from 30 blocks it cannot be told.
+const MOST_ALIKE: f64 = 0.9;
+
+/// What of a block stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Middle {
+    /// The mean: of readings.
+    Mean,
+    /// The median: of queries, of which some take far longer.
+    Median,
+}
+
+/// How much change over the run is worth a word.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Worth {
+    /// So much, in the unit of the values.
+    Absolute(f64),
+    /// So much of the median.
+    Share(f64),
+}
+
+/// What is to be judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question {
+    pub(super) middle: Middle,
+    pub(super) worth: Worth,
+    /// How long the stretch is, in seconds; the times of the values count from its start.
+    pub(super) seconds: f64,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Trend {
+    /// How many values there are.
+    pub(super) values: usize,
+    /// How many blocks they make.
+    pub(super) blocks: usize,
+    /// The mean of the first tenth of the time, and of the last.
+    pub(super) first_tenth: Option<f64>,
+    pub(super) last_tenth: Option<f64>,
+    pub(super) median: Option<f64>,
+    pub(super) per_minute: Option<f64>,
+    pub(super) per_minute_interval: Option<Interval>,
+    /// The slope over the whole stretch.
+    pub(super) change: Option<f64>,
+    /// The correlation of neighbouring blocks around the line.
+    pub(super) alike: Option<f64>,
+    pub(super) verdict: Verdict,
+}
+
+/// Whether there is drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// It rises, beyond chance and by more than a little.
+    Rises,
+    /// It falls likewise.
+    Falls,
+    /// It changes beyond chance, but by little.
+    Small,
+    /// There is no evidence of drift.
+    Steady,
+    /// There are too few values to tell.
+    TooFew,
+}
+
+impl Verdict {
+    pub(super) const fn is_drift(self) -> bool {
+        matches!(self, Self::Rises | Self::Falls)
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Rises => "rises",
+            Self::Falls => "falls",
+            Self::Small => "changes little",
+            Self::Steady => "no evidence of drift",
+            Self::TooFew => "too few values",
+        }
+    }
+}
+
+impl Trend {
+    /// Of values with their times in seconds from the start, in any order.
+    pub(super) fn of(points: &[(f64, f64)], question: Question) -> Self {
+        let blocks = blocks(points, question);
+        let mean_between = |from: f64, to: f64| {
+            let inside = points.iter().filter(|(at, _)| (from..=to).contains(at)).map(|point| point.1);
+            middle(inside.collect(), Middle::Mean)
+        };
+        let mut trend = Self {
+            values: points.len(),
+            blocks: blocks.len(),
+            first_tenth: mean_between(0.0, 0.1 * question.seconds),
+            last_tenth: mean_between(0.9 * question.seconds, question.seconds),
+            median: middle(points.iter().map(|point| point.1).collect(), Middle::Median),
+            per_minute: None,
+            per_minute_interval: None,
+            change: None,
+            alike: None,
+            verdict: Verdict::TooFew,
+        };
+        if blocks.len() < FEWEST_BLOCKS {
+            return trend;
+        }
+        let Ok(line) = TheilSen::of(&blocks) else { return trend };
+        let alike = neighbours(&blocks, &line);
+        let factor = ((1.0 + alike) / (1.0 - alike)).sqrt();
+        // Values that are all the same have no interval, and do not drift.
+        let interval = line.interval.map(|found| Interval {
+            low: line.slope - factor * (line.slope - found.low),
+            high: line.slope + factor * (found.high - line.slope),
+        });
+        let change = line.slope * question.seconds;
+        let worth = match question.worth {
+            Worth::Absolute(least) => least,
+            Worth::Share(share) => share * trend.median.unwrap_or(0.0).abs(),
+        };
+        trend.alike = Some(alike);
+        trend.per_minute = Some(line.slope * 60.0);
+        trend.per_minute_interval = interval.map(|found| Interval { low: found.low * 60.0, high: found.high * 60.0 });
+        trend.change = Some(change);
+        trend.verdict = match interval {
+            None => Verdict::Steady,
+            Some(interval) if interval.contains(0.0) => Verdict::Steady,
+            Some(_) if change.abs() <= worth => Verdict::Small,
+            Some(_) if change > 0.0 => Verdict::Rises,
+            Some(_) => Verdict::Falls,
+        };
+        trend
+    }
+}
+
+/// The middles of the blocks, each at the mean of its times; a block without values is left out.
+fn blocks(points: &[(f64, f64)], question: Question) -> Vec<(f64, f64)> {
+    let count = BLOCKS.min(points.len() / VALUES_PER_BLOCK);
+    if count == 0 || question.seconds <= 0.0 {
+        return Vec::new();
+    }
+    let mut blocks: Vec<(Vec<f64>, Vec<f64>)> = vec![(Vec::new(), Vec::new()); count];
+    for &(at, value) in points.iter().filter(|(at, value)| at.is_finite() && value.is_finite()) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the blocks")]
+        let place = (at / question.seconds * count as f64).clamp(0.0, count as f64 - 1.0) as usize;
+        blocks[place].0.push(at);
+        blocks[place].1.push(value);
+    }
+    let of_block =
+        |(times, values): (Vec<f64>, Vec<f64>)| Some((middle(times, Middle::Mean)?, middle(values, question.middle)?));
+    blocks.into_iter().filter_map(of_block).collect()
+}
+
+fn middle(mut values: Vec<f64>, middle: Middle) -> Option<f64> {
+    let count = values.len() as f64;
+    match middle {
+        Middle::Mean => (count > 0.0).then(|| values.iter().map(|value| value / count).sum()),
+        Middle::Median => {
+            values.sort_unstable_by(f64::total_cmp);
+            percentile(&values, 50.0)
+        }
+    }
+}
+
+/// The correlation of neighbouring blocks around the line, from 0: those that alternate make nothing surer.
+fn neighbours(blocks: &[(f64, f64)], line: &TheilSen) -> f64 {
+    let rests: Vec<f64> = blocks.iter().map(|(at, value)| value - line.intercept - line.slope * at).collect();
+    let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
+    let products: f64 = rests.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let alike = products / squares;
+    if alike.is_finite() { alike.clamp(0.0, MOST_ALIKE) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: Question = Question { middle: Middle::Mean, worth: Worth::Share(0.01), seconds: 300.0 };
+
+    /// Evenly over five minutes: `base` + slope a minute + noise whose neighbours are alike by `memory`.
+    fn readings(count: u32, slope: f64, memory: f64, seed: u64) -> Vec<(f64, f64)> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut uniform = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        };
+        let mut noise = 0.0;
+        let each = (0..count).map(|number| {
+            noise = memory * noise + uniform();
+            let at = 300.0 * f64::from(number) / f64::from(count);
+            (at, 100.0 + slope * at / 60.0 + noise)
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_slope_is_found_with_its_interval() {
+        let found = Trend::of(&readings(1500, 2.0, 0.0, 3), QUESTION);
+        assert_eq!((found.blocks, found.verdict), (30, Verdict::Rises));
+        let interval = found.per_minute_interval.unwrap();
+        assert!(interval.contains(2.0) && interval.width() < 0.2, "{interval:?}");
+        assert!((found.change.unwrap() - 10.0).abs() < 0.5);
+        assert!((found.last_tenth.unwrap() - found.first_tenth.unwrap() - 9.0).abs() < 0.3);
+        assert_eq!(Trend::of(&readings(1500, -2.0, 0.0, 3), QUESTION).verdict, Verdict::Falls);
+        assert_eq!(Trend::of(&readings(1500, 0.1, 0.0, 3), QUESTION).verdict, Verdict::Small, "0.5 of 100");
+    }
+
+    /// Of 200 stretches that do not drift, with readings that remember for some seconds, few are said to.
+    #[test]
+    fn readings_that_are_alike_are_no_evidence() {
+        let zero_is_out = |points: &[(f64, f64)], interval: fn(&[(f64, f64)]) -> Option<Interval>| {
+            interval(points).is_some_and(|interval| !interval.contains(0.0))
+        };
+        let naive = |points: &[(f64, f64)]| TheilSen::of(points).ok()?.interval;
+        let ours = |points: &[(f64, f64)]| Trend::of(points, QUESTION).per_minute_interval;
+        let all: Vec<Vec<(f64, f64)>> = (1..=200).map(|seed| readings(600, 0.0, 0.98, seed)).collect();
+        let share = |interval| all.iter().filter(|points| zero_is_out(points, interval)).count() as f64 / 200.0;
+        let (each, blocks) = (share(naive), share(ours));
+        assert!(each > 0.5, "reading by reading: {each}");
+        assert!(blocks < 0.2, "in blocks: {blocks}");
+    }
+
+    #[test]
+    fn what_is_constant_or_too_little_does_not_drift() {
+        let flat: Vec<(f64, f64)> = (0..300).map(|second| (f64::from(second), 40.0)).collect();
+        assert_eq!(Trend::of(&flat, QUESTION).verdict, Verdict::Steady);
+        assert_eq!(Trend::of(&flat[..20], QUESTION).verdict, Verdict::TooFew);
+        let nothing = Trend::of(&[], Question { seconds: 0.0, ..QUESTION });
+        assert_eq!((nothing.verdict, nothing.first_tenth, nothing.median), (Verdict::TooFew, None, None));
+    }
+
+    #[test]
+    fn one_stall_among_queries_is_no_drift() {
+        let mut points: Vec<(f64, f64)> =
+            (0..300).map(|second| (f64::from(second), 20.0 + f64::from(second % 7))).collect();
+        points[290..].iter_mut().for_each(|point| point.1 *= 50.0);
+        let found = Trend::of(&points, Question { middle: Middle::Median, ..QUESTION });
+        assert!(!found.verdict.is_drift(), "{found:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! The balance of the meter: requests + idle + unattributed.
+
+use ergometer_charts::{Cell, Table};
+use ergometer_units::shown;
+use serde_json::{Value, json};
+
+use super::super::entries::{self, quantity_cell};
+use crate::saved::Run;
+
+/// Where the joules of the meter went.
+pub(super) struct Balance {
+    meter: f64,
+    /// What people read, the name in JSON, and joules.
+    parts: [(&'static str, &'static str, f64); 3],
+    /// Those of the requests' that are in no record, and those of attempts that were repeated.
+    of_which: [(&'static str, &'static str, f64); 2],
+}
+
+pub(super) fn balance(run: &Run, warnings: &mut Vec<String>) -> Option<Balance> {
+    let joules = |name: &str| run.summary.number(&run.energy_path(&format!("balance/{name}"))?);
+    let found = Balance {
+        meter: joules("meter_j")?,
+        parts: [
+            ("requests", "requests_j", joules("requests_j")?),
+            ("idle", "idle_j", joules("idle_j")?),
+            ("unattributed", "unattributed_j", joules("unattributed_j")?),
+        ],
+        of_which: [
+            ("… of requests, in no record", "unrecorded_j", joules("unrecorded_j").unwrap_or(0.0)),
+            ("… of requests, of attempts that were repeated", "retried_j", joules("retried_j").unwrap_or(0.0)),
+        ],
+    };
+    let sum: f64 = found.parts.iter().map(|part| part.2).sum();
+    if (sum - found.meter).abs() > 1e-6 * found.meter.abs() {
+        warnings.push(format!("the balance does not close: its parts sum to {sum} J, the meter has {} J", found.meter));
+    }
+    Some(found)
+}
+
+impl Balance {
+    fn share(&self, joules: f64) -> Option<f64> {
+        (self.meter > 0.0).then(|| joules / self.meter)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut found = entries::map(json!({"meter_j": self.meter}));
+        for (_, name, joules) in self.parts.iter().chain(&self.of_which) {
+            found.insert((*name).to_owned(), entries::number(Some(*joules)));
+            let share = self.share(*joules).map(|share| share * 100.0);
+            found.insert(name.replace("_j", "_pct"), entries::number(share));
+        }
+        Value::Object(found)
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let columns = [("part", "part"), ("energy", "energy_j"), ("of the meter", "share")];
+        let mut table = Table::new("energy_balance", "Where the energy of the run went", &columns);
+        let row = |head: &str, joules: f64| {
+            vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), shown::percent)]
+        };
+        table.rows = self.parts.iter().map(|(head, _, joules)| row(head, *joules)).collect();
+        table.rows.push(row("meter", self.meter));
+        let there = self.of_which.iter().filter(|part| part.2 > 0.0);
+        table.rows.extend(there.map(|(head, _, joules)| row(head, *joules)));
+        table.notes.push(String::from("requests + idle + unattributed = meter"));
+        table
+    }
+}

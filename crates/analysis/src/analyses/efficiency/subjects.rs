@@ -1,0 +1,109 @@
+//! Right answers per joule of each subject, resampled in blocks of what ran together.
+
+use ergometer_charts::{Cell, Table};
+use ergometer_statistics::{Resampling, ratio_interval};
+use ergometer_units::shown;
+use serde_json::{Value, json};
+
+use super::super::entries::{self, count_cell, estimate_cell};
+use super::{in_order, show};
+use crate::saved::{EnergySource, Estimate, Query, Run};
+
+/// The queries about one thing that have energy.
+pub(super) struct Subject {
+    name: String,
+    queries: u64,
+    graded: u64,
+    right: u64,
+    /// Right answers per joule of the graded ones.
+    per_joule: Option<Estimate>,
+    joules_per_query: Option<Estimate>,
+    cost_usd: Option<f64>,
+}
+
+/// The worst first: with the fewest right answers per joule, then with the most joules.
+pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
+    let mut members: Vec<Vec<(usize, &Query)>> = vec![Vec::new(); run.subjects.len()];
+    for (place, query) in in_order(run).enumerate() {
+        if let Some(members) = members.get_mut(query.subject as usize).filter(|_| query.energy.is_some()) {
+            members.push((place, query));
+        }
+    }
+    let there = run.subjects.iter().zip(&members).filter(|(_, members)| !members.is_empty());
+    let mut subjects: Vec<Subject> = there.map(|(name, members)| subject(name, members, run.block(), seed)).collect();
+    let rank = |subject: &Subject| subject.per_joule.map_or(f64::INFINITY, |found| found.value);
+    let joules = |subject: &Subject| subject.joules_per_query.map_or(0.0, |found| found.value);
+    subjects.sort_by(|one, other| {
+        rank(one)
+            .total_cmp(&rank(other))
+            .then(joules(other).total_cmp(&joules(one)))
+            .then_with(|| one.name.cmp(&other.name))
+    });
+    subjects
+}
+
+fn subject(name: &str, members: &[(usize, &Query)], block: usize, seed: u64) -> Subject {
+    let gross = |query: &Query| query.energy.map_or(0.0, |energy| energy.gross);
+    let ratio = |pairs: &[(f64, f64)], block: usize| {
+        let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let interval = ratio_interval(pairs, Resampling { block, seed, ..Resampling::default() });
+        (bottom > 0.0).then(|| entries::with(top / bottom, interval))
+    };
+    // Neighbours are drawn together as far as they ran together: as many of this subject as any such stretch holds.
+    let places: Vec<usize> = members.iter().map(|member| member.0).collect();
+    let within = |(first, &place): (usize, &usize)| places.partition_point(|&other| other < place + block) - first;
+    let block = places.iter().enumerate().map(within).max().unwrap_or(1);
+    let graded = || members.iter().filter_map(|(_, query)| Some((query.correct?, gross(query))));
+    let right: Vec<(f64, f64)> = graded().map(|(is_right, joules)| (f64::from(u8::from(is_right)), joules)).collect();
+    let each: Vec<(f64, f64)> = members.iter().map(|(_, query)| (gross(query), 1.0)).collect();
+    let costs: Option<Vec<f64>> = members.iter().map(|(_, query)| query.cost_usd).collect();
+    Subject {
+        name: name.to_owned(),
+        queries: members.len() as u64,
+        graded: right.len() as u64,
+        right: graded().filter(|(is_right, _)| *is_right).count() as u64,
+        per_joule: ratio(&right, block),
+        joules_per_query: ratio(&each, block),
+        cost_usd: costs.map(|costs| costs.iter().sum()),
+    }
+}
+
+impl Subject {
+    pub(super) fn json(&self) -> Value {
+        json!({"subject": self.name, "queries": self.queries, "graded": self.graded, "right": self.right,
+            "per_joule": entries::estimate(self.per_joule), "j_per_query": entries::estimate(self.joules_per_query),
+            "cost_usd": entries::number(self.cost_usd)})
+    }
+}
+
+pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table {
+    let is_priced = subjects.iter().any(|subject| subject.cost_usd.is_some());
+    let mut columns = vec![
+        ("subject", "subject"),
+        ("right per joule", "per_joule"),
+        ("energy per query", "j_per_query"),
+        ("right", "right"),
+        ("graded", "graded"),
+    ];
+    columns.extend(is_priced.then_some(("cost", "cost_usd")));
+    let what = if subjects.iter().any(|subject| subject.graded > 0) { "Right answers per joule" } else { "Energy" };
+    let title = format!("{what} by subject, the worst first, {}", source.name());
+    let mut table = Table::new("efficiency_by_subject", &title, &columns);
+    for subject in subjects {
+        let mut row = vec![
+            Cell::text(entries::outside(&subject.name)),
+            estimate_cell(subject.per_joule, |value| show(value, "/J")),
+            estimate_cell(subject.joules_per_query, |value| shown::quantity(value, "J")),
+            count_cell(subject.right),
+            count_cell(subject.graded),
+        ];
+        row.extend(
+            is_priced.then(|| Cell::number(subject.cost_usd, |cost| format!("{} USD", shown::significant(cost)))),
+        );
+        table.rows.push(row);
+    }
+    table
+        .notes
+        .push(String::from("Joules of requests only, without idle; so subjects do not average to the run's figure."));
+    table
+}

@@ -1,0 +1,365 @@
+//! Goodput: how many requests keep to limits, to each and to all, and where each limit stands among what requests took.
+//!
+//! The limits are those that are asked for, else the run's own; with the run's own, goodput is that of `summary.json`.
+//! Beside it, the load of the whole run and of its steady state, and whether the client was the limit.
+
+mod load;
+mod timing;
+
+use ergometer_charts::{Cell, Table};
+use ergometer_statistics::proportion_interval;
+use ergometer_units::shown;
+use serde_json::{Value, json};
+
+use super::entries::{self, count_cell, quantity_cell, share_cell};
+use super::{Analysis, Findings, Limits, Options};
+use crate::AnalysisError;
+use crate::saved::{Estimate, Run};
+use timing::{Limited, Timing, Took};
+
+/// What part of the requests must keep to the limits that are proposed.
+const PROPOSED: f64 = 0.99;
+
+/// See the module.
+pub(super) struct Goodput;
+
+impl Analysis for Goodput {
+    fn id(&self) -> &'static str {
+        "goodput"
+    }
+
+    fn about(&self) -> &'static str {
+        "requests that keep to limits, where each limit stands, and the load of the run and its steady state"
+    }
+
+    fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
+        let timings = Timing::all(run)?;
+        let mut findings = Findings::default();
+        let proposed: Vec<(Limited, Option<f64>)> =
+            Limited::ALL.into_iter().map(|what| (what, smallest_kept(what, &timings))).collect();
+        let limits = options.limits.map(|limits| (limits, "asked")).or_else(|| Some((own_limits(run)?, "run")));
+        let limits = limits.filter(|(limits, _)| *limits != Limits::default());
+        if timings.is_empty() {
+            findings
+                .warnings
+                .push(String::from("requests.parquet has no requests of the records, so nothing can be judged"));
+        } else if let Some((limits, whose)) = limits {
+            let judged = Judged::new(run, &timings, limits);
+            judged.fill(whose, &mut findings);
+        } else {
+            findings.warnings.push(String::from(
+                "there are no limits to keep to. hint: `--slo ttft=200ms,tpot=50ms,e2e=5s` sets some, also itl and \
+                 ttft_scheduled",
+            ));
+        }
+        if !timings.is_empty() {
+            findings.tables.push(proposed_table(&proposed, &timings));
+        }
+        let smallest: Vec<(String, Value)> =
+            proposed.iter().map(|(what, limit)| (format!("{}_s", what.name()), entries::number(*limit))).collect();
+        findings.data.insert(String::from("kept_by_99_pct"), smallest.into_iter().collect());
+        load::fill(run, &mut findings);
+        Ok(findings)
+    }
+}
+
+/// The limits the run was made with.
+fn own_limits(run: &Run) -> Option<Limits> {
+    let own = run.summary.at("/profiler_config/slo")?;
+    let limit = |name: &str| own[name].as_f64();
+    Some(Limits {
+        ttft_s: limit("ttft_s"),
+        ttft_scheduled_s: limit("ttft_scheduled_s"),
+        tpot_s: limit("tpot_s"),
+        itl_s: limit("itl_s"),
+        e2e_s: limit("e2e_s"),
+    })
+}
+
+/// The smallest limit that 99 % of the completed requests keep; `None` where more than 1 % were not measured.
+fn smallest_kept(what: Limited, timings: &[Timing]) -> Option<f64> {
+    let completed = || timings.iter().filter(|timing| timing.is_completed);
+    let took = completed().filter_map(|timing| match timing.took(what) {
+        Took::Seconds(seconds) => Some(seconds),
+        Took::Nothing => Some(0.0),
+        Took::Unknown => None,
+    });
+    let mut took: Vec<f64> = took.collect();
+    took.sort_unstable_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to the number of requests")]
+    let needed = (PROPOSED * completed().count() as f64).ceil() as usize;
+    took.get(needed.checked_sub(1)?).copied().filter(|&limit| limit > 0.0)
+}
+
+/// Requests that keep to something, of how many.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    kept: u64,
+    all: u64,
+}
+
+impl Kept {
+    fn share(self) -> Option<Estimate> {
+        (self.all > 0)
+            .then(|| entries::with(self.kept as f64 / self.all as f64, proportion_interval(self.kept, self.all)))
+    }
+}
+
+/// One limit.
+struct OneLimit {
+    what: Limited,
+    limit: f64,
+    kept: Kept,
+    /// Completed requests that break it and no other.
+    only_this: u64,
+    /// The percentile of the measured times at which it stands.
+    stands_at: Option<f64>,
+}
+
+/// All limits.
+struct Judged {
+    limits: Limits,
+    each: Vec<OneLimit>,
+    good: Kept,
+    per_second: Option<f64>,
+    /// Of the requests sent in the steady state.
+    steady: Option<(Kept, f64)>,
+}
+
+impl Judged {
+    fn new(run: &Run, timings: &[Timing], limits: Limits) -> Self {
+        let all = timings.len() as u64;
+        let each = Limited::ALL.into_iter().filter_map(|what| {
+            let limit = what.of(&limits)?;
+            let others =
+                |timing: &Timing| Limited::ALL.into_iter().all(|other| other == what || timing.keeps(other, &limits));
+            let breaks_only = |timing: &&Timing| timing.is_completed && !timing.keeps(what, &limits) && others(timing);
+            Some(OneLimit {
+                what,
+                limit,
+                kept: Kept { kept: count(timings, |timing| timing.keeps(what, &limits)), all },
+                only_this: timings.iter().filter(breaks_only).count() as u64,
+                stands_at: stands_at(what, limit, timings),
+            })
+        });
+        let good = Kept { kept: count(timings, |timing| timing.is_good(&limits)), all };
+        let seconds = run.summary.number("/load/duration_s").or(run.summary.number("/duration_s"));
+        let seconds = seconds.filter(|&seconds| seconds > 0.0);
+        Self {
+            limits,
+            each: each.collect(),
+            good,
+            per_second: seconds.map(|seconds| good.kept as f64 / seconds),
+            steady: steady(run, timings, &limits),
+        }
+    }
+
+    /// The one that most requests break.
+    fn broken_most(&self) -> Option<&OneLimit> {
+        let broken = |one: &&OneLimit| one.kept.all - one.kept.kept;
+        self.each.iter().rev().max_by_key(broken).filter(|one| broken(one) > 0)
+    }
+
+    fn fill(&self, whose: &str, findings: &mut Findings) {
+        let steady = self.steady.map(|(kept, per_second)| {
+            json!({"good": kept.kept, "of": kept.all, "share": entries::estimate(kept.share()), "requests_per_second": per_second})
+        });
+        findings.summary = entries::map(json!({
+            "good": self.good.kept, "of": self.good.all,
+            "share": entries::estimate(self.good.share()),
+            "requests_per_second": entries::number(self.per_second),
+            "broken_most": self.broken_most().map(|one| one.what.name()),
+        }));
+        findings.data = entries::map(json!({
+            "limits": self.limits, "limits_of": whose,
+            "goodput": {"good": self.good.kept, "of": self.good.all, "share": entries::estimate(self.good.share()),
+                "requests_per_second": entries::number(self.per_second)},
+            "steady_state_goodput": steady,
+            "by_limit": self.each.iter().map(OneLimit::json).collect::<Vec<_>>(),
+        }));
+        findings.tables.push(self.table());
+    }
+
+    fn table(&self) -> Table {
+        let columns = [
+            ("limit", "limit"),
+            ("at most", "limit_s"),
+            ("kept by", "share"),
+            ("kept", "kept"),
+            ("of", "of"),
+            ("stands at", "stands_at_percentile"),
+            ("broken alone", "broken_alone"),
+        ];
+        let mut table = Table::new("goodput", "Requests that keep to limits", &columns);
+        for one in &self.each {
+            table.rows.push(vec![
+                Cell::text(one.what.head()),
+                quantity_cell(Some(one.limit), "s"),
+                share_cell(one.kept.share()),
+                count_cell(one.kept.kept),
+                count_cell(one.kept.all),
+                Cell::number(one.stands_at, |percent| format!("p{percent:.1}")),
+                count_cell(one.only_this),
+            ]);
+        }
+        let mut all = vec![Cell::text("all of them"), Cell::Absent, share_cell(self.good.share())];
+        all.extend([count_cell(self.good.kept), count_cell(self.good.all), Cell::Absent, Cell::Absent]);
+        table.rows.push(all);
+        if let Some(rate) = self.per_second {
+            table.notes.push(format!("Goodput is {} requests a second.", shown::digits(rate)));
+        }
+        if let Some(one) = self.broken_most() {
+            let broken = one.kept.all - one.kept.kept;
+            table.notes.push(format!("The limit that is broken most is {}: by {broken}.", one.what.head()));
+        }
+        table.notes.push(String::from(
+            "A failed request keeps to nothing. Stands at: the share of the times that were measured which are within the \
+             limit. Broken alone: by requests that keep to all others.",
+        ));
+        table
+    }
+}
+
+impl OneLimit {
+    fn json(&self) -> Value {
+        json!({"limit": self.what.name(), "limit_s": self.limit, "kept": self.kept.kept, "of": self.kept.all,
+            "share": entries::estimate(self.kept.share()), "stands_at_percentile": entries::number(self.stands_at),
+            "broken": self.kept.all - self.kept.kept, "broken_alone": self.only_this})
+    }
+}
+
+fn count(timings: &[Timing], is_counted: impl Fn(&Timing) -> bool) -> u64 {
+    timings.iter().filter(|timing| is_counted(timing)).count() as u64
+}
+
+/// The percentile at which a limit stands: 100 x the share of what completed requests took that is within it.
+fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
+    let took = timings.iter().filter(|timing| timing.is_completed).map(|timing| timing.took(what));
+    let measured: Vec<Took> = took.filter(|took| matches!(took, Took::Seconds(_))).collect();
+    let within = measured.iter().filter(|took| took.keeps(limit)).count();
+    (!measured.is_empty()).then(|| 100.0 * within as f64 / measured.len() as f64)
+}
+
+/// What is good of the requests sent in the steady state, and how many a second that makes of its rate.
+fn steady(run: &Run, timings: &[Timing], limits: &Limits) -> Option<(Kept, f64)> {
+    let windows = run.summary.at("/load/steady_state/windows_ns")?.as_array()?;
+    let windows: Vec<(i64, i64)> =
+        windows.iter().filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?))).collect();
+    let is_inside = |timing: &&Timing| {
+        let sent = timing.sent.map(ergometer_units::Timestamp::nanos_since_epoch);
+        sent.is_some_and(|sent| windows.iter().any(|(start, end)| (*start..*end).contains(&sent)))
+    };
+    let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
+    let good = inside.iter().filter(|timing| timing.is_good(limits)).count() as u64;
+    let kept = Kept { kept: good, all: inside.len() as u64 };
+    Some((kept, kept.share()?.value * run.summary.number("/load/steady_state/requests_per_second")?))
+}
+
+fn proposed_table(proposed: &[(Limited, Option<f64>)], timings: &[Timing]) -> Table {
+    let columns = [("limit", "limit"), ("smallest that 99 % keep", "limit_s")];
+    let mut table = Table::new("limits_kept", "The smallest limits that 99 % of the answers keep", &columns);
+    for (what, limit) in proposed {
+        table.rows.push(vec![Cell::text(what.head()), quantity_cell(*limit, "s")]);
+    }
+    let completed = count(timings, |timing| timing.is_completed);
+    table.notes.push(format!("Each by itself, of {completed} requests that completed."));
+    if completed < 100 {
+        table.notes.push(format!("Of {completed}, 99 % are all."));
+    }
+    let failed = timings.len() as u64 - completed;
+    if failed > 0 {
+        table.notes.push(format!("{failed} failed, and keep to no limit."));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example;
+    use super::*;
+
+    fn timing(millis: u64, is_completed: bool) -> Timing {
+        let seconds = millis as f64 / 1e3;
+        let took = [
+            Took::Seconds(seconds),
+            Took::Seconds(seconds),
+            Took::Nothing,
+            Took::Nothing,
+            Took::Seconds(2.0 * seconds),
+        ];
+        Timing { sent: Some(example::at(seconds)), is_completed, took }
+    }
+
+    /// TTFT of 1 to 100 ms, E2E twice as long; the last two failed.
+    fn hundred() -> Vec<Timing> {
+        (1..=100).map(|number| timing(number, number <= 98)).collect()
+    }
+
+    #[test]
+    fn each_limit_and_all_are_counted() {
+        let limits = Limits { ttft_s: Some(0.08), e2e_s: Some(0.1), tpot_s: Some(1e-9), ..Limits::default() };
+        let run = example::with_summary(Vec::new(), &[], json!({"duration_s": 10.0}));
+        let found = Judged::new(&run, &hundred(), limits);
+        let kept: Vec<(&str, u64, u64)> =
+            found.each.iter().map(|one| (one.what.name(), one.kept.kept, one.only_this)).collect();
+        assert_eq!(kept, [("ttft", 80, 0), ("tpot", 98, 0), ("e2e", 50, 30)]);
+        assert_eq!((found.good.kept, found.good.all, found.per_second), (50, 100, Some(5.0)));
+        assert_eq!(found.broken_most().unwrap().what, Limited::E2e);
+        assert_eq!(found.each[0].stands_at, Some(100.0 * 80.0 / 98.0));
+        assert_eq!(found.each[1].stands_at, None, "no time between tokens was measured");
+    }
+
+    #[test]
+    fn the_smallest_limit_is_kept_by_99_in_100() {
+        assert_eq!(smallest_kept(Limited::Ttft, &hundred()), Some(0.098), "of the 98 that completed, 99 % are all");
+        let all: Vec<Timing> = (1..=200).map(|number| timing(number, true)).collect();
+        let limit = smallest_kept(Limited::Ttft, &all).unwrap();
+        assert_eq!((limit, all.iter().filter(|timing| timing.took(Limited::Ttft).keeps(limit)).count()), (0.198, 198));
+        assert_eq!(smallest_kept(Limited::Tpot, &all), None, "there is none to set");
+        assert_eq!(smallest_kept(Limited::E2e, &[]), None);
+    }
+
+    /// 120 queries on a server that was slow and cut answers off, with every kind of limit; and 400 on one that refused many.
+    #[test]
+    fn with_its_own_limits_a_run_has_the_goodput_of_its_summary() {
+        is_that_of_the_summary("mock_limits");
+        is_that_of_the_summary("h200_sixteen");
+    }
+
+    fn is_that_of_the_summary(name: &str) {
+        let run = example::saved(name);
+        let found = Goodput.run(&run, &Options::default()).unwrap();
+        let of_summary = run.summary.at("/load/goodput").unwrap();
+        for name in ["good", "requests_per_second"] {
+            assert_eq!(found.summary[name], of_summary[name], "{name}");
+        }
+        assert_eq!(found.summary["share"]["value"], of_summary["share"]);
+        let of_steady = run.summary.at("/load/steady_state/goodput").unwrap();
+        let steady = &found.data["steady_state_goodput"];
+        assert_eq!((&steady["good"], &steady["share"]["value"]), (&of_steady["good"], &of_steady["share"]));
+        assert_eq!(steady["requests_per_second"], of_steady["requests_per_second"]);
+        assert_eq!(found.data["limits_of"], "run");
+    }
+
+    #[test]
+    fn limits_that_are_asked_for_come_first() {
+        let run = example::saved("mock_limits");
+        let limits = Some(Limits { e2e_s: Some(1e9), ..Limits::default() });
+        let found = Goodput.run(&run, &Options { limits, ..Options::default() }).unwrap();
+        assert_eq!((&found.summary["good"], &found.summary["of"]), (&json!(117), &json!(120)), "all that completed");
+        assert_eq!(found.data["by_limit"][0]["stands_at_percentile"], 100.0);
+        assert_eq!((&found.data["limits_of"], &found.summary["broken_most"]), (&json!("asked"), &json!("e2e")));
+    }
+
+    #[test]
+    fn without_limits_some_are_proposed_and_without_requests_that_is_told() {
+        let limits = Some(Limits::default());
+        let found = Goodput.run(&example::saved("mock_limits"), &Options { limits, ..Options::default() }).unwrap();
+        assert!(found.warnings[0].contains("--slo"), "{:?}", found.warnings);
+        // Of 117 that completed, 116 must keep to it: the second longest.
+        let e2e = found.data["kept_by_99_pct"]["e2e_s"].as_f64().unwrap();
+        assert!((0.38..0.5).contains(&e2e), "{e2e}");
+        let found = Goodput.run(&example::run(vec![example::query(0)], &[""]), &Options::default()).unwrap();
+        assert!(found.warnings[0].contains("requests.parquet"), "{:?}", found.warnings);
+    }
+}

@@ -1,0 +1,197 @@
+//! What each request took, by the formulas by which the run judged it: records and `requests.parquet` go in; times come
+//! out, the longest gap between chunks among them.
+
+use std::collections::{HashMap, HashSet};
+
+use ergometer_units::Timestamp;
+
+use super::super::Limits;
+use crate::AnalysisError;
+use crate::saved::{Attempt, Run};
+
+/// What is limited, in the order of [`Limits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limited {
+    Ttft,
+    TtftScheduled,
+    Tpot,
+    Itl,
+    E2e,
+}
+
+impl Limited {
+    pub(super) const ALL: [Self; 5] = [Self::Ttft, Self::TtftScheduled, Self::Tpot, Self::Itl, Self::E2e];
+
+    /// As it is written on the command line.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::TtftScheduled => "ttft_scheduled",
+            Self::Tpot => "tpot",
+            Self::Itl => "itl",
+            Self::E2e => "e2e",
+        }
+    }
+
+    /// What people read.
+    pub(super) const fn head(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::TtftScheduled => "TTFT from when it was due",
+            Self::Tpot => "TPOT",
+            Self::Itl => "ITL, the longest gap",
+            Self::E2e => "E2E",
+        }
+    }
+
+    /// Its limit, in seconds.
+    pub(super) const fn of(self, limits: &Limits) -> Option<f64> {
+        match self {
+            Self::Ttft => limits.ttft_s,
+            Self::TtftScheduled => limits.ttft_scheduled_s,
+            Self::Tpot => limits.tpot_s,
+            Self::Itl => limits.itl_s,
+            Self::E2e => limits.e2e_s,
+        }
+    }
+}
+
+/// What one request took for something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Took {
+    /// So many seconds.
+    Seconds(f64),
+    /// One token or one chunk: there is no time between tokens to be too long.
+    Nothing,
+    /// Nobody could measure it, or it failed.
+    Unknown,
+}
+
+impl Took {
+    pub(super) fn keeps(self, limit: f64) -> bool {
+        match self {
+            Self::Seconds(took) => took <= limit,
+            Self::Nothing => true,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The record of a query, in time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timing {
+    pub(super) sent: Option<Timestamp>,
+    pub(super) is_completed: bool,
+    /// By the place in [`Limited::ALL`].
+    pub(super) took: [Took; 5],
+}
+
+impl Timing {
+    pub(super) fn took(&self, what: Limited) -> Took {
+        self.took[what as usize]
+    }
+
+    /// Whether it keeps to a limit; what has none is kept by all that completed.
+    pub(super) fn keeps(&self, what: Limited, limits: &Limits) -> bool {
+        self.is_completed && what.of(limits).is_none_or(|limit| self.took(what).keeps(limit))
+    }
+
+    pub(super) fn is_good(&self, limits: &Limits) -> bool {
+        self.is_completed && Limited::ALL.into_iter().all(|what| self.keeps(what, limits))
+    }
+
+    /// Of the attempt that is the record. `due` is when its query was first due.
+    fn of(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
+        let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
+        let (first, last) = (attempt.first_token, attempt.last_token);
+        // An answer in one piece has no first token, whatever it is made of.
+        let has_gaps = chunks.len() > 1 && first.is_some();
+        let tokens = attempt.output_tokens.filter(|&tokens| tokens > 1 && has_gaps);
+        let tpot = tokens.and_then(|tokens| Some(seconds(first, last)? / (tokens - 1) as f64));
+        let longest = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(0)).max();
+        let longest = longest.filter(|_| has_gaps).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
+        let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
+        let known = |took: Option<f64>| took.map_or(Took::Unknown, Took::Seconds);
+        let between = |took: Option<f64>| if took.is_none() && is_short { Took::Nothing } else { known(took) };
+        Self {
+            sent: attempt.sent,
+            is_completed: attempt.outcome == "completed",
+            took: [
+                known(seconds(attempt.sent, first)),
+                known(seconds(due, first)),
+                between(tpot),
+                between(longest),
+                known(seconds(attempt.sent, last)),
+            ],
+        }
+    }
+
+    /// Of every record of a run. Where `requests.parquet` is missing there are none.
+    pub(super) fn all(run: &Run) -> Result<Vec<Self>, AnalysisError> {
+        let records: HashSet<(u32, u64)> = run.queries.iter().map(|query| (query.session, query.request)).collect();
+        // Rows stand by query, then by session and time; those lost with a kill come last and repeat nothing.
+        let mut repeated: HashMap<(u32, u64), Option<Timestamp>> = HashMap::new();
+        let mut timings = Vec::with_capacity(records.len());
+        Attempt::each(&run.folder, |attempt, chunks| {
+            if attempt.outcome == "lost" {
+                return;
+            }
+            let query = (attempt.session, attempt.index);
+            let first = if attempt.is_retried {
+                let first = repeated.get(&query).copied();
+                repeated.entry(query).or_insert(attempt.scheduled);
+                first
+            } else {
+                repeated.remove(&query)
+            };
+            if records.contains(&(attempt.session, attempt.request)) {
+                timings.push(Self::of(&attempt, chunks, first.unwrap_or(attempt.scheduled)));
+            }
+        })?;
+        Ok(timings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::example::at;
+    use super::*;
+
+    fn attempt(tokens: Option<u64>) -> Attempt {
+        Attempt {
+            outcome: String::from("completed"),
+            sent: Some(at(1.0)),
+            first_token: Some(at(1.25)),
+            last_token: Some(at(2.0)),
+            output_tokens: tokens,
+            ..Attempt::default()
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_metrics() {
+        let chunks = [250_000_000, 500_000_000, 1_000_000_000];
+        let found = Timing::of(&attempt(Some(4)), &chunks, Some(at(0.5)));
+        assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(Took::Seconds));
+        let limits = Limits { itl_s: Some(0.5), e2e_s: Some(0.99), ..Limits::default() };
+        assert!(found.keeps(Limited::Itl, &limits) && !found.keeps(Limited::E2e, &limits) && !found.is_good(&limits));
+        assert!(found.is_good(&Limits { e2e_s: None, ..limits }));
+    }
+
+    #[test]
+    fn one_token_breaks_nothing_and_what_nobody_counted_is_not_kept() {
+        let chunks = [250_000_000, 1_000_000_000];
+        let of = |attempt: &Attempt, chunks: &[i64]| {
+            let took = Timing::of(attempt, chunks, None).took;
+            (took[0], took[2], took[3])
+        };
+        let (quarter, gap) = (Took::Seconds(0.25), Took::Seconds(0.75));
+        assert_eq!(of(&attempt(Some(1)), &chunks), (quarter, Took::Nothing, gap), "one token in two chunks");
+        assert_eq!(of(&attempt(Some(9)), &chunks[..1]), (quarter, Took::Nothing, Took::Nothing), "one chunk");
+        assert_eq!(of(&attempt(None), &chunks), (quarter, Took::Unknown, gap), "not counted");
+        let whole = Attempt { first_token: None, ..attempt(Some(9)) };
+        assert_eq!(of(&whole, &chunks), (Took::Unknown, Took::Unknown, Took::Unknown), "an answer in one piece");
+        let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
+        assert!(!Timing::of(&failed, &chunks, None).is_good(&Limits::default()));
+    }
+}

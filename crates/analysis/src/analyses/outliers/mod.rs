@@ -1,0 +1,316 @@
+//! Outliers: queries whose latency or energy is far from the rest, with a likely reason from the data.
+//!
+//! TTFT, TPOT and joules per output token are taken as they are; E2E as times the line through output tokens, so that a
+//! long answer is no outlier for being long.
+
+mod reasons;
+mod score;
+
+use ergometer_charts::{Cell, Table};
+use ergometer_statistics::TheilSen;
+use ergometer_units::shown;
+use serde_json::{Value, json};
+
+use super::entries::{self, count_cell};
+use super::{Analysis, Findings, Options};
+use crate::AnalysisError;
+use crate::saved::{Query, Run};
+use reasons::{Case, Evidence};
+use score::{FEWEST, LIMIT, NoScore, Usual};
+
+/// How many are listed.
+const LISTED: usize = 50;
+
+/// See the module.
+pub(super) struct Outliers;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    Ttft,
+    Tpot,
+    E2e,
+    JoulesPerToken,
+}
+
+impl Figure {
+    const ALL: [Self; 4] = [Self::Ttft, Self::Tpot, Self::E2e, Self::JoulesPerToken];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft_s",
+            Self::Tpot => "tpot_s",
+            Self::E2e => "e2e_s",
+            Self::JoulesPerToken => "j_per_output_token",
+        }
+    }
+
+    const fn head(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::Tpot => "TPOT",
+            Self::E2e => "E2E for its length",
+            Self::JoulesPerToken => "energy per output token",
+        }
+    }
+
+    const fn unit(self) -> &'static str {
+        if matches!(self, Self::JoulesPerToken) { "J" } else { "s" }
+    }
+
+    fn of(self, query: &Query) -> Option<f64> {
+        match self {
+            Self::Ttft => query.ttft(),
+            Self::Tpot => query.tpot(),
+            Self::E2e => query.e2e(),
+            Self::JoulesPerToken => query.joules_per_output_token(),
+        }
+    }
+
+    /// Whether connecting is a part of it.
+    const fn is_whole_time(self) -> bool {
+        matches!(self, Self::Ttft | Self::E2e)
+    }
+
+    const fn is_per_token(self) -> bool {
+        matches!(self, Self::Tpot | Self::JoulesPerToken)
+    }
+}
+
+/// A query that is far from the rest.
+#[derive(Debug, Clone, Copy)]
+struct Outlier {
+    figure: Figure,
+    /// Its place in the run.
+    place: usize,
+    value: f64,
+    /// What it would usually be: the median, or the line at its length.
+    usual: f64,
+    score: f64,
+}
+
+/// One figure of all queries.
+struct Looked {
+    figure: Figure,
+    values: usize,
+    usual: Result<Usual, NoScore>,
+    /// The line of E2E: seconds, and seconds a token.
+    line: Option<(f64, f64)>,
+    outliers: Vec<Outlier>,
+}
+
+fn look(run: &Run, figure: Figure) -> Looked {
+    let queries = run.queries.iter().enumerate().filter(|(_, query)| query.is_completed());
+    let found: Vec<(usize, &Query, f64)> =
+        queries.filter_map(|(place, query)| Some((place, query, figure.of(query)?))).collect();
+    let line = if figure == Figure::E2e { line(&found) } else { None };
+    // What it would be at its length; without a line, or where that is below zero, all have the same: one.
+    let expected = |query: &Query| {
+        let (intercept, slope) = line?;
+        Some(intercept + slope * query.output_tokens? as f64).filter(|seconds| *seconds > 0.0)
+    };
+    let has_line = line.is_some() && found.iter().all(|(_, query, _)| expected(query).is_some());
+    let scale = |query: &Query| if has_line { expected(query).unwrap_or(1.0) } else { 1.0 };
+    let scaled: Vec<f64> = found.iter().map(|(_, query, value)| value / scale(query)).collect();
+    let usual = Usual::of(&scaled);
+    let outliers = usual.map_or_else(
+        |_| Vec::new(),
+        |usual| {
+            let each = found.iter().zip(&scaled).filter_map(|(&(place, query, value), &scaled)| {
+                let score = usual.score(scaled).filter(|score| score.abs() > LIMIT)?;
+                Some(Outlier { figure, place, value, usual: usual.value() * scale(query), score })
+            });
+            each.collect()
+        },
+    );
+    Looked { figure, values: found.len(), usual, line: line.filter(|_| has_line), outliers }
+}
+
+/// The line by medians of E2E on output tokens; where all answers have one length, there is none.
+fn line(found: &[(usize, &Query, f64)]) -> Option<(f64, f64)> {
+    let pairs = found.iter().filter_map(|(_, query, value)| Some((query.output_tokens? as f64, *value)));
+    let line = TheilSen::of(&pairs.collect::<Vec<_>>()).ok()?;
+    Some((line.intercept, line.slope))
+}
+
+impl Analysis for Outliers {
+    fn id(&self) -> &'static str {
+        "outliers"
+    }
+
+    fn about(&self) -> &'static str {
+        "queries whose latency or energy is far from the rest, with a likely reason"
+    }
+
+    fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
+        let looked: Vec<Looked> = Figure::ALL.into_iter().map(|figure| look(run, figure)).collect();
+        let mut findings = Findings::default();
+        for one in &looked {
+            findings.warnings.extend(one.warning());
+        }
+        let mut listed: Vec<Outlier> = looked.iter().flat_map(|one| &one.outliers).copied().collect();
+        listed.sort_by(|one, other| other.score.abs().total_cmp(&one.score.abs()).then(one.place.cmp(&other.place)));
+        let all = listed.len();
+        let mut places: Vec<usize> = listed.iter().map(|outlier| outlier.place).collect();
+        places.sort_unstable();
+        places.dedup();
+        listed.truncate(LISTED);
+        let evidence = Evidence::new(run)?;
+        let told: Vec<(Outlier, Vec<String>)> =
+            listed.into_iter().map(|outlier| (outlier, reasons_of(run, &evidence, &looked, &outlier))).collect();
+
+        let counts: Value =
+            looked.iter().map(|one| (one.figure.name().to_owned(), json!(one.outliers.len()))).collect();
+        findings.summary = entries::map(json!({
+            "queries": run.queries.len(), "outlying_queries": places.len(), "outliers": all, "by_figure": counts,
+        }));
+        findings.data = entries::map(json!({
+            "rule": "|0.6745 (ln x - median) / MAD| > 3.5",
+            "figures": looked.iter().map(Looked::json).collect::<Vec<_>>(),
+            "listed": told.iter().map(|(outlier, reasons)| outlier.json(run, reasons)).collect::<Vec<_>>(),
+            "not_listed": all - told.len(),
+        }));
+        findings.tables.push(count_table(&looked));
+        if !told.is_empty() {
+            findings.tables.push(list_table(run, &told, all));
+        }
+        Ok(findings)
+    }
+}
+
+fn reasons_of(run: &Run, evidence: &Evidence, looked: &[Looked], outlier: &Outlier) -> Vec<String> {
+    let query = &run.queries[outlier.place];
+    let same = looked.iter().find(|one| one.figure == outlier.figure).map_or(&[][..], |one| &one.outliers);
+    // Outliers stand in the order of the run.
+    let is_one = |place: &usize| {
+        let found = same.binary_search_by_key(place, |other| other.place);
+        found.is_ok_and(|found| (same[found].score > 0.0) == (outlier.score > 0.0))
+    };
+    let beside: Vec<usize> = evidence.beside(query).collect();
+    let others = (beside.iter().filter(|&place| is_one(place)).count(), beside.len());
+    evidence.reasons(&Case {
+        query,
+        figure: outlier.figure,
+        value: outlier.value,
+        usual: outlier.usual,
+        beside: others,
+    })
+}
+
+impl Outlier {
+    /// How many times what is usual.
+    fn times(&self) -> f64 {
+        self.value / self.usual
+    }
+
+    fn json(&self, run: &Run, reasons: &[String]) -> Value {
+        let query = &run.queries[self.place];
+        json!({"figure": self.figure.name(), "request": query.request, "session": query.session, "index": query.index,
+            "subject": run.subject(query), "value": self.value, "usual": entries::number(Some(self.usual)),
+            "times_usual": entries::number(Some(self.times())), "score": self.score, "reasons": reasons})
+    }
+}
+
+impl Looked {
+    fn high(&self) -> usize {
+        self.outliers.iter().filter(|outlier| outlier.score > 0.0).count()
+    }
+
+    fn warning(&self) -> Option<String> {
+        match self.usual {
+            Err(NoScore::NoSpread) => Some(format!(
+                "more than half of the queries have the same {}, so by this rule none is an outlier (its MAD is zero)",
+                self.figure.head()
+            )),
+            Err(NoScore::TooFew) if self.values > 0 => Some(format!(
+                "{} queries have {}: below {FEWEST} nobody can say what is usual",
+                self.values,
+                self.figure.head()
+            )),
+            Err(NoScore::TooFew) => Some(format!("no query has {}", self.figure.head())),
+            Ok(_) => None,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let usual = self.usual.ok();
+        let fences = usual.map(Usual::fences);
+        let line = self.line.map(|(intercept, slope)| json!({"intercept_s": intercept, "s_per_output_token": slope}));
+        let why = match self.usual {
+            Err(NoScore::NoSpread) => Some("mad_is_zero"),
+            Err(NoScore::TooFew) => Some("too_few"),
+            Ok(_) => None,
+        };
+        json!({"figure": self.figure.name(), "values": self.values, "outliers": self.outliers.len(), "high": self.high(),
+            "low": self.outliers.len() - self.high(), "relative_to_line": line,
+            "usual": entries::number(usual.map(Usual::value)),
+            "fence_low": entries::number(fences.map(|fences| fences.0)),
+            "fence_high": entries::number(fences.map(|fences| fences.1)), "no_score": why})
+    }
+}
+
+fn count_table(looked: &[Looked]) -> Table {
+    let columns = [
+        ("figure", "figure"),
+        ("queries", "values"),
+        ("far above", "high"),
+        ("far below", "low"),
+        ("usually", "usual"),
+    ];
+    let mut table = Table::new("outlier_counts", "Queries far from the rest", &columns);
+    for one in looked {
+        let usual = one.usual.ok().map(Usual::value);
+        let show = |value: f64| match one.line {
+            Some((intercept, slope)) => {
+                let (base, token) = (shown::quantity(intercept * value, "s"), shown::quantity(slope * value, "s"));
+                format!("{base} + {token} a token")
+            }
+            None => shown::quantity(value, one.figure.unit()),
+        };
+        table.rows.push(vec![
+            Cell::text(one.figure.head()),
+            count_cell(one.values as u64),
+            count_cell(one.high() as u64),
+            count_cell((one.outliers.len() - one.high()) as u64),
+            Cell::number(usual, show),
+        ]);
+    }
+    table.notes.push(String::from(
+        "Far is a modified z score beyond 3.5 (Iglewicz and Hoaglin 1993), of logarithms. E2E is seen against its line \
+         through output tokens.",
+    ));
+    table
+}
+
+fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
+    let columns = [
+        ("request", "request"),
+        ("figure", "figure"),
+        ("value", "value"),
+        ("times usual", "times_usual"),
+        ("score", "score"),
+        ("likely reason", "reason"),
+    ];
+    let mut table = Table::new("outliers", "The queries that are furthest from the rest", &columns);
+    for (outlier, reasons) in told {
+        let reason = if reasons.is_empty() { Cell::Absent } else { Cell::text(reasons.join("; ")) };
+        table.rows.push(vec![
+            Cell::Request { request: run.queries[outlier.place].request },
+            Cell::text(outlier.figure.head()),
+            Cell::number(Some(outlier.value), |value| shown::quantity(value, outlier.figure.unit())),
+            Cell::number(Some(outlier.times()), |times| format!("{} x", shown::significant(times))),
+            Cell::number(Some(outlier.score), |score| format!("{score:+.1}")),
+            reason,
+        ]);
+    }
+    if all > told.len() {
+        table.notes.push(format!("{} more are not listed.", all - told.len()));
+    }
+    table
+        .notes
+        .push(String::from("Reasons are what is unusual about the query or its time. None proves to be the cause."));
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Why a query may be far from the rest: what the data has about it and about the time it ran in. Likely reasons, not
+//! proven ones; of a query about which the data has nothing unusual there are none.
+
+use std::collections::HashMap;
+
+use ergometer_units::{Timestamp, shown};
+
+use super::Figure;
+use crate::AnalysisError;
+use crate::saved::{Attempt, Channel, Query, Run, Telemetry};
+
+/// The signals that are asked for.
+const SIGNALS: [&str; 3] = ["clock_core", "temperature", "requests_waiting"];
+
+/// Connecting counts where it is this much of what was more than usual.
+const PART: f64 = 0.1;
+
+/// Counts and lengths are unusual from this many times the median on.
+const UNUSUAL: f64 = 1.5;
+
+/// A clock this much lower, and a temperature this much higher, than the median of the session.
+const CLOCK: f64 = 0.97;
+const DEGREES: f64 = 5.0;
+
+/// Lags below this are nobody's reason, whatever is usual.
+const LEAST_LAG_S: f64 = 0.005;
+
+/// What is known of a run, in the shape in which it is asked for.
+pub(super) struct Evidence<'a> {
+    run: &'a Run,
+    telemetry: Telemetry,
+    /// By session and request, how long connecting took.
+    connected: HashMap<(u32, u64), f64>,
+    /// By session: when requests were sent, and when they ended, in order.
+    sessions: HashMap<u32, (Vec<i64>, Vec<i64>)>,
+    usual_input: Option<f64>,
+    usual_output: Option<f64>,
+    usual_lag: Option<f64>,
+}
+
+/// An outlier whose reason is asked for.
+pub(super) struct Case<'a> {
+    pub(super) query: &'a Query,
+    pub(super) figure: Figure,
+    pub(super) value: f64,
+    pub(super) usual: f64,
+    /// Other outliers of the same figure and direction that ran at the same time, and all queries that did.
+    pub(super) beside: (usize, usize),
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn new(run: &'a Run) -> Result<Self, AnalysisError> {
+        let mut connected = HashMap::new();
+        Attempt::each(&run.folder, |attempt, _| {
+            if let Some(millis) = attempt.connect_ms {
+                connected.insert((attempt.session, attempt.request), millis / 1e3);
+            }
+        })?;
+        let telemetry = Telemetry::read(&run.folder, &SIGNALS)?;
+        let mut evidence = Self {
+            run,
+            telemetry,
+            connected,
+            sessions: HashMap::new(),
+            usual_input: median(run, |query| query.input_tokens.map(|tokens| tokens as f64)),
+            usual_output: median(run, |query| query.output_tokens.map(|tokens| tokens as f64)),
+            usual_lag: median(run, lag),
+        };
+        for query in &run.queries {
+            if let (Some(sent), Some(end)) = (query.sent, query.end) {
+                let (sents, ends) = evidence.sessions.entry(query.session).or_default();
+                sents.push(sent.nanos_since_epoch());
+                ends.push(end.nanos_since_epoch());
+            }
+        }
+        for (sents, ends) in evidence.sessions.values_mut() {
+            sents.sort_unstable();
+            ends.sort_unstable();
+        }
+        Ok(evidence)
+    }
+
+    /// How many were in flight on average over the time of a query, itself among them.
+    fn in_flight(&self, query: &Query) -> Option<f64> {
+        let (sent, end) = (query.sent?, query.end?);
+        let inside = |other: &Query| {
+            let seconds = other.end?.min(end).since(other.sent?.max(sent)).get();
+            Some(seconds).filter(|seconds| *seconds > 0.0 && other.session == query.session)
+        };
+        let together: f64 = self.run.queries.iter().filter_map(inside).sum();
+        let seconds = end.since(sent).get();
+        (seconds > 0.0).then(|| together / seconds)
+    }
+
+    /// The reasons, the strongest first. What makes a value larger is no reason for a small one, and the other way round.
+    pub(super) fn reasons(&self, case: &Case) -> Vec<String> {
+        let is_more = case.value > case.usual;
+        let mut reasons = Vec::new();
+        // The first find caches cold, and no queue.
+        if is_more || case.figure == Figure::Ttft {
+            reasons.extend(self.beginning(case.query));
+        }
+        if is_more {
+            reasons.extend(self.repeated(case));
+            reasons.extend(self.crowd(case));
+            reasons.extend(self.hardware(case.query));
+        }
+        reasons.extend(self.few(case, is_more));
+        reasons.extend(self.work(case, is_more));
+        if case.beside.0 > 0 && 2 * case.beside.0 >= case.beside.1 {
+            reasons.push(format!("{} of {} others at the same time too", case.beside.0, case.beside.1));
+        }
+        reasons
+    }
+
+    /// Nothing had come back yet when it was sent.
+    fn beginning(&self, query: &Query) -> Option<String> {
+        let (_, ends) = self.sessions.get(&query.session)?;
+        let sent = query.sent?.nanos_since_epoch();
+        (sent < *ends.first()?).then(|| String::from("among the first of the session"))
+    }
+
+    fn repeated(&self, case: &Case) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if case.query.attempts > 1 {
+            reasons.push(format!("attempt {}", case.query.attempts));
+        }
+        let connected = self.connected.get(&(case.query.session, case.query.request));
+        let counts = |&&seconds: &&f64| case.figure.is_whole_time() && seconds > PART * (case.value - case.usual);
+        if let Some(seconds) = connected.filter(counts) {
+            reasons.push(format!("a connection was opened ({})", shown::quantity(*seconds, "s")));
+        }
+        reasons
+    }
+
+    fn crowd(&self, case: &Case) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let usual = self.run.mean_in_flight();
+        if let Some(now) = self.in_flight(case.query).filter(|now| *now > UNUSUAL * usual) {
+            reasons.push(format!("{now:.0} in flight, usually {usual:.0}"));
+        }
+        let waiting = self.during("requests_waiting", case.query, f64::max);
+        if let Some((most, usual)) = waiting.filter(|(most, usual)| *most > UNUSUAL * usual && *most >= 1.0) {
+            reasons.push(format!("{most:.0} waiting at the server, usually {usual:.0}"));
+        }
+        let late = lag(case.query).zip(self.usual_lag);
+        if let Some((lag, _)) = late.filter(|(lag, usual)| *lag > LEAST_LAG_S && *lag > 5.0 * usual) {
+            reasons.push(format!("sent {} late", shown::quantity(lag, "s")));
+        }
+        reasons
+    }
+
+    /// Few others at the same time: requests are quicker alone, and have nobody to share the joules with.
+    fn few(&self, case: &Case, is_more: bool) -> Option<String> {
+        let usual = self.run.mean_in_flight();
+        let now = self.in_flight(case.query).filter(|now| now * UNUSUAL < usual)?;
+        let is_reason = is_more == (case.figure == Figure::JoulesPerToken);
+        is_reason.then(|| format!("only {now:.1} in flight, usually {usual:.1}"))
+    }
+
+    fn hardware(&self, query: &Query) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if let Some((clock, usual)) =
+            self.during("clock_core", query, f64::min).filter(|(now, usual)| now < &(CLOCK * usual))
+        {
+            reasons.push(format!("core clock {clock:.0} MHz, usually {usual:.0}"));
+        }
+        let hot = self.during("temperature", query, f64::max);
+        if let Some((degrees, usual)) = hot.filter(|(now, usual)| now > &(usual + DEGREES)) {
+            reasons.push(format!("{degrees:.0} °C, usually {usual:.0}"));
+        }
+        reasons
+    }
+
+    /// What was asked for: a long prompt, a short or a long answer.
+    fn work(&self, case: &Case, is_more: bool) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let input = case.query.input_tokens.map(|tokens| tokens as f64).zip(self.usual_input);
+        let is_unusual = |(tokens, usual): &(f64, f64)| {
+            if is_more { *tokens > UNUSUAL * usual } else { *tokens * UNUSUAL < *usual }
+        };
+        if let Some((tokens, usual)) = input.filter(is_unusual) {
+            let length = if is_more { "long" } else { "short" };
+            reasons.push(format!("{length} prompt: {tokens:.0} tokens, usually {usual:.0}"));
+        }
+        // Of few tokens, the joules and the time of the prompt are shared by few.
+        let output = case.query.output_tokens.map(|tokens| tokens as f64).zip(self.usual_output);
+        let is_short = |(tokens, usual): &(f64, f64)| *tokens * UNUSUAL < *usual;
+        let is_long = |(tokens, usual): &(f64, f64)| *tokens > UNUSUAL * usual;
+        if let Some((tokens, usual)) = output.filter(|found| if is_more { is_short(found) } else { is_long(found) })
+            && case.figure.is_per_token()
+        {
+            let length = if is_more { "short" } else { "long" };
+            reasons.push(format!("{length} answer: {tokens:.0} tokens, usually {usual:.0}"));
+        }
+        reasons
+    }
+
+    /// What a signal of a GPU or of the server came to during a query, and its median over the session.
+    fn during(&self, signal: &str, query: &Query, fold: fn(f64, f64) -> f64) -> Option<(f64, f64)> {
+        let (sent, end) = (query.sent?, query.end?);
+        let is_meant = |channel: &&Channel| {
+            channel.session == query.session
+                && (channel.device.starts_with("gpu:") || channel.device.starts_with("server:"))
+        };
+        let channels = self.telemetry.of(signal).filter(is_meant);
+        let found = channels.filter_map(|channel| {
+            let at = |time: Timestamp| channel.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
+            let now = channel.values[at(sent)..at(end)].iter().copied().reduce(fold)?;
+            Some((now, middle(channel.values.clone())?))
+        });
+        // Of several devices, the one that is furthest from what is usual.
+        found.max_by(|one, other| (one.0 / one.1 - 1.0).abs().total_cmp(&(other.0 / other.1 - 1.0).abs()))
+    }
+}
+
+fn lag(query: &Query) -> Option<f64> {
+    Some(query.sent?.since(query.scheduled?).get())
+}
+
+fn median(run: &Run, figure: impl Fn(&Query) -> Option<f64>) -> Option<f64> {
+    middle(run.queries.iter().filter_map(figure).collect())
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    ergometer_statistics::percentile(&values, 50.0)
+}
+
+impl Evidence<'_> {
+    /// The queries of the session that ran at the same time as one, by their places in the run.
+    pub(super) fn beside<'b>(&'b self, query: &'b Query) -> impl Iterator<Item = usize> + 'b {
+        let overlaps = move |other: &Query| {
+            let apart = other.end? <= query.sent? || query.end? <= other.sent?;
+            Some(!apart && other.request != query.request)
+        };
+        let queries = self.run.queries.iter().enumerate();
+        queries
+            .filter(move |(_, other)| other.session == query.session && overlaps(other) == Some(true))
+            .map(|found| found.0)
+    }
+}

@@ -1,0 +1,104 @@
+//! How far values are from the rest: positive values go in; the modified z score of their logarithms comes out.
+//!
+//! 0.6745 (x - median) / MAD, where MAD is the median of |x - median| (B. Iglewicz and D. Hoaglin, "How to Detect and
+//! Handle Outliers", 1993): median and MAD stay what they are whatever the outliers do, and 0.6745 makes the score one of
+//! standard deviations for normal values. Times and joules are skewed to the right, so it is taken of their logarithms.
+
+use ergometer_statistics::percentile;
+
+/// Beyond this score a value is an outlier, by the same authors.
+pub(super) const LIMIT: f64 = 3.5;
+
+/// Below this many values, what is usual cannot be told.
+pub(super) const FEWEST: usize = 10;
+
+/// The MAD of a normal distribution, in its standard deviations.
+const NORMAL_MAD: f64 = 0.6745;
+
+/// What is usual.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Usual {
+    /// The median of the logarithms.
+    median: f64,
+    /// The median distance from it.
+    mad: f64,
+}
+
+/// Why there is no score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoScore {
+    /// There are too few values.
+    TooFew,
+    /// More than half of the values are the same, so the MAD is zero, and any other value would be infinitely far.
+    NoSpread,
+}
+
+impl Usual {
+    /// Of values above zero; others are left out.
+    pub(super) fn of(values: &[f64]) -> Result<Self, NoScore> {
+        let mut logarithms: Vec<f64> = values
+            .iter()
+            .filter(|&&value| value > 0.0)
+            .map(|value| value.ln())
+            .filter(|value| value.is_finite())
+            .collect();
+        if logarithms.len() < FEWEST {
+            return Err(NoScore::TooFew);
+        }
+        let median = middle(&mut logarithms).ok_or(NoScore::TooFew)?;
+        let mut distances: Vec<f64> = logarithms.iter().map(|value| (value - median).abs()).collect();
+        let mad = middle(&mut distances).ok_or(NoScore::TooFew)?;
+        // Equal values differ in the last digit of a logarithm at most.
+        if mad < 1e-12 { Err(NoScore::NoSpread) } else { Ok(Self { median, mad }) }
+    }
+
+    /// The usual value.
+    pub(super) fn value(self) -> f64 {
+        self.median.exp()
+    }
+
+    /// The score of a value; `None` where it is not above zero.
+    pub(super) fn score(self, value: f64) -> Option<f64> {
+        let score = NORMAL_MAD * (value.ln() - self.median) / self.mad;
+        (value > 0.0 && score.is_finite()).then_some(score)
+    }
+
+    /// The values at which outliers begin, below and above.
+    pub(super) fn fences(self) -> (f64, f64) {
+        let reach = LIMIT * self.mad / NORMAL_MAD;
+        ((self.median - reach).exp(), (self.median + reach).exp())
+    }
+}
+
+fn middle(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    percentile(values, 50.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// e^0 to e^10: the median of the logarithms is 5, and their distances are 0, 1, 1, 2, 2, 3, 3, … with a median of 3.
+    #[test]
+    fn the_score_is_that_of_the_book() {
+        let values: Vec<f64> = (0..=10).map(|power| f64::from(power).exp()).collect();
+        let usual = Usual::of(&values).unwrap();
+        assert!((usual.value() - 5_f64.exp()).abs() < 1e-9);
+        assert!((usual.score(8_f64.exp()).unwrap() - 0.6745).abs() < 1e-12);
+        let (low, high) = usual.fences();
+        assert!((usual.score(high).unwrap() - 3.5).abs() < 1e-9 && (usual.score(low).unwrap() + 3.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_has_no_spread_has_no_outliers() {
+        let mut values = vec![3.0; 11];
+        values.push(1e9);
+        assert_eq!(Usual::of(&values), Err(NoScore::NoSpread));
+        assert_eq!(Usual::of(&values[..9]), Err(NoScore::TooFew));
+        let with_nothing: Vec<f64> = (0..20).map(|number| if number < 11 { 0.0 } else { f64::from(number) }).collect();
+        assert_eq!(Usual::of(&with_nothing), Err(NoScore::TooFew), "zero has no logarithm");
+        let usual = Usual::of(&(1..=20).map(f64::from).collect::<Vec<_>>()).unwrap();
+        assert_eq!((usual.score(0.0), usual.score(-1.0), usual.score(f64::INFINITY)), (None, None, None));
+    }
+}
