@@ -10,5 +10,6 @@ pub mod plots;
 mod power;
 pub mod report;
 pub mod saved;
+pub mod trace_report;
 
 pub use error::AnalysisError;

@@ -270,6 +270,40 @@ fn many_names() -> Chart {
     )
 }
 
+fn eight() -> Chart {
+    let x: Vec<f64> = (0..60).map(|at| f64::from(at) / 60.0).collect();
+    let marks = (0..8u8)
+        .map(|number| {
+            let wave = |at: &f64| (at * 6.0 + f64::from(number)).sin() * 1.5e6 - f64::from(number) * 2e5;
+            line(&format!("GPU {number}"), number, x.clone(), x.iter().map(wave).collect())
+        })
+        .collect();
+    let y = Axis::linear("difference of memory", "B");
+    chart("eight", "Eight lines that cross zero", "", Axis::linear("time", "s"), vec![panel(y, marks)])
+}
+
+fn turned() -> Chart {
+    let names: Vec<String> = (0..18).map(|n| format!("{n}: a subject of the dataset")).collect();
+    let value = |n: i32| (f64::from(n) * 0.7).sin() * 0.3;
+    let x: Vec<f64> = (0..18).map(f64::from).collect();
+    let series = |label: &str, hue: u8, shift: f64| {
+        let y: Vec<f64> = (0..18).map(|n| value(n) + shift).collect();
+        let low = y.iter().map(|y| y - 0.1).collect();
+        let high = y.iter().map(|y| y + 0.1).collect();
+        let hue = Hue::Series(hue);
+        Mark::Points(Points { label: label.into(), hue, x: x.clone(), y, low, high, ..Points::default() })
+    };
+    let marks = vec![series("tiny", 0, 0.0), series("small", 1, 0.12)];
+    let y = Axis::linear("change", "J/query");
+    chart("turned", "Names that have no room to stand level", "", Axis::names("", names), vec![panel(y, marks)])
+}
+
+fn single() -> Chart {
+    let points = Points { x: vec![1.7e9], y: vec![0.004_2], names: vec!["模型 one".into()], ..Points::default() };
+    let x = Axis::linear("time since the epoch", "s");
+    chart("single", "One point", "", x, vec![panel(Axis::linear("time", "s"), vec![Mark::Points(points)])])
+}
+
 fn nothing() -> Chart {
     let y = Axis::linear("power", "W");
     chart("nothing", "Nothing was measured", "no sensor", Axis::linear("time", "s"), vec![panel(y, vec![])])
@@ -292,6 +326,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         distribution(),
         columns(),
         many_names(),
+        eight(),
+        turned(),
+        single(),
         nothing(),
     ];
     for chart in charts {

@@ -3,13 +3,19 @@
 //! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
 
 mod accuracy;
+mod caution;
+mod cell;
 mod drift;
 mod efficiency;
+mod energy_per_token;
 mod entries;
 #[cfg(test)]
 mod example;
 mod goodput;
 mod outliers;
+mod percentiles;
+mod phases;
+mod regression;
 
 use std::fs;
 use std::io::Write as _;
@@ -23,8 +29,17 @@ use crate::AnalysisError;
 use crate::saved::Run;
 
 /// Every analysis, in the order in which people read them.
-pub static ALL: &[&dyn Analysis] =
-    &[&accuracy::Accuracy, &efficiency::Efficiency, &goodput::Goodput, &drift::Drift, &outliers::Outliers];
+pub static ALL: &[&dyn Analysis] = &[
+    &accuracy::Accuracy,
+    &efficiency::Efficiency,
+    &energy_per_token::EnergyPerToken,
+    &phases::PhaseCosts,
+    &regression::Regression,
+    &percentiles::Percentiles,
+    &goodput::Goodput,
+    &drift::Drift,
+    &outliers::Outliers,
+];
 
 /// Something to be found out about a run.
 pub trait Analysis: Sync {
@@ -100,6 +115,11 @@ impl Findings {
         write_whole(&path, &text)?;
         Ok(path)
     }
+}
+
+/// What a file has of a figure. A number that is none is null.
+fn to_value<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or(Value::Null)
 }
 
 /// Writes a file under another name and renames it when it is on the disk, so that what stands there is always whole.

@@ -1,9 +1,9 @@
 //! What joules buy: right answers per joule and accuracy, by run, or by subject where there is one run.
 
-use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points};
+use ergometer_charts::{Axis, Chart, Mark, Panel, Points};
 use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
 
-use super::{Plot, Shown, hue};
+use super::{Plot, Shown};
 use crate::AnalysisError;
 use crate::saved::{Query, Run};
 
@@ -15,7 +15,6 @@ const MOST: usize = 40;
 /// One bar.
 struct Bar {
     name: String,
-    hue: Hue,
     value: f64,
     interval: Option<Interval>,
 }
@@ -62,17 +61,13 @@ fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Op
         _ => String::from("Whiskers are 95 % intervals (bootstrap over queries)."),
     });
     let names = bars.iter().map(|bar| bar.name.clone()).collect();
-    let mut marks: Vec<Mark> = Vec::new();
+    let mut points = Points::default();
     for (place, bar) in bars.into_iter().enumerate() {
         let (low, high) = bar.interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high));
-        marks.push(Mark::Bars(Points {
-            hue: bar.hue,
-            x: vec![bar.value],
-            y: vec![place as f64],
-            low: vec![low],
-            high: vec![high],
-            ..Points::default()
-        }));
+        points.x.push(bar.value);
+        points.y.push(place as f64);
+        points.low.push(low);
+        points.high.push(high);
     }
     Some(Chart {
         id: id.to_owned(),
@@ -80,7 +75,7 @@ fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Op
         subtitle: shown.subtitle(),
         notes,
         x,
-        panels: vec![Panel { y: Axis::names("", names), marks, share: 1.0 }],
+        panels: vec![Panel { y: Axis::names("", names), marks: vec![Mark::Bars(points)], share: 1.0 }],
     })
 }
 
@@ -89,8 +84,8 @@ fn by_subject(run: &Run) -> (Vec<Bar>, Vec<Bar>) {
     let mut efficiencies = Vec::new();
     for (place, subject) in run.subjects.iter().enumerate().filter(|(_, subject)| !subject.is_empty()) {
         let queries: Vec<&Query> = run.queries.iter().filter(|query| query.subject as usize == place).collect();
-        accuracies.extend(accuracy(subject, hue(0), &queries));
-        efficiencies.extend(efficiency(subject, hue(0), &queries, run.block()));
+        accuracies.extend(accuracy(subject, &queries));
+        efficiencies.extend(efficiency(subject, &queries, run.block()));
     }
     (accuracies, efficiencies)
 }
@@ -98,14 +93,13 @@ fn by_subject(run: &Run) -> (Vec<Bar>, Vec<Bar>) {
 fn by_run(shown: &Shown) -> (Vec<Bar>, Vec<Bar>) {
     let mut accuracies = Vec::new();
     let mut efficiencies = Vec::new();
-    for (run, label, hue) in shown.each() {
+    for (run, label, _) in shown.each() {
         let queries: Vec<&Query> = run.queries.iter().collect();
-        accuracies.extend(accuracy(label, hue, &queries));
+        accuracies.extend(accuracy(label, &queries));
         // The figure of the run itself counts what lay between its requests too.
         let figure = run.summary.estimate("/intelligence/per_joule");
         efficiencies.extend(figure.map(|figure| Bar {
             name: label.to_owned(),
-            hue,
             value: figure.value,
             interval: figure.interval.map(|(low, high)| Interval { low, high }),
         }));
@@ -113,19 +107,19 @@ fn by_run(shown: &Shown) -> (Vec<Bar>, Vec<Bar>) {
     (accuracies, efficiencies)
 }
 
-fn accuracy(name: &str, hue: Hue, queries: &[&Query]) -> Option<Bar> {
+fn accuracy(name: &str, queries: &[&Query]) -> Option<Bar> {
     let graded: Vec<bool> = queries.iter().filter_map(|query| query.correct).collect();
     let right = graded.iter().filter(|correct| **correct).count();
     let interval = proportion_interval(right as u64, graded.len() as u64)?;
     let value = 100.0 * right as f64 / graded.len() as f64;
     let interval = Some(Interval { low: 100.0 * interval.low, high: 100.0 * interval.high });
-    Some(Bar { name: name.to_owned(), hue, value, interval })
+    Some(Bar { name: name.to_owned(), value, interval })
 }
 
-fn efficiency(name: &str, hue: Hue, queries: &[&Query], block: usize) -> Option<Bar> {
+fn efficiency(name: &str, queries: &[&Query], block: usize) -> Option<Bar> {
     let pairs: Vec<(f64, f64)> =
         queries.iter().filter_map(|query| Some((f64::from(u8::from(query.correct?)), query.energy?.gross))).collect();
     let (right, joules) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let interval = ratio_interval(&pairs, Resampling { draws: 1_000, block, ..Resampling::default() });
-    (joules > 0.0).then(|| Bar { name: name.to_owned(), hue, value: right / joules, interval })
+    (joules > 0.0).then(|| Bar { name: name.to_owned(), value: right / joules, interval })
 }

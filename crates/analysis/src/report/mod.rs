@@ -96,12 +96,13 @@ fn overview(studied: &[Studied], compared: Vec<Block>) -> Section {
 fn notices(studied: &[Studied]) -> Vec<Block> {
     let mut notices: Vec<Notice> = Vec::new();
     for study in studied {
-        let of_run = study.run.summary.warnings().into_iter().map(ToOwned::to_owned);
-        let found = study.findings.iter().flat_map(|(_, findings)| findings.warnings.iter().cloned());
-        for warning in of_run.chain(found) {
-            let named = if studied.len() > 1 { format!("{}: {warning}", study.label) } else { warning };
-            let (text, remedy) = named.split_once("hint:").unwrap_or((&named, ""));
-            let notice = Notice { text: text.trim().to_owned(), remedy: remedy.trim().to_owned() };
+        let of_run = study.run.summary.warnings().map(|(text, remedy)| (text, remedy.unwrap_or_default()));
+        let found = study.findings.iter().flat_map(|(_, findings)| &findings.warnings);
+        let found = found.map(|warning| warning.split_once("hint:").unwrap_or((warning, "")));
+        for (text, remedy) in of_run.chain(found) {
+            let text = text.trim().trim_end_matches('.');
+            let named = if studied.len() > 1 { format!("{}: {text}", study.label) } else { text.to_owned() };
+            let notice = Notice { text: named, remedy: remedy.trim().to_owned() };
             if !notices.contains(&notice) {
                 notices.push(notice);
             }

@@ -80,10 +80,10 @@ impl Summary {
         Some(Estimate { value: found["value"].as_f64()?, interval })
     }
 
-    /// What to know about the run.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<&str> {
-        let warnings = self.at("/warnings").and_then(Value::as_array);
-        warnings.into_iter().flatten().filter_map(Value::as_str).collect()
+    /// What to know about the run, and what to do about it.
+    pub fn warnings(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let list = |path| self.at(path).and_then(Value::as_array).into_iter().flatten();
+        let remedies = list("/remedies").map(Value::as_str).chain(std::iter::repeat(None));
+        list("/warnings").map(Value::as_str).zip(remedies).filter_map(|(warning, remedy)| Some((warning?, remedy)))
     }
 }

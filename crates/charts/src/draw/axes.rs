@@ -62,16 +62,24 @@ fn even(axis: &Axis, ends: Extent, about: f64) -> Ticks {
 
 fn logarithmic(axis: &Axis, ends: Extent, about: f64) -> Ticks {
     let ticks = ticks::logarithmic(ends.low, ends.high, about);
-    // The unit suits the middle of the axis.
-    let unit = Unit::suited(&axis.unit, ends.low.sqrt() * ends.high.sqrt());
     let step = ticks.major.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let text = |value: f64| {
-        let power = 10f64.powi(exponent(value));
-        let digit = value / power;
-        let step = if (digit - digit.round()).abs() < 1e-9 || !step.is_finite() { power } else { step };
-        Style::new(unit.scaled(step), unit.scaled(value)).write(unit.scaled(value))
+    let texts = |unit: &Unit| -> Vec<(f64, String)> {
+        let text = |value: f64| {
+            let power = 10f64.powi(exponent(value));
+            let digit = value / power;
+            let step = if (digit - digit.round()).abs() < 1e-9 || !step.is_finite() { power } else { step };
+            Style::new(unit.scaled(step), unit.scaled(value)).write(unit.scaled(value))
+        };
+        ticks.major.iter().map(|value| (*value, text(*value))).collect()
     };
-    let major = ticks.major.iter().map(|value| (*value, text(*value))).collect();
+    // The unit whose texts are shortest: 0.1, 1, 10 J rather than 100, 1,000, 10,000 mJ.
+    let length = |texts: &[(f64, String)]| texts.iter().map(|(_, text)| text.chars().count()).sum::<usize>();
+    let (major, unit) = [ends.high, ends.low.sqrt() * ends.high.sqrt(), ends.low]
+        .map(|amount| Unit::suited(&axis.unit, amount))
+        .map(|unit| (texts(&unit), unit))
+        .into_iter()
+        .min_by_key(|(texts, _)| length(texts))
+        .unwrap_or_default();
     Ticks { major, minor: ticks.minor, caption: caption(axis, &unit.name) }
 }
 
@@ -236,6 +244,9 @@ mod tests {
     fn decades_have_as_many_digits_as_they_need() {
         let (texts, caption) = texts(&Axis::log("energy", "J"), 0.01, 2000.0, 6.0);
         assert_eq!(texts, ["0.01", "0.1", "1", "10", "100", "1,000"]);
+        assert_eq!(caption, "energy, J");
+        let (texts, caption) = super::tests::texts(&Axis::log("energy", "J"), 0.09, 6.0, 6.0);
+        assert_eq!(texts, ["0.1", "0.2", "0.5", "1", "2", "5"]);
         assert_eq!(caption, "energy, J");
     }
 

@@ -3,6 +3,7 @@
 use super::cover::half_gap;
 use super::ink::Ink;
 use super::labels::Beside;
+use super::number::drawable;
 use super::write::{Path, Svg, clean};
 use super::{Area, View};
 use crate::{Axis, Points, Scale};
@@ -52,10 +53,18 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, bars: &Bars<'_>) -
     let mut beside = Vec::new();
     let mut whiskers = Path::default();
     let half = half_gap(bars.axis, x.iter().copied());
-    svg.raw(&format!("<g fill=\"{colour}\" fill-opacity=\"0.9\">\n"));
+    svg.raw(&format!("<g fill=\"{colour}\">\n"));
     for (index, (x, y)) in x.iter().zip(y).enumerate() {
         let (place, value, ruler) = if view.across { (*y, *x, &view.x) } else { (*x, *y, &view.y) };
         let Some((start, thickness)) = slot(view, bars, half, place) else { continue };
+        // A place between two names may be at the very edge.
+        let (first, last) = if view.across {
+            (view.area.y, view.area.y + view.area.height)
+        } else {
+            (view.area.x, view.area.x + view.area.width)
+        };
+        let (start, end) = (start.clamp(first, last), (start + thickness).clamp(first, last));
+        let thickness = end - start;
         if ruler.place(value).is_none() {
             continue;
         }
@@ -69,9 +78,10 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, bars: &Bars<'_>) -
         svg.rect(area, if thickness > 10.0 && length > 4.0 { 2.0 } else { 0.0 }, "");
         ink.fill(area);
         let middle = start + thickness / 2.0;
-        let mut reach = end;
+        // Beyond zero where the bar goes to the other side: there nothing is in the way.
+        let mut reach = if view.across { end.max(foot) } else { end.min(foot) };
         if let Some((low, high)) =
-            low.get(index).zip(high.get(index)).filter(|(low, high)| low.is_finite() && high.is_finite())
+            low.get(index).zip(high.get(index)).filter(|(low, high)| drawable(**low) && drawable(**high))
         {
             let (low, high) = (ruler.clamped(*low), ruler.clamped(*high));
             let turned = |along: f64| if view.across { (along, middle) } else { (middle, along) };

@@ -108,8 +108,11 @@ impl Covering<'_> {
             if has_place(self.x, *start) && has_place(self.x, *end) && seen {
                 self.cover.x.add(low);
                 self.cover.x.add(high);
-                self.cover.y.add(f64::from(lane) - 0.5);
-                self.cover.y.add(f64::from(lane) + 0.5);
+                for end in [f64::from(lane) - 0.5, f64::from(lane) + 0.5] {
+                    if has_place(self.y, end) {
+                        self.cover.y.add(end);
+                    }
+                }
                 self.cover.lanes = self.cover.lanes.max(u64::from(lane) + 1);
                 self.cover.anything = true;
             }
@@ -160,7 +163,7 @@ pub(super) fn cover(panel: &Panel, x: &Axis) -> Cover {
         covering.mark(mark);
     }
     let mut cover = covering.cover;
-    if from_top(panel) && cover.lanes > 0 {
+    if from_top(panel) && cover.lanes > 0 && panel.y.scale != Scale::Log {
         cover.y.add(-0.5);
         cover.y.add(cover.lanes as f64 - 0.5);
     }

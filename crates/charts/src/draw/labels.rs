@@ -91,47 +91,62 @@ fn write(svg: &mut Svg, view: &View, ink: &mut Ink, text: &Text<'_>, (x, middle)
 pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<LineEnd>) -> usize {
     let area = view.area;
     let right = area.x + area.width;
-    let mut margin = Vec::new();
-    for end in ends {
-        let text = small(&end.text, end.hue.text_colour(view.theme), Weight::Strong);
+    // Half a pixel for rounding.
+    let room = (view.margin - 12.5).min(MARGIN);
+    let (mut margin, mut left_out) = (Vec::new(), 0);
+    for mut end in ends {
+        end.text = font::cut(&end.text, MARGIN, SMALL, Weight::Strong);
         let width = font::width(&end.text, SMALL, Weight::Strong);
-        let places = [(6.0, 0.0), (4.0, -9.0), (4.0, 9.0), (-width, -11.0), (-width, 11.0)]
-            .map(|(x, y)| (end.end.0 + x, end.end.1 + y));
-        let inside = places.into_iter().find(|place| {
-            let own = area_of(&end.text, Weight::Strong, *place);
-            own.x + own.width < right && own.inside(area.grown(4.0)) && ink.cost(own) < 0.02
-        });
+        let at_edge = end.end.0 >= right - 12.0;
+        let inside = [(6.0, 0.0), (4.0, -9.0), (4.0, 9.0), (-width, -11.0), (-width, 11.0)]
+            .map(|(x, y)| (end.end.0 + x, end.end.1 + y))
+            .into_iter()
+            .map(|place| (place, area_of(&end.text, Weight::Strong, place)))
+            .filter(|(_, own)| own.x + own.width < right && own.inside(area.grown(4.0)) && ink.is_free(*own))
+            .map(|(place, own)| (place, ink.cost(own)))
+            .find(|(_, cost)| *cost < 0.02 || (*cost < 0.4 && width > room));
         match inside {
-            Some(place) if end.end.0 < right - 12.0 => write(svg, view, ink, &text, place),
-            _ => margin.push(end),
+            Some((place, _)) if !at_edge || width > room => {
+                let text = small(&end.text, end.hue.text_colour(view.theme), Weight::Strong);
+                write(svg, view, ink, &text, place);
+            }
+            // A few letters and their `…` at least.
+            _ if room >= width.min(30.0) => margin.push(end),
+            _ => left_out += 1,
         }
     }
     // Ends within three pixels count as one height.
     let height = |end: &LineEnd| (end.end.1 / 3.0).round();
     margin.sort_by(|one, other| height(one).total_cmp(&height(other)).then(one.middle.total_cmp(&other.middle)));
     let fitting = super::number::whole(area.height / LINE).max(1);
-    let left_out = margin.len().saturating_sub(fitting);
+    left_out += margin.len().saturating_sub(fitting);
     margin.truncate(fitting);
     let wanted: Vec<f64> = margin.iter().map(|end| end.end.1).collect();
     let heights = spread(&wanted, LINE, area.y + 2.0, area.y + area.height - 2.0);
     for (end, height) in margin.iter().zip(heights) {
         let colour = end.hue.text_colour(view.theme);
-        let text = font::cut(&end.text, MARGIN, SMALL, Weight::Strong);
+        let text = font::cut(&end.text, room, SMALL, Weight::Strong);
         if (height - end.end.1).abs() > 4.0 || end.end.0 < right - 12.0 {
             let from = if end.end.0 < right - 12.0 { (end.end.0 + 3.0, end.end.1) } else { (right + 2.0, end.end.1) };
             let style = format!("stroke=\"{colour}\" stroke-width=\"0.8\" stroke-opacity=\"0.6\"");
             svg.line(from, (right + 11.0, height), &style);
         }
         svg.text(&Text { x: right + 13.0, y: height + SMALL * 0.36, ..small(&text, colour, Weight::Strong) });
+        ink.write(area_of(&text, Weight::Strong, (right + 13.0, height)).grown(2.0));
     }
     left_out
 }
 
-/// Labels of rules, along the line where there is least ink.
-pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLabel]) {
+/// Labels of rules, along the line where there is least ink. Gives how many found no room.
+pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLabel]) -> usize {
+    let mut left_out = 0;
     let area = view.area;
     for label in labels {
-        let content = font::cut(&label.text, area.width * 0.6, SMALL, Weight::Regular);
+        let room = match label.side {
+            Side::Y => area.width,
+            Side::X => (label.place - area.x).max(area.x + area.width - label.place),
+        };
+        let content = font::cut(&label.text, (room - 12.0).min(area.width * 0.6), SMALL, Weight::Regular);
         let width = font::width(&content, SMALL, Weight::Regular);
         let mut places = Vec::new();
         match label.side {
@@ -144,8 +159,9 @@ pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLab
                 }
             }
             Side::X => {
-                for step in 0..6 {
-                    let y = area.y + 8.0 + f64::from(step) * (area.height - 16.0) / 6.0;
+                // From top to bottom: between two rows of points, too.
+                for step in 0..40 {
+                    let y = area.y + 8.0 + f64::from(step) * (area.height - 16.0) / 39.0;
                     places.extend([(label.place + 6.0, y), (label.place - width - 6.0, y)]);
                 }
             }
@@ -158,12 +174,19 @@ pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLab
         let best = places.into_iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
         if let Some(place) = best.filter(|place| ink.is_free(area_of(&content, Weight::Regular, *place))) {
             write(svg, view, ink, &small(&content, label.hue.text_colour(view.theme), Weight::Regular), place);
+        } else {
+            left_out += 1;
         }
     }
+    left_out
 }
 
 /// Names beside points, where they cover no other; gives how many did not find a place.
 pub(super) fn names(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[Named]) -> usize {
+    // More are a thicket, whatever room there is.
+    if named.len() > 60 {
+        return named.len();
+    }
     let mut left_out = 0;
     for name in named {
         let content = font::cut(&name.text, MARGIN, SMALL, Weight::Regular);
@@ -201,7 +224,7 @@ pub(super) fn names(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[Named]) 
 /// Texts at the ends of bars: to the right of those that lie, above those that stand.
 pub(super) fn beside(svg: &mut Svg, view: &View, ink: &mut Ink, texts: &[Beside]) {
     let colour = view.theme.paper().muted;
-    for text in texts {
+    for text in texts.iter().take(300) {
         let room =
             if view.across { view.area.x + view.area.width + view.margin - text.place.0 - 6.0 } else { text.room };
         let content = font::cut(&text.text, room, SMALL, Weight::Regular);
@@ -209,7 +232,8 @@ pub(super) fn beside(svg: &mut Svg, view: &View, ink: &mut Ink, texts: &[Beside]
         let place = if view.across {
             (text.place.0 + 6.0, text.place.1)
         } else {
-            (text.place.0 - width / 2.0, text.place.1 - 9.0)
+            let right = view.area.x + view.area.width + view.margin;
+            ((text.place.0 - width / 2.0).min(right - width).max(0.0), text.place.1 - 9.0)
         };
         if ink.is_free(area_of(&content, Weight::Regular, place)) && content != "…" {
             write(svg, view, ink, &small(&content, colour, Weight::Regular), place);

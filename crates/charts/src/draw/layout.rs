@@ -40,6 +40,8 @@ pub(super) struct Layout {
     pub(super) x: Ruler,
     pub(super) x_ticks: Ticks,
     pub(super) stand: Stand,
+    /// Where captions of panels begin.
+    pub(super) captions: f64,
     /// Room for texts to the left of panels.
     pub(super) left: f64,
     /// Room for texts to the right of panels.
@@ -53,6 +55,7 @@ pub(super) struct Layout {
 /// How high a panel is: by its rows where it has some, by its share otherwise.
 fn height(panel: &Panel, cover: &Cover, by_share: f64) -> f64 {
     let rows = match &panel.y.scale {
+        _ if !cover.anything => return 70.0,
         Scale::Names { names } => names.len() as f64,
         Scale::Plain if cover.lanes > 0 && cover.lanes <= 24 => cover.lanes as f64,
         _ => return by_share,
@@ -163,7 +166,8 @@ impl Layout {
         let mut y = legend_top + legend.height();
         let mut panels = Vec::new();
         for ((panel, cover), height) in chart.panels.iter().zip(&covers).zip(heights(chart, &covers)) {
-            let about = axes::about(height, 50.0);
+            // Decades are told apart when they are closer than even ticks.
+            let about = axes::about(height, if panel.y.scale == Scale::Log { 34.0 } else { 50.0 });
             let fit = if panel.y.scale == Scale::Plain { Fit::Tight } else { Fit::Ticks(about) };
             let ends = ruler::ends(&panel.y, cover.y, fit);
             let ticks = Ticks::new(&panel.y, ends, about);
@@ -193,13 +197,14 @@ impl Layout {
             x_ticks = horizontal(&chart.x, x_ends, room - left - right);
         }
         let (start, width) = (EDGE + left, room - left - right);
+        let captions = if texts > 0.0 { start - texts - 8.0 } else { start };
         for place in &mut panels {
             (place.area.x, place.area.width) = (start, width);
         }
         let x = Ruler::new(&chart.x, x_ends, start, start + width);
-        let texts = if x_ticks.major.is_empty() { 4.0 } else { stand.depth() };
+        let depth = if x_ticks.major.is_empty() { 4.0 } else { stand.depth() };
         let caption = if x_ticks.caption.is_empty() { 0.0 } else { 19.0 };
-        let foot = if anything { y + texts + caption + 6.0 } else { legend_top + 150.0 };
-        Self { title, subtitle, legend, legend_top, panels, x, x_ticks, stand, left, right, foot, anything }
+        let foot = if anything { y + depth + caption + 6.0 } else { legend_top + 150.0 };
+        Self { title, subtitle, legend, legend_top, panels, x, x_ticks, stand, captions, left, right, foot, anything }
     }
 }

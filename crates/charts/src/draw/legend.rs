@@ -42,6 +42,9 @@ impl Legend {
         let mut found: Vec<(Sign, Hue, String)> = Vec::new();
         for mark in chart.panels.iter().flat_map(|panel| &panel.marks) {
             let (sign, hue, label) = match mark {
+                // Of what there is none, nothing is told apart.
+                Mark::Points(points) | Mark::Bars(points) if points.x.is_empty() => continue,
+                Mark::Spans(spans) if spans.start.is_empty() => continue,
                 Mark::Points(points) => (Sign::Dot, points.hue, &points.label),
                 Mark::Bars(points) => (Sign::Box, points.hue, &points.label),
                 Mark::Spans(spans) => {
@@ -110,7 +113,8 @@ mod tests {
     use crate::{Axis, Panel, Points};
 
     fn chart(labels: &[&str]) -> Chart {
-        let mark = |label: &&str| Mark::Points(Points { label: (*label).into(), ..Points::default() });
+        let points = |label: &str| Points { label: label.into(), x: vec![1.0], y: vec![1.0], ..Points::default() };
+        let mark = |label: &&str| Mark::Points(points(label));
         let panel = Panel { y: Axis::linear("", ""), marks: labels.iter().map(mark).collect(), share: 1.0 };
         Chart {
             id: String::new(),
@@ -126,6 +130,9 @@ mod tests {
     fn one_label_needs_no_legend() {
         assert_eq!(Legend::new(&chart(&["a", "", "a"])).height(), 0.0);
         assert_eq!(Legend::new(&chart(&["a", "b"])).entries.len(), 2);
+        let mut empty = chart(&["a", "b"]);
+        empty.panels[0].marks[1] = Mark::Points(Points { label: "b".into(), ..Points::default() });
+        assert_eq!(Legend::new(&empty).entries.len(), 0);
     }
 
     #[test]

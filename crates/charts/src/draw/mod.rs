@@ -29,13 +29,14 @@ use axes::{Horizontal, Vertical};
 use cover::has_names;
 use font::Weight;
 use layout::{Layout, NOTE, NOTE_LINE, Place, SUBTITLE, SUBTITLE_LINE, TITLE, TITLE_LINE};
+use number::Style;
 use panel::LeftOut;
 pub use png::{PictureError, png};
 use ruler::Ruler;
 use write::{Anchor, Svg, Text, clean};
 
 use crate::palette::{Paper, Theme};
-use crate::{Chart, Panel, Scale};
+use crate::{Chart, Mark, Panel, Scale};
 
 /// The width of every picture, in pixels.
 const WIDTH: f64 = 800.0;
@@ -137,7 +138,7 @@ pub fn svg(chart: &Chart, theme: Theme) -> String {
         head,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
          role=\"img\" font-family=\"Inter, system-ui, -apple-system, 'Segoe UI', sans-serif\" \
-         style=\"font-variant-numeric:tabular-nums\">"
+         font-variant=\"tabular-nums\">"
     );
     out.raw(&head);
     out.described("title", &chart.title);
@@ -181,8 +182,8 @@ fn draw_panel(
 ) -> LeftOut {
     let (paper, area) = (theme.paper(), place.area);
     if !place.ticks.caption.is_empty() {
-        let caption = font::cut(&place.ticks.caption, WIDTH - 2.0 * EDGE, SMALL, Weight::Regular);
-        svg.text(&Text { y: area.y - 14.0, ..line_of(&caption, SMALL, paper.muted) });
+        let caption = font::cut(&place.ticks.caption, WIDTH - EDGE - layout.captions, SMALL, Weight::Regular);
+        svg.text(&Text { x: layout.captions, y: area.y - 14.0, ..line_of(&caption, SMALL, paper.muted) });
     }
     if !place.cover.anything {
         nothing(svg, area, paper);
@@ -196,9 +197,16 @@ fn draw_panel(
     }
     Vertical { area, ruler: &place.ruler, ticks: &place.ticks, names, paper, room: layout.left - 8.0 }.draw(svg);
     let view = View { area, x: layout.x, y: place.ruler, margin: layout.right, across: names, theme };
-    let left_out = panel::draw(svg, &view, panel, &chart.x);
     let zero = !cover::from_top(panel) && panel.y.scale != Scale::Plain;
-    base(svg, &view, &horizontal, zero);
+    // Over areas, which end at it; under dots and lines, which cross it.
+    let over = panel.marks.iter().any(|mark| matches!(mark, Mark::Bars(_) | Mark::Spans(_)));
+    if !over {
+        base(svg, &view, &horizontal, zero);
+    }
+    let left_out = panel::draw(svg, &view, panel, &chart.x);
+    if over {
+        base(svg, &view, &horizontal, zero);
+    }
     left_out
 }
 
@@ -235,11 +243,13 @@ fn foot(svg: &mut Svg, layout: &Layout, paper: Paper) {
 }
 
 fn left_out(left_out: LeftOut) -> impl Iterator<Item = String> {
-    let LeftOut { names, line_names, whiskers } = left_out;
-    let note = |count: usize, text: &str| (count > 0).then(|| format!("{count} {text}"));
+    let LeftOut { names, line_names, rule_names, whiskers } = left_out;
+    let note =
+        |count: usize, text: &str| (count > 0).then(|| format!("{} {text}", Style::Fixed(0).write(count as f64)));
     [
         note(names, "names of points have no room and are left out."),
         note(line_names, "names of lines have no room and are left out."),
+        note(rule_names, "labels of rules have no room and are left out."),
         note(whiskers, "intervals would cover the points and are left out."),
     ]
     .into_iter()

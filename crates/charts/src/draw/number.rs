@@ -37,7 +37,7 @@ impl Style {
     pub(super) fn new(step: f64, largest: f64) -> Self {
         let (largest, step) = (largest.abs(), step.abs());
         let digits = |from: i32| usize::try_from((from - exponent(step)).max(0)).unwrap_or(0).min(17);
-        if largest != 0.0 && !(1e-6..1e10).contains(&largest) {
+        if largest != 0.0 && !(1e-4..1e10).contains(&largest) {
             Self::Powers(digits(exponent(largest)))
         } else {
             Self::Fixed(digits(0))

@@ -14,6 +14,7 @@ use crate::{Axis, Hue, Mark, Panel, Side, Stroke};
 pub(super) struct LeftOut {
     pub(super) names: usize,
     pub(super) line_names: usize,
+    pub(super) rule_names: usize,
     pub(super) whiskers: usize,
 }
 
@@ -54,7 +55,7 @@ pub(super) fn draw(svg: &mut Svg, view: &View, panel: &Panel, x_axis: &Axis) -> 
     }
     labels::beside(svg, view, &mut ink, &beside);
     out.line_names = labels::line_ends(svg, view, &mut ink, ends);
-    labels::rules(svg, view, &mut ink, &rules);
+    out.rule_names = labels::rules(svg, view, &mut ink, &rules);
     out.names = labels::names(svg, view, &mut ink, &named);
     out
 }

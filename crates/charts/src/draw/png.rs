@@ -15,7 +15,7 @@ use crate::palette::Theme;
 pub enum PictureError {
     /// It would have no pixels, or more than 100 million.
     #[error(
-        "a picture of {width:.0} x {height:.0} pixels at {scale} times its size cannot be drawn\nhint: use a scale between 0.1 and 4, or write SVG"
+        "a picture of {width:.0} x {height:.0} pixels at {scale} times its size cannot be drawn. hint: use a scale between 0.1 and 4, or write SVG"
     )]
     Size {
         /// Of the chart.
@@ -26,10 +26,10 @@ pub enum PictureError {
         scale: f64,
     },
     /// The SVG was not understood.
-    #[error("the SVG of the picture cannot be read: {0}\nhint: write SVG instead")]
+    #[error("the SVG of the picture cannot be read: {0}. hint: write SVG instead")]
     Svg(#[from] usvg::Error),
     /// The pixels could not be packed.
-    #[error("the picture cannot be packed as PNG: {0}\nhint: write SVG instead")]
+    #[error("the picture cannot be packed as PNG: {0}. hint: write SVG instead")]
     Pack(String),
 }
 

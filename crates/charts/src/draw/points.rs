@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::View;
 use super::ink::Ink;
 use super::labels::Named;
+use super::number::drawable;
 use super::write::{Path, Svg, clean};
 use crate::Points;
 
@@ -62,7 +63,7 @@ fn dots(view: &View, dots: &Dots<'_>) -> Vec<Dot> {
     for (index, (x, y)) in x.iter().zip(y).enumerate() {
         let (Some(x), Some(y)) = (view.x.visible(*x), view.y.visible(*y)) else { continue };
         let (x, y) = (x + right, y + down);
-        let ends = low.get(index).zip(high.get(index)).filter(|(low, high)| low.is_finite() && high.is_finite());
+        let ends = low.get(index).zip(high.get(index)).filter(|(low, high)| drawable(**low) && drawable(**high));
         let whisker = ends
             .map(|(low, high)| (ruler.clamped(*low), ruler.clamped(*high)))
             .map(|(low, high)| if view.across { ((low, y), (high, y)) } else { ((x, low), (x, high)) });

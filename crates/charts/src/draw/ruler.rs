@@ -112,9 +112,12 @@ pub(super) fn ends(axis: &Axis, mut covered: Extent, fit: Fit) -> Extent {
             high = if high <= 0.0 { (high + air).min(0.0) } else { high + air };
         }
         Fit::Ticks(about) => {
-            let step = ticks::step(low, high, about);
-            low = (low / step + 1e-9).floor() * step;
-            high = (high / step - 1e-9).ceil() * step;
+            // A wider axis may have a wider step, which widens it again: mostly once.
+            for _ in 0..4 {
+                let step = ticks::step(low, high, about);
+                low = (low / step + 1e-9).floor() * step;
+                high = (high / step - 1e-9).ceil() * step;
+            }
         }
     }
     Extent { low, high }
@@ -186,6 +189,7 @@ mod tests {
     fn ends_suit_what_is_covered() {
         let axis = Axis::linear("", "");
         assert_eq!(ends(&axis, extent(12.3, 87.0), Fit::Ticks(5.0)), extent(0.0, 100.0));
+        assert_eq!(ends(&axis, extent(3.78, 4.62), Fit::Ticks(6.0)), extent(3.6, 4.800_000_000_000_001));
         assert_eq!(ends(&axis, extent(3.0, 7.0), Fit::Tight), extent(3.0, 7.0));
         assert_eq!(ends(&axis, extent(5.0, 5.0), Fit::Tight), extent(4.5, 5.5));
         assert_eq!(ends(&axis, extent(0.0, 0.0), Fit::Airy), extent(0.0, 1.03));

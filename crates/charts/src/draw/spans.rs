@@ -20,6 +20,17 @@ struct Bar {
     turn: f64,
 }
 
+impl Bar {
+    fn has_pale(&self) -> bool {
+        self.turn > self.start
+    }
+
+    /// Also when it has no length: it is a hair then, not nothing.
+    fn has_full(&self) -> bool {
+        self.turn < self.end || self.turn <= self.start
+    }
+}
+
 fn bars(view: &View, spans: &Spans, thickness: f64) -> Vec<Bar> {
     let mut out = Vec::new();
     for (index, (start, end)) in spans.start.iter().zip(&spans.end).enumerate() {
@@ -48,24 +59,23 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, spans: &Spans) {
         ink.fill(Area { x: bar.start, y: bar.top, width: bar.end - bar.start, height: thickness });
     }
     if bars.len() > MOST {
-        let pale = bars.iter().map(|bar| (bar.top, bar.start, bar.turn)).collect();
-        let full = bars.iter().map(|bar| (bar.top, bar.turn, bar.end)).collect();
+        let pale = bars.iter().filter(|bar| bar.has_pale()).map(|bar| (bar.top, bar.start, bar.turn)).collect();
+        let full = bars.iter().filter(|bar| bar.has_full()).map(|bar| (bar.top, bar.turn, bar.end)).collect();
         strokes(svg, pale, thickness, &format!("stroke=\"{colour}\" stroke-opacity=\"0.35\""));
         strokes(svg, full, thickness, &format!("stroke=\"{colour}\""));
         return;
     }
     let radius = (thickness / 2.0).min(3.0);
     let part = |svg: &mut Svg, bar: &Bar, from: f64| {
-        // The shortest is a hair, not nothing.
         let area = Area { x: from, y: bar.top, width: (bar.end - from).max(0.8), height: thickness };
         svg.rect(area, radius.min(area.width / 2.0), "");
     };
     svg.raw(&format!("<g fill=\"{colour}\" fill-opacity=\"0.35\">\n"));
-    for bar in bars.iter().filter(|bar| bar.turn > bar.start) {
+    for bar in bars.iter().filter(|bar| bar.has_pale()) {
         part(svg, bar, bar.start);
     }
     svg.raw(&format!("</g>\n<g fill=\"{colour}\">\n"));
-    for bar in bars.iter().filter(|bar| bar.turn < bar.end || bar.turn <= bar.start) {
+    for bar in bars.iter().filter(|bar| bar.has_full()) {
         part(svg, bar, bar.turn);
     }
     svg.raw("</g>\n");
@@ -88,9 +98,8 @@ fn joined(mut stretches: Vec<(f64, f64, f64)>, gap: f64) -> Vec<(f64, f64, f64)>
 }
 
 fn strokes(svg: &mut Svg, stretches: Vec<(f64, f64, f64)>, thickness: f64, style: &str) {
-    let drawn = stretches.into_iter().filter(|(_, start, end)| end - start > 0.0).collect();
     let mut gap = 0.1;
-    let mut stretches = joined(drawn, gap);
+    let mut stretches = joined(stretches, gap);
     while stretches.len() > MOST_STROKES && gap < 50.0 {
         gap *= 2.0;
         stretches = joined(stretches, gap);
@@ -112,5 +121,14 @@ mod tests {
     fn what_touches_in_a_lane_is_one() {
         let stretches = vec![(0.0, 5.0, 6.0), (0.0, 0.0, 2.0), (10.0, 0.0, 9.0), (0.0, 2.0, 4.0), (0.0, 1.0, 1.5)];
         assert_eq!(joined(stretches, 0.1), [(0.0, 0.0, 4.0), (0.0, 5.0, 6.0), (10.0, 0.0, 9.0)]);
+    }
+
+    #[test]
+    fn a_span_without_length_is_a_hair_in_a_crowd_too() {
+        let bar = Bar { top: 0.0, start: 5.0, end: 5.0, turn: 5.0 };
+        assert!(bar.has_full() && !bar.has_pale());
+        let mut svg = Svg::default();
+        strokes(&mut svg, vec![(0.0, 5.0, 5.0)], 4.0, "stroke=\"#000000\"");
+        assert!(svg.finish().contains("M5 2L5.3 2"));
     }
 }

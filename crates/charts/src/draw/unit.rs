@@ -3,7 +3,7 @@
 use super::number::exponent;
 
 /// The unit ticks are written in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Unit {
     /// Its name; empty for what has none.
     pub(super) name: String,

@@ -10,10 +10,14 @@ pub(super) const STYLE: &str = include_str!("assets/page.css");
 /// The script: one module, made of files in the order in which they need each other.
 pub(super) const SCRIPT: &str = concat!(
     include_str!("assets/element.js"),
+    include_str!("assets/unpack.js"),
     include_str!("assets/scale.js"),
     include_str!("assets/marks.js"),
+    include_str!("assets/lines.js"),
+    include_str!("assets/points.js"),
     include_str!("assets/paint.js"),
     include_str!("assets/axes.js"),
+    include_str!("assets/words.js"),
     include_str!("assets/pick.js"),
     include_str!("assets/chart.js"),
     include_str!("assets/gestures.js"),

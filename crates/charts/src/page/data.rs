@@ -1,5 +1,8 @@
 //! A chart becomes JSON that may stand inside a page: nothing in it ends the element it is in, and its numbers are as
 //! long as a drawing needs them.
+//!
+//! What comes out is `{"chart": ..., "packed": [...]}`: the chart as it is, save that long lists of numbers are empty in
+//! it and stand beside it, packed.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -8,39 +11,33 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 use super::escape;
-use crate::{Chart, Mark};
+use super::pack::{self, Packed};
+use crate::Chart;
 
 /// Digits of a number that is drawn. A screen tells some 10,000 places apart; with nine, one can zoom into a
 /// hundred-thousandth of a chart before places become coarse.
 const DIGITS: usize = 9;
 
+/// What the script of the page reads.
+#[derive(Serialize)]
+struct Data {
+    chart: Chart,
+    packed: Vec<Packed>,
+}
+
 /// The chart for the script of the page.
 pub(super) fn json(chart: &Chart) -> String {
     let mut chart = chart.clone();
-    for mark in chart.panels.iter_mut().flat_map(|panel| &mut panel.marks) {
-        for values in numbers(mark) {
-            shorten(values);
-        }
+    let packed = pack::take_long(&mut chart);
+    for (_, values, _) in chart.panels.iter_mut().flat_map(|panel| &mut panel.marks).flat_map(pack::numbers) {
+        shorten(values);
     }
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Embedded(CompactFormatter));
     // Strings, numbers and lists of them have no way to fail, and writing to a Vec has none either.
-    match chart.serialize(&mut serializer) {
+    match (Data { chart, packed }).serialize(&mut serializer) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
         Err(_) => String::from("null"),
-    }
-}
-
-/// All lists of a mark whose numbers are places.
-fn numbers(mark: &mut Mark) -> Vec<&mut Vec<f64>> {
-    match mark {
-        Mark::Points(points) | Mark::Bars(points) => {
-            vec![&mut points.x, &mut points.y, &mut points.low, &mut points.high]
-        }
-        Mark::Line { x, y, .. } | Mark::Step { x, y, .. } => vec![x, y],
-        Mark::Band { x, low, high, .. } => vec![x, low, high],
-        Mark::Spans(spans) => vec![&mut spans.start, &mut spans.turn, &mut spans.end],
-        Mark::Rule { .. } => Vec::new(),
     }
 }
 
@@ -113,7 +110,7 @@ fn embedded(fragment: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Hue, Panel, Points, Stroke};
+    use crate::{Axis, Hue, Mark, Panel, Points, Stroke};
 
     fn chart(title: &str, marks: Vec<Mark>) -> Chart {
         Chart {
@@ -137,7 +134,7 @@ mod tests {
         assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\u{202e}', '\0', '\r']), "{json}");
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(
-            value["title"],
+            value["chart"]["title"],
             "</script><script>alert(1)</script><!-- ]]> & \u{2028}\u{2029} \"quoted\" \\ [U+202E]␀␍␈"
         );
     }

@@ -204,7 +204,7 @@ pub(super) fn class(tone: Tone) -> &'static str {
 }
 
 /// The sign of a tone, for eyes that do not tell its colour from others.
-pub(super) fn sign(tone: Tone) -> &'static str {
+fn sign(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "",
         Tone::Good => "<span class=\"sign\" aria-hidden=\"true\">✓</span> ",
@@ -323,7 +323,7 @@ mod tests {
         let mut table = Table::new("t", "t", &[("Request", "request")]);
         table.rows.push(vec![Cell::Request { request: 7 }]);
         let with = |requests| body(vec![Block::Chart(Box::new(timeline(requests))), Block::Table(table.clone())]);
-        assert!(with(vec![7]).contains("<a href=\"#request=7\" data-request=\"7\">7</a>"));
+        assert!(with(vec![7]).contains("<a href=#request=7>7</a>"));
         assert!(!with(vec![]).contains("#request="));
     }
 }

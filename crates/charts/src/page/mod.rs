@@ -5,6 +5,7 @@ mod data;
 mod escape;
 mod html;
 mod names;
+mod pack;
 mod table;
 
 use serde::Serialize;

@@ -92,7 +92,7 @@ fn parse_think(text: &str) -> Result<Think, String> {
     }
 }
 
-fn parse_slo(text: &str) -> Result<Slo, String> {
+pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
     let mut slo = Slo::default();
     for part in text.split(',') {
         let Some((name, limit)) = part.split_once('=') else {

@@ -1,5 +1,6 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
+mod analyze;
 mod functions;
 mod load;
 mod mock_server;
@@ -17,6 +18,7 @@ use ergometer_units::Window;
 use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
+pub(crate) use analyze::AnalyzeArguments;
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
@@ -24,8 +26,8 @@ pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeCh
 pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
-    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, RowSort, ScopeSort, Sorted, StepSort,
-    SummaryArguments, TableArguments, TraceCommand,
+    GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, Sorted,
+    StepSort, SummaryArguments, TableArguments, TraceCommand,
 };
 
 /// Measure what AI inference costs, in time and in energy.
@@ -60,11 +62,13 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Write the files of a run that was killed, from its journal.
     Finalize(FinalizeArguments),
+    /// Find out what a saved run has to tell: what tokens cost, how latencies are distributed, what each phase takes.
+    Analyze(AnalyzeArguments),
     /// Draw saved runs: power and requests over time, latencies, energy per token, accuracy per joule, fronts, sweeps.
     Plot(PlotArguments),
     /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
     Report(ReportArguments),
-    /// List what there is: datasets, clients, graders, sensors, models.
+    /// List what there is: datasets, clients, graders, sensors, analyses, visualizations, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.
     Doctor(DoctorArguments),

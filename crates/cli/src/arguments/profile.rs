@@ -233,6 +233,8 @@ pub(crate) enum Listed {
     Graders,
     /// What this machine measures with.
     Sensors,
+    /// What `ergo analyze` finds out about a saved run.
+    Analyses,
     /// The models a client has; see --client and --base-url.
     Models,
     /// All of these but the models.

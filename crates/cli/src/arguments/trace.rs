@@ -32,6 +32,8 @@ pub(crate) enum TraceCommand {
     Scopes(TableArguments<ScopeSort>),
     /// The variants of an autotuned function: how long each takes, and which is the fastest.
     Functions(FunctionsArguments),
+    /// One HTML file that opens anywhere: devices over time, modules, kernels, ops, gaps, executions.
+    Report(PageArguments),
     /// All events with everything the trace says of them, as JSON lines.
     Cat(CatArguments),
 }
@@ -175,6 +177,15 @@ pub(crate) struct SummaryArguments {
     pub(crate) filter: FilterArguments,
     #[command(flatten)]
     pub(crate) order: OrderArguments<RowSort>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PageArguments {
+    #[command(flatten)]
+    pub(crate) files: FilesArguments,
+    /// Where to write. Without, it is `trace_report.html` here.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

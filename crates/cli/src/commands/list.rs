@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use ergometer::{client, dataset, grade};
+use ergometer_analysis::analyses;
 use ergometer_telemetry::sensors::{self, modelled::Modelled};
 use serde::Serialize;
 
@@ -26,6 +27,13 @@ struct Parameter {
     /// As it is typed, up to its value: `--param temperature=`.
     usage: String,
     description: String,
+}
+
+impl Item {
+    /// One that takes no parameters.
+    fn plain(kind: &'static str, id: &str, description: &str) -> Self {
+        Self { kind, id: id.to_owned(), description: description.to_owned(), parameters: Vec::new() }
+    }
 }
 
 impl Parameter {
@@ -116,6 +124,9 @@ fn items(what: Listed) -> Vec<Item> {
             description: format!("{}, {}", sensor.info().device, sensor.info().name),
             parameters: Vec::new(),
         }));
+    }
+    if wants(Listed::Analyses) {
+        items.extend(analyses::ALL.iter().map(|analysis| Item::plain("analysis", analysis.id(), analysis.about())));
     }
     items
 }

@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod analyze;
 pub(crate) mod doctor;
 pub(crate) mod energy;
 pub(crate) mod finalize;

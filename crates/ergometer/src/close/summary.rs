@@ -63,6 +63,8 @@ pub struct Summary {
     pub server: Option<ServerSummary>,
     pub cost_usd: Option<f64>,
     pub warnings: Vec<String>,
+    /// What to do about each of the warnings.
+    pub remedies: Vec<Option<String>>,
 }
 
 /// How the requests ended.
@@ -264,6 +266,7 @@ pub(super) fn summarise(
         server,
         cost_usd: tally.cost_usd,
         warnings: warnings.iter().map(ToString::to_string).collect(),
+        remedies: warnings.iter().map(Warning::hint).collect(),
     };
     (summary, warnings)
 }

@@ -25,6 +25,14 @@ impl DeviceId {
         let plane = trace.planes().get(self.plane).map_or("", |plane| trace.text(plane.name));
         self.ordinal.map_or_else(|| plane.to_owned(), |ordinal| format!("{plane}#{ordinal}"))
     }
+
+    /// Its name, with its host where the trace has several.
+    #[must_use]
+    pub fn label(self, trace: &Trace) -> String {
+        let Some(found) = trace.planes().get(self.plane) else { return String::new() };
+        let host = found.host.filter(|_| trace.planes().iter().any(|other| other.host != found.host));
+        format!("{}{}", host.map_or("", |host| trace.text(host)), self.name(trace))
+    }
 }
 
 /// A device and its work.

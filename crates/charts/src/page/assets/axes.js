@@ -2,13 +2,14 @@
 // the data, words to SVG above it.
 
 const TICK = 12;
+const BOLD = 560;
 
 // Where everything is: the boxes of the panels, the ticks of all axes, the margins.
 function layOut(chart, width, view) {
     const narrow = width < 560;
     const direct = !narrow && chart.panels.every((panel) => endLabels(panel, chart.hidden).length <= 8);
     const labels = direct ? chart.panels.flatMap((panel) => endLabels(panel, new Set())) : [];
-    const longest = Math.max(0, ...labels.map((mark) => measure(mark.label)));
+    const longest = Math.max(0, ...labels.map((mark) => measure(mark.label, TICK, BOLD)));
     const right = longest > 0 ? Math.min(longest, 150, width * 0.22) + 12 : 14;
     const heights = panelHeights(chart, narrow);
     const panels = chart.panels.map((panel, number) => {
@@ -24,7 +25,7 @@ function layOut(chart, width, view) {
         && x.list.some(({ text }) => measure(text, TICK) > inner / x.list.length - 8);
     let top = 4;
     chart.panels.forEach((panel, number) => {
-        top += panel.y.label || panels[number].scale.unit ? 20 : 6;
+        top += panel.y.label || panels[number].scale.unit ? 26 : 8;
         panels[number].box = { left, top, width: inner, height: panels[number].height };
         top += panels[number].height + (number + 1 < panels.length ? 10 : 0);
     });
@@ -48,6 +49,8 @@ function panelHeights(chart, narrow) {
         const listOnly = panel.y.scale.kind === "names" && chart.panels.length === 1;
         total = listOnly ? Math.max(60, least) : Math.max(total, (least * sum) / shares[number]);
     });
+    // Where there is nothing to see, little room is enough to say so.
+    total = chart.empty ? Math.min(total, 90) : total;
     return shares.map((share) => Math.round((total * share) / sum));
 }
 
@@ -58,8 +61,8 @@ function rowHeight(panel) {
 }
 
 // How places become pixels in one panel.
-function viewOf(chart, panel, place, range, ratio) {
-    const { box } = place;
+function viewOf(chart, panel, box, range) {
+    const layoutWidth = chart.layout.width;
     const [low, high] = range;
     const kx = box.width / (high - low);
     const [y0, y1] = panel.range;
@@ -67,12 +70,15 @@ function viewOf(chart, panel, place, range, ratio) {
     const down = panel.y.scale.kind === "names";
     const ky = (down ? 1 : -1) * (box.height / (y1 - y0));
     return {
-        box, low, high, kx, ky, ratio,
+        box, low, high, kx, ky,
+        ratio: window.devicePixelRatio || 1,
         x0: box.left - low * kx,
         y0: down ? box.top - y0 * ky : box.top + box.height - y0 * ky,
         bottom: y0,
         lanes: Math.max(1, down ? panel.y.scale.names.length : panel.lanes),
         flat: down,
+        upright: chart.x.scale.kind === "names",
+        narrow: layoutWidth < 560,
         apart: down || chart.x.scale.kind === "names",
         logX: chart.x.scale.kind === "log",
         logY: panel.y.scale.kind === "log",
@@ -89,12 +95,14 @@ function paintGrid(context, views, layout, colours) {
         const { left, top, width, height } = view.box;
         context.strokeStyle = colours.grid;
         context.beginPath();
-        for (const { at } of layout.panels[number].scale.list) {
+        // A name is a row of its own and needs no line to find it.
+        const rows = view.flat ? [] : layout.panels[number].scale.list;
+        for (const { at } of rows) {
             const y = Math.round(view.y0 + at * view.ky) + 0.5;
             context.moveTo(left, y);
             context.lineTo(left + width, y);
         }
-        for (const { at } of layout.x.list) {
+        for (const { at } of view.upright ? [] : layout.x.list) {
             const x = Math.round(view.x0 + at * view.kx) + 0.5;
             context.moveTo(x, top);
             context.lineTo(x, top + height);
@@ -118,7 +126,7 @@ function axisWords(chart, layout, views) {
         const { y } = chart.panels[number];
         const title = axisTitle(y, scale.unit);
         if (title) {
-            made.push(words(4, top - 8, fitted(title, layout.width - 8), { class: "axis" }));
+            made.push(words(0, top - 13, fitted(title, layout.width - 4), { class: "axis" }));
         }
         for (const { at, text } of scale.list) {
             const shown = fitted(text, left - 10, TICK);
@@ -161,128 +169,6 @@ function axisWords(chart, layout, views) {
     if (title) {
         const text = fitted(title, layout.width - 8);
         made.push(words(left + width / 2, layout.height - 6, text, { class: "axis centre" }));
-    }
-    return made;
-}
-
-// The words of the marks: rules, ends of lines, names of points.
-function markWords(chart, layout, views) {
-    const made = [];
-    views.forEach((view, number) => {
-        const shown = chart.panels[number].marks.filter((mark) => !chart.isHidden(mark));
-        const taken = [];
-        for (const mark of shown.filter(({ kind, label }) => kind === "rule" && label)) {
-            made.push(...ruleWords(mark, view, taken));
-        }
-        if (layout.direct) {
-            made.push(...endWords(shown, view, layout));
-        }
-        for (const mark of shown.filter(({ kind, names }) => kind === "points" && names.length > 0)) {
-            made.push(...nameWords(mark, view, taken));
-        }
-        if (chart.panels[number].empty) {
-            const { left, top, width, height } = view.box;
-            made.push(words(left + width / 2, top + height / 2, "no data", { class: "empty centre middle" }));
-        }
-    });
-    return made;
-}
-
-function overlaps(taken, box) {
-    return taken.some((other) => box.left < other.left + other.width && other.left < box.left + box.width
-        && box.top < other.top + other.height && other.top < box.top + box.height);
-}
-
-function ruleWords(mark, view, taken) {
-    const { left, top, width, height } = view.box;
-    const long = measure(mark.label);
-    if (mark.side === "y") {
-        const y = view.y0 + mark.at * view.ky;
-        if (!(y >= top - 1 && y <= top + height + 1)) {
-            return [];
-        }
-        const above = y - 5 > top + 12 ? y - 5 : y + 13;
-        taken.push({ left: left + width - long - 4, top: above - 11, width: long, height: 14 });
-        return [words(left + width - 4, above, fitted(mark.label, width - 8), { class: `rule end ${mark.hue}` })];
-    }
-    const x = view.x0 + mark.at * view.kx;
-    if (!(x >= left - 1 && x <= left + width + 1)) {
-        return [];
-    }
-    const toRight = x + 6 + long <= left + width || x - left < width / 2;
-    const box = { left: toRight ? x + 5 : x - 5 - long, top: top + 2, width: long, height: 14 };
-    while (overlaps(taken, box) && box.top + 30 < top + height) {
-        box.top += 14;
-    }
-    taken.push(box);
-    const room = toRight ? left + width - x : x - left;
-    const side = toRight ? "" : " end";
-    return [words(toRight ? x + 5 : x - 5, box.top + 11, fitted(mark.label, room), { class: `rule ${mark.hue}${side}` })];
-}
-
-// Names at the ends of lines, pushed apart where they would lie on one another.
-function endWords(shown, view, layout) {
-    const { left, top, width, height } = view.box;
-    const ends = [];
-    for (const mark of shown.filter(({ kind, label }) => (kind === "line" || kind === "step") && label)) {
-        const [from, to] = visible(mark, view);
-        for (let i = to - 1; i >= from; i--) {
-            const x = view.x0 + mark.xAt[i] * view.kx;
-            let y = view.y0 + mark.yAt[i] * view.ky;
-            const next = view.y0 + mark.yAt[i + 1] * view.ky;
-            if (Number.isFinite(x + y) && x <= left + width + 1) {
-                // A line that goes on is named where it leaves.
-                if (mark.kind === "line" && Number.isFinite(next)) {
-                    const after = view.x0 + mark.xAt[i + 1] * view.kx;
-                    y += ((next - y) * (left + width - x)) / Math.max(1e-9, after - x);
-                }
-                ends.push({ mark, y: Math.min(top + height, Math.max(top, y)) });
-                break;
-            }
-        }
-    }
-    ends.sort((one, other) => one.y - other.y);
-    for (let i = 1; i < ends.length; i++) {
-        ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 14);
-    }
-    let limit = top + height + 4;
-    for (const end of ends.toReversed()) {
-        end.y = Math.min(end.y, limit);
-        limit = end.y - 14;
-    }
-    return ends.map(({ mark, y }) => {
-        const text = fitted(mark.label, layout.width - left - width - 8);
-        return words(left + width + 7, y, text, { class: `label middle ${mark.hue}` });
-    });
-}
-
-// Names beside points, as many as find room.
-function nameWords(mark, view, taken) {
-    const { left, top, width, height } = view.box;
-    const inside = [];
-    for (let i = 0; i < mark.xAt.length && inside.length <= 80; i++) {
-        const [x, y] = [view.x0 + mark.xAt[i] * view.kx, view.y0 + mark.yAt[i] * view.ky];
-        if (x >= left && x <= left + width && y >= top && y <= top + height) {
-            inside.push([x, y, mark.names[i] ?? ""]);
-        }
-    }
-    if (inside.length > 80) {
-        return [];
-    }
-    inside.forEach(([x, y]) => taken.push({ left: x - 4, top: y - 4, width: 8, height: 8 }));
-    const made = [];
-    for (const [x, y, name] of inside.filter(([, , name]) => name !== "")) {
-        const text = fitted(name, 180);
-        const long = measure(text);
-        const places = [[x + 8, y - 6], [x - 8 - long, y - 6], [x - long / 2, y - 21], [x - long / 2, y + 9]];
-        for (const [at, up] of places) {
-            const box = { left: at, top: up, width: long, height: 13 };
-            if (at >= left && at + long <= left + width + 8 && up >= top - 6 && !overlaps(taken, box)) {
-                taken.push(box);
-                made.push(words(at, up + 10, text, { class: "name" }));
-                break;
-            }
-        }
     }
     return made;
 }

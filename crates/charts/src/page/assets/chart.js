@@ -49,10 +49,10 @@ class Chart {
         const [first, last] = this.range;
         // Nine digits of the data are a thousand pixels of a millionth of the whole.
         const least = (last - first) * 1e-6;
-        const width = Math.min(last - first, Math.max(high - low, least));
-        const start = Math.min(last - width, Math.max(first, high - low < least ? (low + high - width) / 2 : low));
-        const end = high - low < least ? start + width : Math.min(last, Math.max(high, first + width));
-        this.view = [start, end];
+        if (high - low < least) {
+            [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
+        }
+        this.view = [Math.max(first, Math.min(low, last - least)), Math.min(last, Math.max(high, first + least))];
         this.tell(null);
         this.later();
     }
@@ -94,13 +94,12 @@ class Chart {
             this.canvas, this.svg);
         this.back = element("button", { type: "button", class: "reset", hidden: "" }, "Reset zoom");
         this.back.addEventListener("click", () => this.reset());
-        const save = element("button", { type: "button", class: "save", "aria-label": `Download ${this.title} as SVG` }, "SVG");
+        const save = element("button", { type: "button", class: "save", "aria-label": `Download ${this.title} as SVG` }, "↓ SVG");
         save.addEventListener("click", () => saveChart(this));
-        const tools = element("div", { class: "tools" }, this.legend(), this.back, save);
-        this.plot.append(tools, element("div", { class: "frame" }, this.stage, this.tooltip));
-        if (this.empty) {
-            tools.hidden = true;
+        if (!this.empty) {
+            this.plot.append(element("div", { class: "tools" }, this.back, save), this.legend());
         }
+        this.plot.append(element("div", { class: "frame" }, this.stage, this.tooltip));
         listen(this);
     }
 
@@ -148,7 +147,7 @@ class Chart {
         // Setting the size of a canvas clears it.
         [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
         this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-        this.views = this.panels.map((panel, number) => viewOf(this, panel, this.layout.panels[number], this.view, ratio));
+        this.views = this.panels.map((panel, number) => viewOf(this, panel, this.layout.panels[number].box, this.view));
         const context = this.canvas.getContext("2d");
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
         const colours = coloursOf(this.stage);
@@ -159,7 +158,9 @@ class Chart {
             const { left, top, width: wide, height: high } = view.box;
             context.save();
             context.beginPath();
-            context.rect(left - 1, top - 5, wide + 2, high + 7);
+            // Of the whole, a point at the very edge is seen whole; of a part, nothing is seen beside it.
+            const aside = this.isZoomed ? 1 : 5;
+            context.rect(left - aside, top - 5, wide + 2 * aside, high + 8);
             context.clip();
             this.paintMarked(context, view, colours);
             this.panels[number].marks.filter((mark) => !this.isHidden(mark))
@@ -234,7 +235,7 @@ class Chart {
     showTold() {
         this.over.querySelector(".cross")?.remove();
         this.tooltip.hidden = !this.told;
-        this.stage.classList.toggle("leads", this.told?.request !== undefined);
+        this.stage.classList.toggle("leads", this.told?.near === true && this.told.request !== undefined);
         if (!this.told) {
             return;
         }
@@ -269,8 +270,9 @@ class Chart {
 function swatch(mark) {
     const svg = drawn("svg", { viewBox: "0 0 18 12", class: `swatch ${mark.hue}`, "aria-hidden": "true" });
     if (mark.kind === "line" || mark.kind === "step") {
-        const dash = DASHES[mark.stroke].map((length) => length / 1.6).join(" ");
-        svg.append(drawn("path", { d: mark.kind === "step" ? "M1 9h8v-6h8" : "M1 6h16", "stroke-dasharray": dash }));
+        const dash = DASHES[mark.stroke].map((length) => length / 1.3).join(" ");
+        svg.append(drawn("path", { d: mark.kind === "step" ? "M1 9h8v-6h8" : "M1 6h16", "stroke-dasharray": dash,
+            "stroke-linecap": mark.stroke === "dotted" ? "round" : "butt" }));
     } else if (mark.kind === "points") {
         // The outline of the canvas as a path of SVG.
         const path = { d: "", beginPath() {}, closePath() { this.d += "Z"; },

@@ -26,10 +26,10 @@ function drawn(name, attributes = {}, ...children) {
 const measure = (() => {
     const context = document.createElement("canvas").getContext("2d");
     const known = new Map();
-    return (text, size = 12) => {
-        const key = size + text;
+    return (text, size = 12, weight = 400) => {
+        const key = `${size} ${weight} ${text}`;
         if (!known.has(key)) {
-            context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+            context.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
             known.set(key, context.measureText(text).width);
         }
         return known.get(key);
@@ -37,13 +37,13 @@ const measure = (() => {
 })();
 
 // The text, or as much of it as fits.
-function fitted(text, width, size = 12) {
-    if (measure(text, size) <= width) {
+function fitted(text, width, size = 12, weight = 400) {
+    if (measure(text, size, weight) <= width) {
         return text;
     }
     let letters = [...text];
-    letters = letters.slice(0, Math.max(1, Math.floor((letters.length * width) / measure(text, size))));
-    while (letters.length > 1 && measure(letters.join("") + "…", size) > width) {
+    letters = letters.slice(0, Math.max(1, Math.floor((letters.length * width) / measure(text, size, weight))));
+    while (letters.length > 1 && measure(letters.join("") + "…", size, weight) > width) {
         letters.pop();
     }
     return letters.join("") + "…";

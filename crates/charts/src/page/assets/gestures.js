@@ -5,12 +5,22 @@ function listen(chart) {
     const fingers = new Map();
     let drag = null;
     let pinch = null;
+    let soon;
     const at = (event) => {
         const frame = stage.getBoundingClientRect();
         return [event.clientX - frame.left, event.clientY - frame.top];
     };
     const placeAt = (x) => (x - chart.views[0].x0) / chart.views[0].kx;
     const inPlot = (x) => Math.min(chart.views[0].box.left + chart.views[0].box.width, Math.max(chart.views[0].box.left, x));
+
+    // A click leads to a request; of a closer look it may be the first half of a double click, which goes back.
+    const follow = () => {
+        const { request, near } = chart.told ?? {};
+        clearTimeout(soon);
+        if (near && request !== undefined) {
+            soon = setTimeout(() => chart.showRequest(request), chart.isZoomed ? 250 : 0);
+        }
+    };
 
     stage.addEventListener("pointerdown", (event) => {
         fingers.set(event.pointerId, at(event));
@@ -50,9 +60,7 @@ function listen(chart) {
                 chart.look(...ends);
             } else {
                 hover(chart, ...here);
-                if (chart.told?.request !== undefined) {
-                    chart.showRequest(chart.told.request);
-                }
+                follow();
             }
         }
     });
@@ -62,7 +70,10 @@ function listen(chart) {
         [drag, pinch] = [endDrag(chart), null];
     });
     stage.addEventListener("pointerleave", () => drag ?? chart.tell(null));
-    stage.addEventListener("dblclick", () => chart.reset());
+    stage.addEventListener("dblclick", () => {
+        clearTimeout(soon);
+        chart.reset();
+    });
 
     // A wheel alone scrolls the page; with ctrl, which is also how a pinch on a touchpad arrives, it zooms.
     stage.addEventListener("wheel", (event) => {

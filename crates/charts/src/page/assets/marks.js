@@ -2,6 +2,9 @@
 // here, and is skipped by whoever draws.
 
 function numbers(list) {
+    if (list instanceof Float64Array) {
+        return list;
+    }
     return Float64Array.from(list ?? [], (value) => value ?? NaN);
 }
 

@@ -60,7 +60,7 @@ function startTheme() {
     const system = matchMedia("(prefers-color-scheme: dark)");
     const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
     const refresh = () => {
-        button.textContent = isDark() ? "☀" : "☾";
+        button.textContent = isDark() ? "☀ Light" : "☾ Dark";
         button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
         button.title = button.getAttribute("aria-label");
         drawAll();
@@ -102,14 +102,14 @@ function startContents() {
 function start() {
     for (const figure of document.querySelectorAll("figure.chart")) {
         const data = document.getElementById(`${figure.id}-data`);
-        charts.set(figure.id, new Chart(figure, JSON.parse(data.textContent), showRequest));
+        charts.set(figure.id, new Chart(figure, unpack(JSON.parse(data.textContent)), showRequest));
         // The text of a large chart is not kept beside what was made of it.
         data.remove();
     }
     document.querySelectorAll(".table").forEach(enrich);
     document.addEventListener("click", (event) => {
-        const link = event.target.closest?.("a[data-request]");
-        if (link && showRequest(Number(link.dataset.request))) {
+        const link = event.target.closest?.('a[href^="#request="]');
+        if (link && showRequest(Number(link.hash.slice("#request=".length)))) {
             event.preventDefault();
         }
     });

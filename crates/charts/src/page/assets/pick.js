@@ -25,7 +25,8 @@ function pickPoint({ chart, panel, view, px, py }, marks) {
             }
         }
     }
-    return best && tellPoint(chart, panel, view, best.mark, best.i);
+    // What is told is the nearest; what a click means is under it.
+    return best && { ...tellPoint(chart, panel, view, best.mark, best.i), near: nearest <= 100 };
 }
 
 function tellPoint(chart, panel, view, mark, i) {
@@ -74,10 +75,10 @@ function tellSpan(chart, view, mark, i) {
         lines.push(["paler part", valueText(chart.x, turn - start)]);
     }
     const box = spanBox(mark, view, i);
-    const inside = (x) => Math.min(view.box.left + view.box.width, Math.max(view.box.left, x));
-    const middle = (inside(box.left) + inside(box.left + box.width)) / 2;
+    // Told at its end, so that the span itself can be seen.
+    const right = Math.min(view.box.left + view.box.width, Math.max(view.box.left, box.left + box.width));
     return { head: mark.names[i] ?? "", series: mark.label, hue: mark.hue, lines, request: mark.requests[i],
-        at: [middle, box.top + box.height / 2], dot: false };
+        at: [right, box.top + box.height / 2], dot: false, near: true };
 }
 
 function pickBar({ chart, panel, view, px, py }, marks) {
@@ -93,7 +94,7 @@ function pickBar({ chart, panel, view, px, py }, marks) {
                 const told = tellPoint(chart, panel, view, mark, i);
                 const shift = barShift(mark, view);
                 told.at[mark.flat ? 1 : 0] += shift;
-                return { ...told, dot: false };
+                return { ...told, dot: false, near: true };
             }
         }
     }

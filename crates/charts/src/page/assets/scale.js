@@ -124,7 +124,8 @@ function ticks(axis, low, high, count) {
 
 function logTicks(axis, low, high, count) {
     const decades = high - low;
-    const leads = decades * 3 <= count ? [1, 2, 5] : [1];
+    // Fewer than two whole powers of ten say too little, however narrow the axis is.
+    const leads = decades * 3 <= count ? [1, 2, 5] : decades < 2 ? [1, 3] : [1];
     const every = Math.max(1, Math.ceil(decades / Math.max(1, count)));
     const list = [];
     for (let power = Math.floor(low); power <= high; power++) {

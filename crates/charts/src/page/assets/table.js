@@ -14,7 +14,11 @@ function enrich(box) {
     const refresh = () => {
         const found = state.words === "" ? sorted : sorted.filter((row) => textOf(row).includes(state.words));
         const shown = state.all ? found : found.slice(0, FEW);
-        body.replaceChildren(...shown);
+        // A call takes some 100,000 arguments and no more; a table may have more rows.
+        const rows = document.createDocumentFragment();
+        shown.forEach((row) => rows.append(row));
+        body.replaceChildren(rows);
+        box.querySelector("table").classList.add("live");
         more.hidden = given.length <= FEW + 5 || found.length <= FEW;
         more.textContent = state.all ? `Show the first ${FEW}` : `Show all ${fixed(found.length, 0)}`;
         count.textContent = state.words === "" ? "" : `${fixed(found.length, 0)} of ${fixed(given.length, 0)} rows`;
@@ -46,8 +50,8 @@ function enrich(box) {
         });
         box.querySelector(".scroll").before(element("div", { class: "filter" }, field, count));
         box.querySelector(".scroll").after(more);
-        refresh();
     }
+    refresh();
 }
 
 const texts = new WeakMap();
@@ -64,8 +68,9 @@ function sortedBy(rows, column, down) {
     const order = new Intl.Collator("en", { numeric: true });
     const keyed = rows.map((row) => {
         const cell = row.cells[column];
-        const absent = !cell || "absent" in cell.dataset;
-        const value = cell?.dataset.value === undefined ? NaN : Number(cell.dataset.value);
+        const key = cell?.dataset.v;
+        const absent = !cell || key === "" || cell.className === "absent";
+        const value = key === undefined ? NaN : Number(key);
         return { row, absent, value, text: cell?.textContent ?? "" };
     });
     keyed.sort((one, other) => {

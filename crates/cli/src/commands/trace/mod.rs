@@ -13,6 +13,7 @@ mod listing;
 mod memory;
 mod modules;
 mod open;
+mod page;
 mod rows;
 mod scopes;
 mod shares;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Fa
         TraceCommand::Gaps(arguments) => gaps::run(arguments, screen),
         TraceCommand::Scopes(arguments) => scopes::run(arguments, screen),
         TraceCommand::Functions(arguments) => functions::run(arguments, screen),
+        TraceCommand::Report(arguments) => page::run(arguments, screen),
         TraceCommand::Cat(arguments) => cat::run(arguments, screen),
     }
 }

@@ -185,9 +185,7 @@ pub(super) fn plane_label(trace: &Trace, plane: usize) -> String {
 
 /// The name of a device, with its host where there are several.
 pub(super) fn device_label(trace: &Trace, device: DeviceId) -> String {
-    let Some(found) = trace.planes().get(device.plane) else { return String::new() };
-    let host = found.host.filter(|_| trace.planes().iter().any(|other| other.host != found.host));
-    format!("{}{}", host.map_or("", |host| trace.text(host)), device.name(trace))
+    device.label(trace)
 }
 
 /// The columns that say of which device a row is; in a table it is one, which leaves at this rank.

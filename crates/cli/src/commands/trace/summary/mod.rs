@@ -137,7 +137,7 @@ fn kernels(trace: &Trace, planes: &[PlaneSummary], filter: &Filter) -> Vec<Row> 
 }
 
 /// What explains the figures.
-fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
+pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut buffers: Vec<&str> = trace
         .kinds()

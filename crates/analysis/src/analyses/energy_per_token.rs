@@ -1,0 +1,262 @@
+//! `energy_per_token`: joules per output token and per token of any kind, by the length of the answer.
+//!
+//! In each range of lengths it is a ratio of sums, Σ joules / Σ tokens, as for the whole run; long answers share the cost of
+//! their prompt among more tokens. Intervals are by bootstrap over the queries of the run in the order of sending, in
+//! blocks where requests ran together; a query outside the range adds nothing to either sum.
+
+use ergometer_charts::{Cell, Table};
+use ergometer_statistics::{Interval, MINIMUM_BLOCKS, Resampling, ratio_interval};
+use serde::Serialize;
+
+use super::cell::{self, Unit};
+use super::{Analysis, Findings, Options, caution, to_value};
+use crate::AnalysisError;
+use crate::saved::{Query, Run};
+
+/// Fewer ranges by powers of two than this tell little, and ranges of about equally many queries are taken.
+const FEWEST_RANGES: usize = 3;
+
+/// So many ranges by number of queries.
+const MOST_QUANTILES: usize = 6;
+
+/// See the module.
+pub(super) struct EnergyPerToken;
+
+impl Analysis for EnergyPerToken {
+    fn id(&self) -> &'static str {
+        "energy_per_token"
+    }
+
+    fn about(&self) -> &'static str {
+        "joules per output token and per token, by the length of the answer, gross and net"
+    }
+
+    fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
+        caution::check_queries(run)?;
+        let mut findings = Findings::default();
+        let queries = caution::in_order_of_sending(run.completed());
+        let counted: Vec<Counted> = queries.iter().filter_map(|query| Counted::of(query)).collect();
+        let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
+        let whole = Range { from: 0, to: u64::MAX };
+        let rows: Vec<Row> =
+            std::iter::once(whole).chain(ranges(&counted)).map(|range| Row::of(range, &counted, resampling)).collect();
+        let source = run.energy.map(crate::saved::EnergySource::name);
+        findings.summary.insert(String::from("energy_source"), source.into());
+        findings.summary.insert(String::from("queries"), counted.len().into());
+        for (name, ratio) in [
+            ("gross_j_per_output_token", rows[0].gross_j_per_output_token),
+            ("net_j_per_output_token", rows[0].net_j_per_output_token),
+        ] {
+            findings.summary.insert(name.to_owned(), ratio.map(|ratio| ratio.value).into());
+        }
+        findings.data.insert(String::from("all"), to_value(&rows[0]));
+        findings.data.insert(String::from("by_output_tokens"), to_value(&&rows[1..]));
+        findings.warnings.extend(warnings(run, counted.len()));
+        findings.tables.push(table(run, &rows));
+        Ok(findings)
+    }
+}
+
+/// A query whose tokens and joules are known.
+struct Counted {
+    output: u64,
+    all: u64,
+    gross: f64,
+    net: Option<f64>,
+}
+
+impl Counted {
+    fn of(query: &Query) -> Option<Self> {
+        let output = query.output_tokens.filter(|&tokens| tokens > 0)?;
+        let energy = query.energy?;
+        Some(Self { output, all: query.all_tokens().unwrap_or(output), gross: energy.gross, net: energy.net })
+    }
+}
+
+/// Lengths of answers, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+}
+
+/// By powers of two; where that gives few, about equally many queries each, and one for each length where there are few.
+fn ranges(queries: &[Counted]) -> Vec<Range> {
+    let mut lengths: Vec<u64> = queries.iter().map(|query| query.output).collect();
+    lengths.sort_unstable();
+    let doubling: Vec<Range> = lengths
+        .chunk_by(|a, b| a.ilog2() == b.ilog2())
+        .map(|chunk| 1 << chunk[0].ilog2())
+        .map(|from| Range { from, to: from + (from - 1) })
+        .collect();
+    if doubling.len() >= FEWEST_RANGES {
+        return doubling;
+    }
+    let equal: Vec<&[u64]> = lengths.chunk_by(|a, b| a == b).collect();
+    let mut ranges: Vec<Range> = Vec::new();
+    let (mut taken, mut held) = (0, 0);
+    for chunk in &equal {
+        let (length, is_new) = (chunk[0], held == 0);
+        taken += chunk.len();
+        held += chunk.len();
+        match ranges.last_mut() {
+            Some(last) if !is_new => last.to = length,
+            _ => ranges.push(Range { from: length, to: length }),
+        }
+        // A range ends where the next share of the queries is complete.
+        if equal.len() <= MOST_QUANTILES || taken * MOST_QUANTILES >= ranges.len() * lengths.len() {
+            held = 0;
+        }
+    }
+    ranges
+}
+
+/// What a token costs in a range of lengths.
+#[derive(Debug, Serialize)]
+struct Row {
+    from_output_tokens: Option<u64>,
+    to_output_tokens: Option<u64>,
+    queries: usize,
+    output_tokens: u64,
+    gross_j_per_output_token: Option<Ratio>,
+    net_j_per_output_token: Option<Ratio>,
+    gross_j_per_token: Option<Ratio>,
+    net_j_per_token: Option<Ratio>,
+}
+
+/// A ratio of sums with its 95 % interval.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Ratio {
+    pub(super) value: f64,
+    pub(super) interval: Option<Interval>,
+}
+
+impl Ratio {
+    /// Of pairs in the order of sending; those that are `None` are other queries. Without a positive denominator there is
+    /// none, and below ten pairs no interval.
+    pub(super) fn of(pairs: &[Option<(f64, f64)>], resampling: Resampling) -> Option<Self> {
+        let there: Vec<(f64, f64)> = pairs.iter().copied().flatten().collect();
+        let (top, bottom) = there.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let value = Some(top / bottom).filter(|value| bottom > 0.0 && value.is_finite())?;
+        let all: Vec<(f64, f64)> = pairs.iter().map(|pair| pair.unwrap_or((0.0, 0.0))).collect();
+        let interval = (there.len() >= MINIMUM_BLOCKS).then(|| ratio_interval(&all, resampling)).flatten();
+        Some(Self { value, interval })
+    }
+}
+
+impl Row {
+    fn of(range: Range, queries: &[Counted], resampling: Resampling) -> Self {
+        let is_in = |query: &Counted| (range.from..=range.to).contains(&query.output);
+        let ratio = |joules: &dyn Fn(&Counted) -> Option<f64>, tokens: &dyn Fn(&Counted) -> u64| {
+            let pair = |query: &Counted| is_in(query).then(|| Some((joules(query)?, tokens(query) as f64))).flatten();
+            Ratio::of(&queries.iter().map(pair).collect::<Vec<_>>(), resampling)
+        };
+        let (gross, net) = (|query: &Counted| Some(query.gross), |query: &Counted| query.net);
+        let (output, all) = (|query: &Counted| query.output, |query: &Counted| query.all);
+        let there = queries.iter().filter(|query| is_in(query));
+        Self {
+            from_output_tokens: (range.from > 0).then_some(range.from),
+            to_output_tokens: (range.to < u64::MAX).then_some(range.to),
+            queries: there.clone().count(),
+            output_tokens: there.map(output).fold(0, u64::saturating_add),
+            gross_j_per_output_token: ratio(&gross, &output),
+            net_j_per_output_token: ratio(&net, &output),
+            gross_j_per_token: ratio(&gross, &all),
+            net_j_per_token: ratio(&net, &all),
+        }
+    }
+
+    fn label(&self) -> String {
+        match (self.from_output_tokens, self.to_output_tokens) {
+            (Some(from), Some(to)) if from == to => format!("{from} output tokens"),
+            (Some(from), Some(to)) => format!("{from}-{to} output tokens"),
+            _ => String::from("all"),
+        }
+    }
+}
+
+fn warnings(run: &Run, counted: usize) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    warnings.extend(caution::failed_left_out(run));
+    let completed = run.completed().count();
+    if run.energy.is_none() {
+        warnings.push(String::from("the run has no joules: nothing measured or modelled them"));
+    } else if counted < completed {
+        warnings.push(format!(
+            "{} of {completed} queries are left out: their tokens or joules are not known",
+            completed - counted
+        ));
+    }
+    warnings.extend(caution::not_finite(run));
+    warnings.extend(caution::modelled(run));
+    warnings
+}
+
+fn table(run: &Run, rows: &[Row]) -> Table {
+    let source = run.energy.map_or("no", crate::saved::EnergySource::name);
+    let mut table = Table::new(
+        "energy_per_token",
+        &format!("What a token costs, by the length of the answer ({source} joules)"),
+        &[
+            ("answers of", "answers_of"),
+            ("queries", "queries"),
+            ("gross/output token", "gross_j_per_output_token"),
+            ("net/output token", "net_j_per_output_token"),
+            ("gross/token", "gross_j_per_token"),
+            ("net/token", "net_j_per_token"),
+        ],
+    );
+    let ratio = |ratio: Option<Ratio>| {
+        cell::estimate(ratio.map(|ratio| ratio.value), ratio.and_then(|ratio| ratio.interval), Unit::JOULES)
+    };
+    for row in rows.iter().filter(|row| row.queries > 0) {
+        table.rows.push(vec![
+            Cell::text(row.label()),
+            cell::count(row.queries),
+            ratio(row.gross_j_per_output_token),
+            ratio(row.net_j_per_output_token),
+            ratio(row.gross_j_per_token),
+            ratio(row.net_j_per_token),
+        ]);
+    }
+    table
+        .notes
+        .push(String::from("sums of joules over sums of tokens; ± is a 95 % interval by bootstrap over queries"));
+    table.notes.push(match run.block() {
+        1 => String::from("below ten queries there is no interval"),
+        block => format!("below ten blocks of {block} queries, which ran together, there is no interval"),
+    });
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(lengths: &[u64]) -> Vec<(u64, u64)> {
+        let queries: Vec<Counted> =
+            lengths.iter().map(|&output| Counted { output, all: output, gross: 1.0, net: None }).collect();
+        ranges(&queries).iter().map(|range| (range.from, range.to)).collect()
+    }
+
+    #[test]
+    fn ranges_follow_the_lengths() {
+        assert_eq!(of(&[1, 2, 3, 9, 15, 100]), [(1, 1), (2, 3), (8, 15), (64, 127)]);
+        assert_eq!(of(&[64; 400]), [(64, 64)]);
+        assert_eq!(of(&[64, 65, 66, 65]), [(64, 64), (65, 65), (66, 66)]);
+        let close: Vec<u64> = (64..124).collect();
+        assert_eq!(of(&close), [(64, 73), (74, 83), (84, 93), (94, 103), (104, 113), (114, 123)]);
+        assert!(of(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_length_is_in_one_range(lengths in prop::collection::vec(prop_oneof![1_u64..20, 60_u64..90, Just(u64::MAX)], 1..80)) {
+            let ranges = of(&lengths);
+            for length in &lengths {
+                prop_assert_eq!(ranges.iter().filter(|(from, to)| (*from..=*to).contains(length)).count(), 1, "{:?}", ranges);
+            }
+        }
+    }
+}

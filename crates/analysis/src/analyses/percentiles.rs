@@ -1,0 +1,163 @@
+//! `percentiles`: how times, tokens, joules and watts of completed queries are distributed.
+//!
+//! Percentiles are exact (type 7) and those of `summary.json`. Each median has a 95 % interval of order statistics, where
+//! values are one a query; gaps between chunks of one answer are not independent, so theirs has none.
+
+use ergometer_charts::{Cell, Table};
+use ergometer_statistics::{Distribution, Gaps, Interval, median_interval};
+use ergometer_units::shown;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cell;
+use super::{Analysis, Findings, Options, caution, to_value};
+use crate::AnalysisError;
+use crate::saved::{Attempt, Query, Run};
+
+/// See the module.
+pub(super) struct Percentiles;
+
+impl Analysis for Percentiles {
+    fn id(&self) -> &'static str {
+        "percentiles"
+    }
+
+    fn about(&self) -> &'static str {
+        "how latencies, tokens, joules and watts are distributed: mean, p50, p90, p95, p99"
+    }
+
+    fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
+        caution::check_queries(run)?;
+        let mut rows: Vec<Row> = MEASURES.iter().map(|&measure| Row::of(measure, run.completed())).collect();
+        // The other times stand with the first three.
+        rows.splice(3..3, [gaps(run)?, Row::of(SCHEDULE_LAG, run.queries.iter())]);
+        let mut findings = Findings::default();
+        findings.summary.insert(String::from("completed"), run.completed().count().into());
+        for name in ["ttft_ms", "tpot_ms", "e2e_ms", "joules_per_query"] {
+            let row = rows.iter().find(|row| row.name == name);
+            let median = row.and_then(|row| row.found.as_ref()).map(|found| found.distribution.p50);
+            findings.summary.insert(format!("{name}_p50"), median.map_or(Value::Null, Value::from));
+        }
+        for row in &rows {
+            findings.data.insert(row.name.to_owned(), to_value(&row.found));
+        }
+        findings.warnings.extend(caution::failed_left_out(run));
+        findings.warnings.extend(caution::not_finite(run));
+        findings.warnings.extend(caution::modelled(run));
+        findings.tables.push(table(run, &rows));
+        Ok(findings)
+    }
+}
+
+/// How one thing is distributed.
+struct Row {
+    name: &'static str,
+    words: &'static str,
+    found: Option<Found>,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    #[serde(flatten)]
+    distribution: Distribution,
+    /// The 95 % interval of the median.
+    p50_interval: Option<Interval>,
+}
+
+/// A name with its unit, the same in words, and the value of a completed query.
+type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
+
+/// Whether a query was sent in time has nothing to do with its answer, so failed ones count too.
+const SCHEDULE_LAG: Measure =
+    ("schedule_lag_ms", "schedule lag, ms", |query| Some(milliseconds(query.sent?.since(query.scheduled?).get())));
+
+const MEASURES: [Measure; 10] = [
+    ("ttft_ms", "TTFT, ms", |query| query.ttft().map(milliseconds)),
+    ("tpot_ms", "TPOT, ms", |query| query.tpot().map(milliseconds)),
+    ("e2e_ms", "E2E latency, ms", |query| query.e2e().map(milliseconds)),
+    ("input_tokens", "input tokens", |query| Some(query.input_tokens? as f64)),
+    ("output_tokens", "output tokens", |query| Some(query.output_tokens? as f64)),
+    ("joules_per_query", "gross J/query", |query| Some(query.energy?.gross)),
+    ("net_joules_per_query", "net J/query", |query| query.energy?.net),
+    ("joules_per_output_token", "gross J/output token", Query::joules_per_output_token),
+    ("watts", "gross W, its share", |query| {
+        Some(query.energy?.gross / query.total_s.filter(|&seconds| seconds > 0.0)?)
+    }),
+    ("gpu_watts", "W of the GPU meanwhile", |query| query.gpu_watts),
+];
+
+fn milliseconds(seconds: f64) -> f64 {
+    seconds * 1e3
+}
+
+impl Row {
+    fn of<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
+        let mut values: Vec<f64> = queries.filter_map(value).filter(|value| value.is_finite()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let found = Distribution::of(&values)
+            .map(|distribution| Found { distribution, p50_interval: median_interval(&values) });
+        Self { name, words, found }
+    }
+}
+
+/// The gaps between chunks with content, pooled over attempts that completed.
+fn gaps(run: &Run) -> Result<Row, AnalysisError> {
+    let mut gaps = Gaps::default();
+    Attempt::each(&run.folder, |attempt, chunks| {
+        if attempt.outcome == "completed" {
+            let pairs = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+            pairs.for_each(|gap| gaps.push(u64::try_from(gap).unwrap_or(0)));
+        }
+    })?;
+    let found = Gaps::distribution(&mut [&mut gaps]).map(|distribution| Found { distribution, p50_interval: None });
+    Ok(Row { name: "itl_ms", words: "ITL, ms", found })
+}
+
+fn table(run: &Run, rows: &[Row]) -> Table {
+    let columns = [
+        ("", "measure"),
+        ("values", "count"),
+        ("mean", "mean"),
+        ("std", "std"),
+        ("min", "min"),
+        ("p50", "p50"),
+        ("p90", "p90"),
+        ("p95", "p95"),
+        ("p99", "p99"),
+        ("max", "max"),
+    ];
+    let mut table = Table::new("percentiles", "How values are distributed, over completed queries", &columns);
+    for row in rows {
+        let Some(Found { distribution, p50_interval }) = &row.found else { continue };
+        let number = |value: f64| Cell::number(Some(value), show);
+        let absent = |value: Option<f64>| value.map_or(Cell::Absent, number);
+        table.rows.push(vec![
+            Cell::text(row.words),
+            cell::count(distribution.count),
+            number(distribution.mean),
+            absent(distribution.std),
+            number(distribution.min),
+            p50_interval.map_or_else(|| number(distribution.p50), |interval| median(distribution.p50, interval)),
+            number(distribution.p90),
+            number(distribution.p95),
+            absent(distribution.p99),
+            number(distribution.max),
+        ]);
+    }
+    table.notes.push(String::from("in brackets the 95 % interval of the median; p99 is absent below 100 values"));
+    if run.block() > 1 {
+        table.notes.push(String::from("requests ran together and are not independent: the intervals are too narrow"));
+    }
+    table
+}
+
+/// A median is shown with its interval, if that has any width.
+fn median(value: f64, Interval { low, high }: Interval) -> Cell {
+    let shown = if low == high { show(value) } else { format!("{} ({}-{})", show(value), show(low), show(high)) };
+    Cell::Estimate { value, low, high, shown }
+}
+
+/// Tokens have no decimals.
+fn show(value: f64) -> String {
+    if value.fract() == 0.0 { shown::thousands(value) } else { shown::significant(value) }
+}

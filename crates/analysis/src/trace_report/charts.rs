@@ -1,0 +1,190 @@
+//! The charts of a trace.
+
+use std::collections::BTreeMap;
+
+use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Scale, Spans};
+use ergometer_trace::accounting::{DeviceId, Execution, Row};
+
+use super::{Account, seconds, shown};
+
+/// So many spans can still be drawn and told apart.
+const MOST_SPANS: usize = 20_000;
+
+/// So many bars can be read.
+const BARS: usize = 20;
+
+/// Devices beyond these have no panel of their own.
+const MOST_DEVICES: usize = 8;
+
+/// How busy each device was over time, and which modules ran.
+pub(super) fn timeline(account: &Account) -> Option<Chart> {
+    let zero = account.working().map(|work| work.span.start).min()?;
+    let mut panels = Vec::new();
+    let mut notes = Vec::new();
+    let several = account.working().count() > 1;
+    for work in account.working().take(MOST_DEVICES) {
+        let count = work.timeline.len().max(1) as f64;
+        let (start, length) = (seconds(work.span.start - zero), seconds(work.span.length()));
+        let mut x: Vec<f64> = (0..work.timeline.len()).map(|part| start + length * part as f64 / count).collect();
+        let mut y: Vec<f64> = work.timeline.iter().map(|busy| 100.0 * busy).collect();
+        x.push(start + length);
+        y.push(0.0);
+        let label = if several { format!("busy, {}", work.device.label(account.trace)) } else { String::from("busy") };
+        let low = vec![0.0; x.len()];
+        let (x, low, high) = steps(&x, &low, &y);
+        let marks = vec![Mark::Band { hue: Hue::Series(0), x, low, high }];
+        panels.push(Panel { y: Axis::from_zero(label, "%").within(0.0, 100.0), marks, share: 1.0 });
+    }
+    if account.working().count() > MOST_DEVICES {
+        notes.push(format!("The first {MOST_DEVICES} of {} devices are drawn.", account.working().count()));
+    }
+    let (spans, lanes, left_out) = spans(account, zero);
+    if !spans.is_empty() {
+        if left_out > 0 {
+            notes.push(format!("{left_out} further executions are not drawn."));
+        }
+        let y = Axis { scale: Scale::Plain, ..Axis::linear("executions of modules", "") };
+        panels.push(Panel { y, marks: spans, share: 0.3 + 0.1 * f64::from(lanes.min(10)) });
+    }
+    notes.push(String::from("Busy is the share of each part of the time in which the device had work."));
+    (!panels.is_empty()).then(|| Chart {
+        id: String::from("timeline"),
+        title: String::from("Devices over time"),
+        subtitle: String::new(),
+        notes,
+        x: Axis::linear("time since the first work", "s"),
+        panels,
+    })
+}
+
+/// Corners of a line that keeps its value until the next point.
+fn steps(x: &[f64], low: &[f64], high: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let mut out = (Vec::new(), Vec::new(), Vec::new());
+    for place in 0..x.len() {
+        if place > 0 {
+            out.0.push(x[place]);
+            out.1.push(low[place - 1]);
+            out.2.push(high[place - 1]);
+        }
+        out.0.push(x[place]);
+        out.1.push(low[place]);
+        out.2.push(high[place]);
+    }
+    out
+}
+
+/// The executions, a lane for each device and a colour for each module.
+fn spans(account: &Account, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, usize) {
+    let mut lanes: BTreeMap<DeviceId, u32> = BTreeMap::new();
+    let mut modules: Vec<(String, Spans)> = Vec::new();
+    for execution in account.executions.iter().take(MOST_SPANS) {
+        let count = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        let lane = *lanes.entry(execution.device).or_insert(count);
+        let name = account.name(execution.module);
+        let place = modules.iter().position(|(module, _)| *module == name).unwrap_or_else(|| {
+            modules.push((name.clone(), Spans { label: name.clone(), ..Spans::default() }));
+            modules.len() - 1
+        });
+        let spans = &mut modules[place].1;
+        spans.start.push(seconds(execution.span.start - zero));
+        spans.end.push(seconds(execution.span.start - zero) + seconds(execution.span.length()));
+        spans.lane.push(lane);
+        spans.names.push(describe(&name, execution));
+    }
+    let left_out = account.executions.len().saturating_sub(MOST_SPANS);
+    // The largest first, so that it has the first colour; small ones share the last.
+    modules.sort_by_key(|(_, spans)| std::cmp::Reverse(spans.start.len()));
+    let coloured = modules.into_iter().enumerate().map(|(place, (_, spans))| {
+        let hue = u8::try_from(place).ok().filter(|place| *place < 8).map_or(Hue::Muted, Hue::Series);
+        Mark::Spans(Spans { hue, ..spans })
+    });
+    (coloured.collect(), u32::try_from(lanes.len()).unwrap_or(u32::MAX), left_out)
+}
+
+fn describe(name: &str, execution: &Execution) -> String {
+    format!(
+        "{name} #{}, busy {} of {}",
+        execution.number,
+        shown(execution.account.busy),
+        shown(execution.span.length())
+    )
+}
+
+/// How long each execution of the busiest modules took, in order of time.
+pub(super) fn executions(account: &Account) -> Option<Chart> {
+    let mut modules: Vec<(String, Points)> = Vec::new();
+    for execution in account.executions.iter().take(MOST_SPANS) {
+        let name = account.name(execution.module);
+        let place = modules.iter().position(|(module, _)| *module == name).unwrap_or_else(|| {
+            modules.push((name.clone(), Points { label: name.clone(), ..Points::default() }));
+            modules.len() - 1
+        });
+        let points = &mut modules[place].1;
+        points.x.push(execution.number as f64);
+        points.y.push(seconds(execution.account.busy));
+    }
+    modules.retain(|(_, points)| points.x.len() > 1);
+    modules.sort_by(|(_, one), (_, other)| {
+        let total = |points: &Points| points.y.iter().sum::<f64>();
+        total(other).total_cmp(&total(one))
+    });
+    modules.truncate(4);
+    if modules.is_empty() {
+        return None;
+    }
+    let lowest = modules.iter().flat_map(|(_, points)| &points.y).copied().fold(f64::INFINITY, f64::min);
+    let highest = modules.iter().flat_map(|(_, points)| &points.y).copied().fold(0.0, f64::max);
+    let marks = modules.into_iter().enumerate().map(|(place, (_, points))| {
+        Mark::Points(Points { hue: Hue::Series(u8::try_from(place).unwrap_or(0)), ..points })
+    });
+    let label = "busy time of an execution";
+    Some(Chart {
+        id: String::from("module_executions"),
+        title: String::from("Executions of the busiest modules"),
+        subtitle: String::new(),
+        notes: vec![String::from("First executions are often longer: they fill caches, and clocks rise.")],
+        x: Axis::linear("execution of its module", ""),
+        panels: vec![Panel {
+            y: if lowest > 0.0 && highest > 30.0 * lowest {
+                Axis::log(label, "s")
+            } else {
+                Axis::from_zero(label, "s")
+            },
+            marks: marks.collect(),
+            share: 1.0,
+        }],
+    })
+}
+
+/// What is drawn as bars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    Kernels,
+    Ops,
+}
+
+/// What took most of the time.
+pub(super) fn top(account: &Account, of: Of) -> Option<Chart> {
+    let (rows, id, title) = match of {
+        Of::Kernels => (&account.kernels, "top_kernels", "Kernels that took most of the time"),
+        Of::Ops => (&account.ops, "top_ops", "Ops that took most of the time"),
+    };
+    let rows: Vec<&Row> = rows.iter().take(BARS).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let points = Points {
+        x: rows.iter().map(|row| seconds(row.account.self_time)).collect(),
+        y: (0..rows.len()).map(|place| place as f64).collect(),
+        ..Points::default()
+    };
+    let names = rows.iter().map(|row| account.name(row.label.name)).collect();
+    Some(Chart {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        subtitle: String::new(),
+        notes: vec![String::from("Self time: without what runs inside on the same line.")],
+        x: Axis::from_zero("self time", "s"),
+        panels: vec![Panel { y: Axis::names("", names), marks: vec![Mark::Bars(points)], share: 1.0 }],
+    })
+}

@@ -1,0 +1,178 @@
+//! The tables of a trace.
+
+use ergometer_charts::{Block, Cell, Table};
+use ergometer_statistics::Distribution;
+use ergometer_trace::accounting::Row;
+use ergometer_units::Picos;
+use ergometer_units::shown::{percent, thousands};
+
+use super::{Account, seconds, share, shown};
+
+/// More rows than this nobody reads; the other commands of `ergo trace` have them all.
+const MOST: usize = 1_000;
+
+fn time(time: Picos) -> Cell {
+    Cell::Number { value: seconds(time), shown: shown(time) }
+}
+
+fn count(count: u64) -> Cell {
+    Cell::Number { value: count as f64, shown: thousands(count as f64) }
+}
+
+fn part(share: Option<f64>) -> Cell {
+    Cell::number(share, percent)
+}
+
+/// The table, where it has rows, cut where it has too many.
+fn finished(mut table: Table, command: &str) -> Option<Block> {
+    if table.rows.len() > MOST {
+        table.notes.push(format!(
+            "The first {MOST} of {} rows; `{command}` has them all.",
+            thousands(table.rows.len() as f64)
+        ));
+        table.rows.truncate(MOST);
+    }
+    (!table.rows.is_empty()).then_some(Block::Table(table))
+}
+
+pub(super) fn devices(account: &Account) -> Option<Block> {
+    let heads = [
+        ("device", "device"),
+        ("class", "class"),
+        ("events", "events"),
+        ("busy", "busy_s"),
+        ("not hidden", "exposed_s"),
+        ("of its time", "share"),
+    ];
+    let mut table = Table::new("devices", "What devices did", &heads);
+    for work in account.working() {
+        for class in &work.classes {
+            table.rows.push(vec![
+                Cell::text(work.device.label(account.trace)),
+                Cell::text(format!("{:?}", class.class).to_lowercase()),
+                count(class.events),
+                time(class.busy),
+                time(class.exposed),
+                part(share(class.busy, work.span.length())),
+            ]);
+        }
+    }
+    table.notes.push(String::from("Not hidden: while nothing was computed at the same time."));
+    finished(table, "ergo trace summary")
+}
+
+pub(super) fn modules(account: &Account) -> Option<Block> {
+    let heads = [
+        ("module", "module"),
+        ("device", "device"),
+        ("executions", "executions"),
+        ("busy, median", "busy_median_s"),
+        ("min", "busy_min_s"),
+        ("max", "busy_max_s"),
+        ("span, median", "span_median_s"),
+        ("busy in all", "busy_s"),
+        ("share", "share"),
+    ];
+    let mut table = Table::new("modules", "Compiled modules", &heads);
+    for module in &account.modules {
+        let of = |times: &[Picos]| Distribution::of(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
+        let (busy, span) = (of(&module.busy), of(&module.spans));
+        let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::shown::quantity(value, "s"));
+        table.rows.push(vec![
+            Cell::text(account.name(module.module)),
+            Cell::text(module.device.label(account.trace)),
+            module.executions.map_or(Cell::Absent, count),
+            number(busy.map(|busy| busy.p50)),
+            number(busy.map(|busy| busy.min)),
+            number(busy.map(|busy| busy.max)),
+            number(span.map(|span| span.p50)),
+            time(module.account.busy),
+            part(module.share),
+        ]);
+    }
+    finished(table, "ergo trace modules")
+}
+
+pub(super) fn kernels(account: &Account) -> Option<Block> {
+    finished(rows(account, &account.kernels, "kernels", "kernel"), "ergo trace kernels")
+}
+
+pub(super) fn ops(account: &Account) -> Option<Block> {
+    finished(rows(account, &account.ops, "ops", "op"), "ergo trace ops")
+}
+
+fn rows(account: &Account, rows: &[Row], id: &str, noun: &str) -> Table {
+    let heads = [
+        (noun, noun),
+        ("module", "module"),
+        ("device", "device"),
+        ("count", "count"),
+        ("self", "self_s"),
+        ("share", "share"),
+        ("total", "total_s"),
+        ("mean", "mean_s"),
+    ];
+    let mut table = Table::new(id, "", &heads);
+    for row in rows.iter().take(MOST + 1) {
+        let events = row.account.events;
+        let mean = (events > 0).then(|| seconds(row.account.total) / events as f64);
+        table.rows.push(vec![
+            Cell::text(account.name(row.label.name)),
+            row.label.module.map_or(Cell::Absent, |module| Cell::text(account.trace.text(module))),
+            Cell::text(row.device.label(account.trace)),
+            count(events),
+            time(row.account.self_time),
+            part(row.share),
+            time(row.account.total),
+            Cell::number(mean, |value| ergometer_units::shown::quantity(value, "s")),
+        ]);
+    }
+    table
+}
+
+pub(super) fn gaps(account: &Account) -> Option<Block> {
+    let heads = [
+        ("device", "device"),
+        ("start", "start_s"),
+        ("duration", "duration_s"),
+        ("after", "before_kind"),
+        ("before", "after_kind"),
+    ];
+    let mut table = Table::new("gaps", "The longest gaps", &heads);
+    let kind = |id| account.trace.text(account.trace.kind(id).name).to_owned();
+    for gap in account.gaps.iter().take(MOST + 1) {
+        table.rows.push(vec![
+            Cell::text(gap.device.label(account.trace)),
+            time(gap.span.start),
+            time(gap.span.length()),
+            Cell::text(kind(gap.before)),
+            Cell::text(kind(gap.after)),
+        ]);
+    }
+    finished(table, "ergo trace gaps")
+}
+
+pub(super) fn executions(account: &Account) -> Option<Block> {
+    let heads = [
+        ("module", "module"),
+        ("device", "device"),
+        ("execution", "execution"),
+        ("start", "start_s"),
+        ("busy", "busy_s"),
+        ("span", "span_s"),
+        ("events", "events"),
+    ];
+    let mut table = Table::new("executions", "Every run of every module", &heads);
+    for execution in account.executions.iter().take(MOST + 1) {
+        table.rows.push(vec![
+            Cell::text(account.name(execution.module)),
+            Cell::text(execution.device.label(account.trace)),
+            count(execution.number),
+            time(execution.span.start),
+            time(execution.account.busy),
+            time(execution.span.length()),
+            count(execution.account.events),
+        ]);
+    }
+    finished(table, "ergo trace executions")
+}

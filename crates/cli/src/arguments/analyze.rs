@@ -1,0 +1,41 @@
+//! What the user typed after `ergo analyze`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use ergometer::config::Slo;
+use ergometer_analysis::analyses::{self, Limits};
+
+use super::Format;
+use super::load::parse_slo;
+
+#[derive(Debug, Args)]
+pub(crate) struct AnalyzeArguments {
+    /// The folders of runs; of a sweep all of its runs.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Only these analyses (`ergo list analyses`). Repeatable, or with commas; by default all.
+    #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(analyses::ALL.iter().map(|analysis| analysis.id())))]
+    pub(crate) analysis: Vec<String>,
+    /// Leave out regressions that have no line.
+    #[arg(long)]
+    pub(crate) skip_zeroes: bool,
+    /// Judge requests by these limits in place of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
+    pub(crate) slo: Option<Limits>,
+    /// What resampling starts from.
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) seed: u64,
+    /// Only print; leave analysis/ in the folder of the run as it is.
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+}
+
+fn parse_limits(text: &str) -> Result<Limits, String> {
+    let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = parse_slo(text)?;
+    Ok(Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s })
+}
