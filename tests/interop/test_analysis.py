@@ -169,8 +169,8 @@ def test_intervals_are_those_of_statsmodels(analysed):
         for place, of in enumerate(["intercept", "slope"]):
             low, high = model.conf_int()[place]
             assert line[of]["standard_error"] == near(errors[of], rel=1e-7)
-            assert line[of]["interval"]["low"] == near(low, rel=1e-7, scale=high - low)
-            assert line[of]["interval"]["high"] == near(high, rel=1e-7, scale=high - low)
+            assert line[of]["low"] == near(low, rel=1e-7, scale=high - low)
+            assert line[of]["high"] == near(high, rel=1e-7, scale=high - low)
         low, high = model.conf_int()[1]
         if low <= 0 <= high:
             assert not fit["is_evidence"] and fit["verdict"].startswith("no evidence of a slope")
@@ -278,8 +278,8 @@ def test_joules_per_token_are_ratios_of_sums(analysed):
             continue
         assert found["value"] == near(joules / sum(m["token_metrics"]["output"] for m, _ in inside))
         assert part["gross_j_per_token"]["value"] == near(joules / sum(total(m) for m, _ in inside))
-        if found["interval"]:
-            assert found["interval"]["low"] <= found["value"] <= found["interval"]["high"]
+        if found["low"] is not None:
+            assert found["low"] <= found["value"] <= found["high"]
 
 
 def test_the_costs_of_tokens_are_those_of_statsmodels(analysed):
@@ -302,8 +302,8 @@ def test_the_costs_of_tokens_are_those_of_statsmodels(analysed):
             low, high = model.conf_int()[place]
             assert found[of]["value"] == near(model.params[place], rel=1e-7, scale=high - low)
             assert found[of]["standard_error"] == near(model.bse[place], rel=1e-7)
-            assert found[of]["interval"]["low"] == near(low, rel=1e-7, scale=high - low)
-            assert found[of]["interval"]["high"] == near(high, rel=1e-7, scale=high - low)
+            assert found[of]["low"] == near(low, rel=1e-7, scale=high - low)
+            assert found[of]["high"] == near(high, rel=1e-7, scale=high - low)
 
 
 def test_phases_are_sums_of_the_records(analysed):

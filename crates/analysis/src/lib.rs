@@ -5,6 +5,8 @@
 
 pub mod analyses;
 mod axis_of_time;
+pub mod compare;
+pub mod curve;
 mod error;
 pub mod plots;
 mod power;

@@ -45,9 +45,10 @@ fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
     match command {
         Command::Profile(arguments) => commands::profile::run(&arguments, screen),
         Command::Finalize(arguments) => commands::finalize::run(&arguments, screen),
+        Command::Analyze(arguments) => commands::analyze::run(&arguments, screen),
         Command::Plot(arguments) => commands::plot::run(&arguments, screen),
         Command::Report(arguments) => commands::report::run(&arguments, screen),
-        Command::Analyze(arguments) => commands::analyze::run(&arguments, screen),
+        Command::Compare(arguments) => commands::compare::run(&arguments, screen),
         Command::List(arguments) => commands::list::run(&arguments, screen),
         Command::Doctor(arguments) => commands::doctor::run(&arguments, screen),
         Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),

@@ -8,6 +8,7 @@ use super::{Interval, t_quantile};
 
 /// A number that was fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(into = "Written")]
 pub struct Coefficient {
     /// What it is.
     pub value: f64,
@@ -15,6 +16,21 @@ pub struct Coefficient {
     pub standard_error: Option<f64>,
     /// Its 95 % interval by Student's t; absent with the standard error.
     pub interval: Option<Interval>,
+}
+
+/// As files have it: the ends beside the value.
+#[derive(Serialize)]
+struct Written {
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    standard_error: Option<f64>,
+}
+
+impl From<Coefficient> for Written {
+    fn from(Coefficient { value, standard_error, interval }: Coefficient) -> Self {
+        Self { value, low: interval.map(|ends| ends.low), high: interval.map(|ends| ends.high), standard_error }
+    }
 }
 
 /// Why values have no fit.

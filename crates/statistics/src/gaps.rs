@@ -74,6 +74,8 @@ impl Gaps {
             min,
             max,
             p50: at(50.0)?,
+            // Gaps of one answer follow each other, and are not independent.
+            p50_interval: None,
             p90: at(90.0)?,
             p95: at(95.0)?,
             p99: if count < MINIMUM_FOR_P99 { None } else { at(99.0) },

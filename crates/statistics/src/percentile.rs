@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use super::{Interval, median_interval};
+
 /// Below this many values a p99 would be little else than the maximum, so it is absent.
 pub const MINIMUM_FOR_P99: usize = 100;
 
@@ -23,6 +25,9 @@ pub struct Distribution {
     pub max: f64,
     /// The median.
     pub p50: f64,
+    /// The 95 % interval of the median, by order statistics; absent below six values. It is too narrow where values depend
+    /// on their neighbours, as those of requests that ran together do.
+    pub p50_interval: Option<Interval>,
     /// The 90th percentile.
     pub p90: f64,
     /// The 95th percentile.
@@ -57,6 +62,7 @@ impl Distribution {
             min,
             max,
             p50: at(50.0)?,
+            p50_interval: median_interval(&sorted),
             p90: at(90.0)?,
             p95: at(95.0)?,
             p99: if sorted.len() < MINIMUM_FOR_P99 { None } else { at(99.0) },

@@ -37,9 +37,10 @@ impl Analysis for EnergyPerToken {
         let queries = caution::in_order_of_sending(run.completed());
         let counted: Vec<Counted> = queries.iter().filter_map(|query| Counted::of(query)).collect();
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
-        let whole = Range { from: 0, to: u64::MAX };
-        let rows: Vec<Row> =
-            std::iter::once(whole).chain(ranges(&counted)).map(|range| Row::of(range, &counted, resampling)).collect();
+        let rows: Vec<Row> = std::iter::once(None)
+            .chain(ranges(&counted).into_iter().map(Some))
+            .map(|range| Row::of(range, &counted, resampling))
+            .collect();
         let source = run.energy.map(crate::saved::EnergySource::name);
         findings.summary.insert(String::from("energy_source"), source.into());
         findings.summary.insert(String::from("queries"), counted.len().into());
@@ -125,10 +126,16 @@ struct Row {
 }
 
 /// A ratio of sums with its 95 % interval.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Ratio {
     pub(super) value: f64,
     pub(super) interval: Option<Interval>,
+}
+
+impl Serialize for Ratio {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        super::entries::estimate(Some(super::entries::with(self.value, self.interval))).serialize(serializer)
+    }
 }
 
 impl Ratio {
@@ -145,8 +152,8 @@ impl Ratio {
 }
 
 impl Row {
-    fn of(range: Range, queries: &[Counted], resampling: Resampling) -> Self {
-        let is_in = |query: &Counted| (range.from..=range.to).contains(&query.output);
+    fn of(range: Option<Range>, queries: &[Counted], resampling: Resampling) -> Self {
+        let is_in = |query: &Counted| range.is_none_or(|range| (range.from..=range.to).contains(&query.output));
         let ratio = |joules: &dyn Fn(&Counted) -> Option<f64>, tokens: &dyn Fn(&Counted) -> u64| {
             let pair = |query: &Counted| is_in(query).then(|| Some((joules(query)?, tokens(query) as f64))).flatten();
             Ratio::of(&queries.iter().map(pair).collect::<Vec<_>>(), resampling)
@@ -155,8 +162,8 @@ impl Row {
         let (output, all) = (|query: &Counted| query.output, |query: &Counted| query.all);
         let there = queries.iter().filter(|query| is_in(query));
         Self {
-            from_output_tokens: (range.from > 0).then_some(range.from),
-            to_output_tokens: (range.to < u64::MAX).then_some(range.to),
+            from_output_tokens: range.map(|range| range.from),
+            to_output_tokens: range.map(|range| range.to),
             queries: there.clone().count(),
             output_tokens: there.map(output).fold(0, u64::saturating_add),
             gross_j_per_output_token: ratio(&gross, &output),

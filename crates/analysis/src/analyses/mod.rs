@@ -19,7 +19,7 @@ mod regression;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ergometer_charts::Table;
 use serde::Serialize;
@@ -32,11 +32,11 @@ use crate::saved::Run;
 pub static ALL: &[&dyn Analysis] = &[
     &accuracy::Accuracy,
     &efficiency::Efficiency,
+    &goodput::Goodput,
+    &percentiles::Percentiles,
     &energy_per_token::EnergyPerToken,
     &phases::PhaseCosts,
     &regression::Regression,
-    &percentiles::Percentiles,
-    &goodput::Goodput,
     &drift::Drift,
     &outliers::Outliers,
 ];
@@ -104,9 +104,9 @@ pub fn find(id: &str) -> Option<&'static dyn Analysis> {
 }
 
 impl Findings {
-    /// Writes them into the folder of the run, whole or not at all. Says where.
-    pub fn write(&self, run: &Run, id: &str) -> Result<PathBuf, AnalysisError> {
-        let folder = run.folder.join("analysis");
+    /// Writes them into the folder of the run or the sweep, whole or not at all. Says where.
+    pub fn write(&self, folder: &Path, id: &str) -> Result<PathBuf, AnalysisError> {
+        let folder = folder.join("analysis");
         fs::create_dir_all(&folder).map_err(AnalysisError::io("make", &folder))?;
         let path = folder.join(format!("{id}.json"));
         let artifact = Artifact { analysis: id, summary: &self.summary, warnings: &self.warnings, data: &self.data };
@@ -123,7 +123,7 @@ fn to_value<T: Serialize>(value: &T) -> Value {
 }
 
 /// Writes a file under another name and renames it when it is on the disk, so that what stands there is always whole.
-pub(crate) fn write_whole(path: &std::path::Path, bytes: &[u8]) -> Result<(), AnalysisError> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), AnalysisError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     let partial = PathBuf::from(name);

@@ -54,7 +54,7 @@ impl Plot for EnergyPerToken {
             return Ok(Vec::new());
         }
         notes.push(format!(
-            "Small dots are queries. Dots with whiskers are groups of equal size: joules over tokens, with a 95 % interval (bootstrap); a group has {LEAST} queries or more."
+            "Dots without whiskers are queries. Those with them are groups of equal size: joules over tokens, with a 95 % interval (bootstrap); a group has {LEAST} queries or more."
         ));
         let y = "gross energy per output token";
         Ok(vec![Chart {

@@ -5,10 +5,16 @@ use ergometer_units::shown::{digits, percent, quantity, significant, thousands};
 use serde_json::Value;
 
 use super::Studied;
-use crate::saved::{EnergySource, Estimate, Run};
+use crate::saved::{EnergySource, Estimate, Run, Sweep};
 
 /// The title of the page, and what stands below it.
-pub(super) fn title(studied: &[Studied]) -> (String, String) {
+pub(super) fn title(studied: &[Studied], sweeps: &[Sweep]) -> (String, String) {
+    if let ([sweep], true) = (sweeps, studied.len() > 1) {
+        return (
+            format!("{} over {}", sweep.model, sweep.axis),
+            format!("{} · {} points", sweep.hardware, sweep.points.len()),
+        );
+    }
     let [study] = studied else {
         let labels: Vec<&str> = studied.iter().map(|study| study.label).collect();
         return (format!("{} runs compared", studied.len()), labels.join(" · "));

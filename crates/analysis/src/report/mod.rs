@@ -2,6 +2,7 @@
 //!
 //! What matters first comes first: a verdict and the numbers, what to know about them, the run as it went, then the rest.
 
+mod comparison;
 mod configuration;
 mod headline;
 mod queries;
@@ -20,27 +21,35 @@ struct Studied<'a> {
     findings: Vec<(&'static str, Findings)>,
 }
 
-/// Makes the page of some runs. `compared` are the tables of their comparison, the first run being the baseline.
-pub fn report(shown: &Shown, options: &Options, compared: Vec<Block>) -> Result<Page, AnalysisError> {
+/// With more runs than this, what can only be told of each by itself is left to reports of their own.
+const MOST_IN_DETAIL: usize = 4;
+
+/// Makes the page of some runs; the first of several is what the others are compared with.
+pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
+    if let Some(run) = shown.runs.iter().find(|run| run.queries.is_empty()) {
+        return Err(AnalysisError::NoQueries { path: run.folder.clone() });
+    }
+    let in_detail = shown.runs.len() <= MOST_IN_DETAIL;
     let studied: Vec<Studied> = shown
         .runs
         .iter()
         .zip(&shown.labels)
         .map(|(run, label)| {
+            let wanted = analyses::ALL.iter().filter(|analysis| in_detail || analysis.id() == "goodput");
             let findings: Result<Vec<_>, AnalysisError> =
-                analyses::ALL.iter().map(|analysis| Ok((analysis.id(), analysis.run(run, options)?))).collect();
+                wanted.map(|analysis| Ok((analysis.id(), analysis.run(run, options)?))).collect();
             Ok(Studied { run, label, findings: findings? })
         })
         .collect::<Result<_, AnalysisError>>()?;
     let mut charts = Charts::draw(shown)?;
-    let mut sections = vec![overview(&studied, compared)];
+    let mut sections = vec![overview(&studied, shown, options)?];
     sections.push(section("notices", "What to know", notices(&studied)));
     let parts: [(&str, &str, &[&str], &[&str]); 6] = [
-        ("load", "Under load", &["sweep"], &["goodput", "curve"]),
-        ("time", "As it went", &["power_timeline"], &["drift"]),
-        ("latency", "Latency", &["latency_cdf"], &["percentiles"]),
-        ("energy", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
-        ("accuracy", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
+        ("under_load", "Under load", &["sweep"], &["goodput"]),
+        ("as_it_went", "As it went", &["power_timeline"], &["drift"]),
+        ("latencies", "Latency", &["latency_cdf"], &["percentiles"]),
+        ("joules", "Energy", &["energy_per_token"], &["efficiency", "energy_per_token", "phases"]),
+        ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
         ("lengths", "What length costs", &["regression", "output_kde"], &["regression"]),
     ];
     for (id, title, plots, analyses) in parts {
@@ -49,15 +58,15 @@ pub fn report(shown: &Shown, options: &Options, compared: Vec<Block>) -> Result<
         sections.push(section(id, title, blocks));
     }
     sections.push(section("outliers", "Out of the ordinary", tables(&studied, "outliers").map(Block::Table).collect()));
-    for study in &studied {
+    for study in studied.iter().filter(|_| in_detail) {
         let (id, title) = (suffixed("queries", study, &studied), titled("Queries", study, &studied));
         sections.push(section(&id, &title, queries::blocks(study.run)?));
     }
-    for study in &studied {
+    for study in studied.iter().take(if in_detail { MOST_IN_DETAIL } else { 1 }) {
         let (id, title) = (suffixed("configuration", study, &studied), titled("Configuration", study, &studied));
         sections.push(section(&id, &title, configuration::blocks(study.run)));
     }
-    let (title, subtitle) = headline::title(&studied);
+    let (title, subtitle) = headline::title(&studied, &shown.sweeps);
     sections.retain(|section| !section.blocks.is_empty());
     Ok(Page { title, subtitle, sections, made_by: format!("Ergometer {}", env!("CARGO_PKG_VERSION")) })
 }
@@ -80,16 +89,16 @@ fn titled(title: &str, study: &Studied, all: &[Studied]) -> String {
     if all.len() > 1 { format!("{title}: {}", study.label) } else { title.to_owned() }
 }
 
-fn overview(studied: &[Studied], compared: Vec<Block>) -> Section {
+fn overview(studied: &[Studied], shown: &Shown, options: &Options) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     if let [study] = studied {
         blocks.push(headline::verdict(study.run));
         blocks.push(Block::Figures(headline::figures(study.run)));
     } else {
-        blocks.extend(compared);
+        blocks.extend(comparison::blocks(shown, options)?);
         blocks.push(Block::Table(headline::side_by_side(studied)));
     }
-    section("overview", "Overview", blocks)
+    Ok(section("overview", "Overview", blocks))
 }
 
 /// The warnings of the runs and of what was found out, each once, with what to do about it.

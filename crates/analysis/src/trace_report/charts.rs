@@ -32,7 +32,8 @@ pub(super) fn timeline(account: &Account) -> Option<Chart> {
         let label = if several { format!("busy, {}", work.device.label(account.trace)) } else { String::from("busy") };
         let low = vec![0.0; x.len()];
         let (x, low, high) = steps(&x, &low, &y);
-        let marks = vec![Mark::Band { hue: Hue::Series(0), x, low, high }];
+        let line = Mark::Step { label: String::new(), hue: Hue::Series(0), x: x.clone(), y: high.clone() };
+        let marks = vec![Mark::Band { hue: Hue::Series(0), x, low, high }, line];
         panels.push(Panel { y: Axis::from_zero(label, "%").within(0.0, 100.0), marks, share: 1.0 });
     }
     if account.working().count() > MOST_DEVICES {

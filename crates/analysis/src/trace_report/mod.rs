@@ -91,7 +91,7 @@ pub fn trace_report(trace: &Trace, told: &Told) -> Page {
     }
     let chart = |chart: Option<ergometer_charts::Chart>| chart.map(|chart| Block::Chart(Box::new(chart)));
     let parts = [
-        ("timeline", "As it went", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
+        ("as_it_went", "As it went", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
         ("modules", "Modules", vec![chart(charts::executions(&account)), tables::modules(&account)]),
         ("kernels", "Kernels", vec![chart(charts::top(&account, charts::Of::Kernels)), tables::kernels(&account)]),
         ("ops", "Ops", vec![chart(charts::top(&account, charts::Of::Ops)), tables::ops(&account)]),
@@ -152,7 +152,7 @@ fn verdict(account: &Account) -> Block {
     );
     let top = account.kernels.iter().chain(&account.ops).find(|row| row.device == work.device);
     if let Some((row, share)) = top.and_then(|row| Some((row, row.share?))) {
-        let _ = write!(text, " Most of it is {}, {}.", account.name(row.label.name), percent(share));
+        let _ = write!(text, " The largest part is {}, {}.", account.name(row.label.name), percent(share));
     }
     let tone = if share.is_some_and(|share| share < 0.8) { Tone::Warning } else { Tone::Good };
     Block::Verdict { text, tone }

@@ -1,4 +1,6 @@
 //! The tests of the crate as others use it.
 
+mod analyses;
+mod compare;
 mod found;
 mod saved;

@@ -1,6 +1,7 @@
 //! What the user typed, as types. The help text here is what `ergo --help` prints.
 
 mod analyze;
+mod compare;
 mod functions;
 mod load;
 mod mock_server;
@@ -19,6 +20,7 @@ use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
 pub(crate) use analyze::AnalyzeArguments;
+pub(crate) use compare::{CompareArguments, Limits};
 pub(crate) use functions::{FunctionSort, FunctionsArguments};
 pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
@@ -68,6 +70,8 @@ pub(crate) enum Command {
     Plot(PlotArguments),
     /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
     Report(ReportArguments),
+    /// Say what changed from one run to others, and whether that is more than chance.
+    Compare(CompareArguments),
     /// List what there is: datasets, clients, graders, sensors, analyses, visualizations, models.
     List(Box<ListArguments>),
     /// Say which sensors this machine has, how good they are, and how to mend what is missing.

@@ -235,6 +235,8 @@ pub(crate) enum Listed {
     Sensors,
     /// What `ergo analyze` finds out about a saved run.
     Analyses,
+    /// What `ergo plot` draws.
+    Visualizations,
     /// The models a client has; see --client and --base-url.
     Models,
     /// All of these but the models.

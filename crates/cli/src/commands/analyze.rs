@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{self, Analysis, Findings, Options};
+use ergometer_analysis::curve::Curve;
 use ergometer_analysis::saved::{Run, Sweep};
 use ergometer_charts::{Cell, Table as Findable};
 use serde::Serialize;
@@ -23,8 +24,22 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
     let options = Options { skip_zeroes: arguments.skip_zeroes, limits: arguments.slo, seed: arguments.seed };
     let wanted = wanted(&arguments.analysis);
     let mut analysed = Vec::new();
-    for folder in folders(&arguments.runs)? {
-        analysed.push(Analysed::of(&folder, &wanted, &options, !arguments.no_save).map_err(Failure::failed)?);
+    for folder in &arguments.runs {
+        if !Sweep::is_in(folder) {
+            analysed.push(Analysed::of(folder, &wanted, &options, !arguments.no_save).map_err(Failure::failed)?);
+            continue;
+        }
+        let sweep = Sweep::open(folder).map_err(Failure::failed)?;
+        let runs: Vec<&PathBuf> = sweep.points.iter().flat_map(|point| &point.runs).collect();
+        if runs.is_empty() {
+            return Err(Failure::failed(AnalysisError::NoQueries { path: folder.clone() }));
+        }
+        if arguments.analysis.is_empty() {
+            analysed.push(Analysed::of_sweep(&sweep, !arguments.no_save).map_err(Failure::failed)?);
+        }
+        for run in runs {
+            analysed.push(Analysed::of(run, &wanted, &options, !arguments.no_save).map_err(Failure::failed)?);
+        }
     }
     let text = match arguments.format {
         Format::Table => analysed.iter().map(|analysed| analysed.tables(screen)).collect(),
@@ -43,24 +58,6 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
 fn wanted(ids: &[String]) -> Vec<&'static dyn Analysis> {
     let is_wanted = |analysis: &&&dyn Analysis| ids.is_empty() || ids.iter().any(|id| id == analysis.id());
     analyses::ALL.iter().filter(is_wanted).copied().collect()
-}
-
-/// The folders of single runs.
-fn folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut folders = Vec::new();
-    for folder in given {
-        if !Sweep::is_in(folder) {
-            folders.push(folder.clone());
-            continue;
-        }
-        let sweep = Sweep::open(folder).map_err(Failure::failed)?;
-        let before = folders.len();
-        folders.extend(sweep.points.into_iter().flat_map(|point| point.runs));
-        if folders.len() == before {
-            return Err(Failure::failed(AnalysisError::NoQueries { path: folder.clone() }));
-        }
-    }
-    Ok(folders)
 }
 
 /// What was found out about a run, and where it was written.
@@ -95,14 +92,24 @@ impl Analysed {
             .iter()
             .map(|analysis| Ok((analysis.id(), analysis.run(&run, options)?)))
             .collect::<Result<_, AnalysisError>>()?;
+        Ok(Self::kept(folder, run.name(), findings, saves))
+    }
+
+    /// What the points of a sweep come to together.
+    fn of_sweep(sweep: &Sweep, saves: bool) -> Result<Self, AnalysisError> {
+        let name = sweep.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Ok(Self::kept(&sweep.folder, name, vec![("curve", Curve::of(sweep)?.findings())], saves))
+    }
+
+    fn kept(folder: &Path, name: String, findings: Vec<(&'static str, Findings)>, saves: bool) -> Self {
         let (mut saved, mut not_saved) = (Vec::new(), None);
         for (id, findings) in findings.iter().filter(|_| saves) {
-            match findings.write(&run, id) {
+            match findings.write(folder, id) {
                 Ok(path) => saved.push(path),
                 Err(error) => not_saved = not_saved.or(Some(error.to_string())),
             }
         }
-        Ok(Self { folder: folder.to_path_buf(), name: run.name(), findings, saved, not_saved })
+        Self { folder: folder.to_path_buf(), name, findings, saved, not_saved }
     }
 
     fn report(&self) -> Report<'_> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ergometer::{client, dataset, grade};
-use ergometer_analysis::analyses;
+use ergometer_analysis::{analyses, plots};
 use ergometer_telemetry::sensors::{self, modelled::Modelled};
 use serde::Serialize;
 
@@ -127,6 +127,9 @@ fn items(what: Listed) -> Vec<Item> {
     }
     if wants(Listed::Analyses) {
         items.extend(analyses::ALL.iter().map(|analysis| Item::plain("analysis", analysis.id(), analysis.about())));
+    }
+    if wants(Listed::Visualizations) {
+        items.extend(plots::ALL.iter().map(|plot| Item::plain("visualization", plot.id(), plot.about())));
     }
     items
 }

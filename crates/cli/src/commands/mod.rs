@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod analyze;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod energy;
 pub(crate) mod finalize;

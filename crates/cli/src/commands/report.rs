@@ -15,7 +15,7 @@ use crate::screen::{self, Screen};
 pub(crate) fn run(arguments: &ReportArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let shown = open(&arguments.runs, Detail::Page)?;
     let options = Options { seed: arguments.seed, ..Options::default() };
-    let page = report(&shown, &options, Vec::new()).map_err(Failure::failed)?;
+    let page = report(&shown, &options).map_err(Failure::failed)?;
     let path = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "report.html"));
     fs::write(&path, page.html()).map_err(|error| {
         Failure::failed(format!("cannot write {}: {error}", path.display()))

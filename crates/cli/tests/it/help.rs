@@ -16,8 +16,10 @@ fn help_shows_the_commands_and_their_options() {
         &["trace", "ops", "--help"],
         &["trace", "cat", "--help"],
         &["profile", "--help"],
+        &["analyze", "--help"],
         &["list", "--help"],
         &["mock-server", "--help"],
+        &["compare", "--help"],
     ] {
         let output = ergo().args(arguments).output().unwrap();
         assert!(output.status.success());

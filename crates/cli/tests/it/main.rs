@@ -1,5 +1,7 @@
 //! `ergo` as its users meet it: what they type, what they see, what the exit code says.
 
+mod analyze;
+mod compare;
 mod energy;
 mod help;
 mod measure;

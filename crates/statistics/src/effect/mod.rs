@@ -6,6 +6,10 @@
 //! of the two belong together (the same queries) both sides are drawn by the same blocks, and what differs between items
 //! cancels. The same seed always gives the same interval.
 //!
+//! Blocks are there to widen an interval. Where items take turns (a dataset that goes through its subjects in a circle)
+//! blocks are more alike than items, and would narrow it: that a dataset is in order says nothing about the next one. So
+//! the same is drawn once more with the items shuffled, and the wider interval counts.
+//!
 //! Percentile intervals are too narrow for few blocks: by √(n/(n-1)), and by as much as Student's t is wider than the
 //! normal distribution. So they are taken further out, at Φ(-t √(n/(n-1))): T. Hesterberg, "What Teachers Should Know
 //! About the Bootstrap" (The American Statistician 69, 2015), section 3.3.
@@ -17,6 +21,10 @@ mod sums;
 mod welch;
 
 use std::fmt;
+
+use fastrand::Rng;
+
+use crate::Interval;
 
 pub use percentiles::percentile_effect;
 pub use proportions::proportion_effect;
@@ -58,6 +66,35 @@ pub struct Drawing {
     pub seed: u64,
     /// Together or apart.
     pub pairing: Pairing,
+}
+
+impl Drawing {
+    /// The same for items that are shuffled, one by one.
+    fn one_by_one(self) -> Self {
+        let pairing = match self.pairing {
+            Pairing::Paired { .. } => Pairing::Paired { block: 1 },
+            Pairing::Apart { .. } => Pairing::Apart { first: 1, second: 1 },
+        };
+        Self { pairing, ..self }
+    }
+
+    /// Both samples shuffled: pairs stay pairs.
+    fn shuffled<T: Clone>(self, first: &[T], second: &[T]) -> (Vec<T>, Vec<T>) {
+        let (mut first, mut second) = (first.to_vec(), second.to_vec());
+        Rng::with_seed(self.seed ^ 1).shuffle(&mut first);
+        let is_paired = matches!(self.pairing, Pairing::Paired { .. });
+        Rng::with_seed(self.seed ^ if is_paired { 1 } else { 2 }).shuffle(&mut second);
+        (first, second)
+    }
+}
+
+/// The wider of an interval and that of the shuffled items.
+fn wider(blocks: Result<Interval, NoInterval>, single: Result<Interval, NoInterval>) -> Result<Interval, NoInterval> {
+    match (blocks, single) {
+        (Ok(blocks), Ok(single)) if single.width() > blocks.width() => Ok(single),
+        (Err(NoInterval::NoVariation), Ok(single)) => Ok(single),
+        (blocks, _) => blocks,
+    }
 }
 
 /// Why there is no interval.

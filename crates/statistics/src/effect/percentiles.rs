@@ -6,7 +6,7 @@
 //! Position Measures" (1952), uses it. The time then does not grow with the run.
 
 use super::blocks::{Blocks, draw};
-use super::{Drawing, NoInterval};
+use super::{Drawing, NoInterval, wider};
 use crate::bootstrap::PrefixSums;
 use crate::{Interval, percentile};
 
@@ -19,6 +19,20 @@ const SORTED_UP_TO: usize = 2_000;
 /// It takes as many values that the upper end of the percentile's own interval is not beyond the largest: pⁿ ≤ 0.025, 6
 /// for a median and 368 for a p99.
 pub fn percentile_effect(
+    first: &[Option<f64>],
+    second: &[Option<f64>],
+    percent: f64,
+    drawing: Drawing,
+) -> Result<Interval, NoInterval> {
+    let blocks = drawn(first, second, percent, drawing);
+    if blocks.is_err() && blocks != Err(NoInterval::NoVariation) {
+        return blocks;
+    }
+    let (one, two) = drawing.shuffled(first, second);
+    wider(blocks, drawn(&one, &two, percent, drawing.one_by_one()))
+}
+
+fn drawn(
     first: &[Option<f64>],
     second: &[Option<f64>],
     percent: f64,

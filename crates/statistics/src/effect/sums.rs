@@ -1,7 +1,7 @@
 //! The change of a ratio of sums: of an accuracy, of joules per query, of tokens per second.
 
 use super::blocks::{Blocks, draw};
-use super::{Change, Drawing, NoInterval};
+use super::{Change, Drawing, NoInterval, wider};
 use crate::Interval;
 use crate::bootstrap::PrefixSums;
 
@@ -27,6 +27,20 @@ pub fn sums_effect(
     if !first.iter().chain(second).all(usable) {
         return Err(NoInterval::Unusable);
     }
+    let blocks = drawn(first, second, change, drawing);
+    if blocks.is_err() && blocks != Err(NoInterval::NoVariation) {
+        return blocks;
+    }
+    let (one, two) = drawing.shuffled(first, second);
+    wider(blocks, drawn(&one, &two, change, drawing.one_by_one()))
+}
+
+fn drawn(
+    first: &[(f64, f64)],
+    second: &[(f64, f64)],
+    change: Change,
+    drawing: Drawing,
+) -> Result<Interval, NoInterval> {
     let (sums, other) = (PrefixSums::of(first), PrefixSums::of(second));
     let between = |first: f64, second: f64| match change {
         Change::Difference => Some(second - first),
@@ -133,6 +147,18 @@ mod tests {
         };
         let (single, blocks) = (covered(1), covered(20));
         assert!(single < 0.75 && blocks > 0.88, "one by one {single}, in blocks {blocks}");
+    }
+
+    #[test]
+    fn a_dataset_in_a_circle_does_not_narrow_the_interval() {
+        // Four subjects that take turns, of which one is right in one run only.
+        let right = |run: usize| -> Vec<(f64, f64)> {
+            (0..400_usize).map(|place| (f64::from(u8::from(run == 1 || place % 4 != 0)), 1.0)).collect()
+        };
+        let drawing = Drawing { draws: 2000, seed: 0, pairing: Pairing::Paired { block: 8 } };
+        let found = sums_effect(&right(0), &right(1), Change::Difference, drawing).unwrap();
+        let expected = 2.0 * 1.96 * (0.25 * 0.75 / 400.0_f64).sqrt();
+        assert!((found.width() / expected - 1.0).abs() < 0.1, "{} beside {expected}", found.width());
     }
 
     #[test]

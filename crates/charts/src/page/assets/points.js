@@ -98,7 +98,7 @@ function paintPoints(context, mark, view, colours) {
     }
     const { canvas, half, size } = stamp(shapeOf(mark.hue), colour, radiusFor(count) * (view.narrow ? 0.8 : 1), view.ratio);
     const { left, top, width, height } = view.box;
-    context.globalAlpha = count > 300 ? 0.6 : 0.9;
+    context.globalAlpha = count > 300 ? 0.75 : 0.9;
     for (let i = 0; i < mark.xAt.length; i++) {
         const x = view.x0 + mark.xAt[i] * view.kx;
         const y = view.y0 + mark.yAt[i] * view.ky;

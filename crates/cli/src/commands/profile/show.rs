@@ -31,11 +31,22 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     }
     let folder = closed.folder.display();
     screen.note(&format!("saved    {folder}"));
-    screen.note(&format!("next     datasets.load_from_disk(\"{folder}\") in Python; requests.parquet and telemetry.parquet in DuckDB or pandas"));
+    screen.note(&format!("next     ergo report {}", shell_word(&folder.to_string())));
+    screen.detail(&format!("also     datasets.load_from_disk(\"{folder}\") in Python; requests.parquet and telemetry.parquet in DuckDB or pandas"));
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the summary cannot be printed: {error}"))
             .hint(format!("it is in {}", closed.folder.join("summary.json").display()))),
+    }
+}
+
+/// A path as one writes it to a shell.
+pub(super) fn shell_word(path: &str) -> String {
+    let is_plain = |character: char| character.is_alphanumeric() || "/._-+:@%=".contains(character);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }
 
@@ -92,10 +103,15 @@ fn rows(summary: &Summary) -> Vec<Row> {
     }
     if under_load::is(&summary.load) {
         under_load::rows(&summary.load, &summary.profiler_config, &mut row);
-    } else if let Some(ttft) = &summary.latency.ttft_ms {
-        let tail = under_load::tail(ttft);
-        let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("whole answer {} ms p50", digits(e2e.p50)));
-        row("TTFT", format!("{} ms p50", digits(ttft.p50)), tail, e2e.unwrap_or_default());
+    } else {
+        let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("; whole answer {} ms p50", digits(e2e.p50)));
+        let comments = [e2e.unwrap_or_default(), String::from("; per further token")];
+        let times = [("TTFT", &summary.latency.ttft_ms), ("TPOT", &summary.latency.tpot_ms)];
+        for ((label, found), comment) in times.into_iter().zip(comments) {
+            let Some(found) = found else { continue };
+            let (value, interval) = under_load::median(found);
+            row(label, value, interval, format!("{}{comment}", under_load::tail(found)));
+        }
     }
     if let Some(speed) = summary.tokens.output_per_second {
         let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
@@ -168,7 +184,10 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     }
     if let Some(joules) = totals.gross_j_per_output_token {
         let net = totals.net_j_per_output_token.map(|net| format!("; net {}", scaled(net, "J"))).unwrap_or_default();
-        row("", format!("{}/token", scaled(joules, "J")), String::new(), format!("output tokens{net}"));
+        // Tokens are counted, so the margin is that of the meter.
+        let half = half_width(per_query).map(|half| half / per_query.value * joules).filter(|half| half.is_finite());
+        let interval = half.map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
+        row("", format!("{}/token", scaled(joules, "J")), interval, format!("output tokens{net}"));
     }
     row("power", format!("{} W", digits(totals.mean_power_w)), String::new(), String::from("mean, gross"));
     let balance = totals.balance;

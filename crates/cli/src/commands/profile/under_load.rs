@@ -17,6 +17,12 @@ pub(super) fn tail(found: &Distribution) -> String {
     found.p99.map_or_else(|| format!("{} p95", digits(found.p95)), |p99| format!("{} p99", digits(p99)))
 }
 
+/// The median, and its interval where values are independent.
+pub(super) fn median(found: &Distribution) -> (String, String) {
+    let interval = found.p50_interval.map(|ends| format!("{} to {}", digits(ends.low), digits(ends.high)));
+    (format!("{} ms p50", digits(found.p50)), interval.unwrap_or_default())
+}
+
 /// How they were sent, what is good, and how long everything took.
 pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(&'static str, String, String, String)) {
     let figures = &load.whole;

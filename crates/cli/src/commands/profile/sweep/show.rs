@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use ergometer::sweep::{Axis, EnergySource, FIGURES, Point, Spread, Sweep, SweepRun, label};
 
+use super::super::show::shell_word;
 use super::Swept;
 use crate::arguments::SummaryFormat;
 use crate::csv;
@@ -25,6 +26,7 @@ pub(super) fn print(swept: &Swept, format: SummaryFormat, screen: Screen) -> Res
     }
     let folder = swept.folder.display();
     screen.note(&format!("saved    {folder}"));
+    screen.note(&format!("next     ergo report {}", shell_word(&folder.to_string())));
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the sweep cannot be printed: {error}"))

@@ -1,0 +1,310 @@
+//! Whether runs can be compared: two sides go in; what differs between them comes out, and what that means.
+//!
+//! Of what people compare on purpose (the model, the machine, the server, the load, the request) the first that differs
+//! is the subject. Everything else that differs is a warning, or a note where it follows from the subject.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Group;
+use crate::saved::{EnergySource, Run};
+
+/// What differs between two sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Comparability {
+    /// In a line.
+    pub verdict: String,
+    /// Whether there is nothing to warn of.
+    pub is_comparable: bool,
+    /// What differs.
+    pub differences: Vec<Difference>,
+    /// What else to know.
+    pub warnings: Vec<String>,
+}
+
+/// Something that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// In the baseline.
+    pub baseline: String,
+    /// In the candidate.
+    pub candidate: String,
+    /// What it means.
+    pub role: Role,
+}
+
+/// What a difference means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It is what is compared.
+    Subject,
+    /// A change may come from it.
+    Warning,
+    /// It follows from the subject, or does little.
+    Note,
+}
+
+/// Where a summary has the load.
+const SCHEDULE: &str = "/profiler_config/schedule";
+
+/// What people compare on purpose, the likeliest first, and where a summary has it.
+const SUBJECTS: &[(&str, &[&str])] = &[
+    ("model", &["/model", "/model_facts/fingerprint"]),
+    ("machine", &["/hardware_label", "/system_info/cpu_brand", "/system_info/cpu_count", "/gpu_info/name"]),
+    ("server", &["/client", "/server/software", "/profiler_config/client/base_url", "/place/is"]),
+    ("load", &[SCHEDULE]),
+    (
+        "request",
+        &[
+            "/profiler_config/request/system_prompt",
+            "/profiler_config/request/max_tokens",
+            "/profiler_config/request/parameters",
+            "/profiler_config/request/seed",
+            "/profiler_config/client/parameters",
+        ],
+    ),
+];
+
+/// What must be the same.
+const OTHERS: &[(&str, &str)] = &[
+    ("host", "/system_info/host_name"),
+    ("warm-up", "/profiler_config/warmup"),
+    ("grader", "/accuracy/grader"),
+    ("judge", "/judge/model"),
+    ("version of Ergometer", "/versions/ergometer"),
+    ("limits (--slo)", "/profiler_config/slo"),
+    ("prices", "/profiler_config/prices"),
+];
+
+/// Settings that are looked at above, or that change nothing of what is measured.
+const KNOWN_SETTINGS: &[&str] = &[
+    "dataset",
+    "client",
+    "request",
+    "grader",
+    "judge",
+    "max_queries",
+    "duration_s",
+    "schedule",
+    "concurrency",
+    "slo",
+    "warmup",
+    "devices",
+    "prices",
+    "name",
+    "idle_s",
+];
+
+impl Comparability {
+    pub(super) fn of(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
+        let (first, second) = (&baseline.runs[0], &candidate.runs[0]);
+        let mut differences = differences(first, second);
+        let mut warnings = Vec::new();
+        for group in [baseline, candidate] {
+            warnings.extend(conditions(group));
+        }
+        let is_warned = differences.iter().any(|difference| difference.role == Role::Warning);
+        let is_comparable = !is_warned && warnings.is_empty();
+        let is_same = |what: &str| !differences.iter().any(|difference| difference.what.starts_with(what));
+        let said = |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "another" });
+        let energy = match (first.energy, second.energy) {
+            (None, None) => String::from("no energy"),
+            _ => said("energy", "energy source"),
+        };
+        let parts = [said("dataset", "dataset"), said("machine", "machine"), energy].join(", ");
+        let verdict = format!("{parts}: {}", if is_comparable { "comparable" } else { "compare with care" });
+        differences.sort_by_key(|difference| difference.role != Role::Subject);
+        Self { verdict, is_comparable, differences, warnings }
+    }
+
+    /// What is compared, where something is.
+    #[must_use]
+    pub fn subject(&self) -> Option<&Difference> {
+        self.differences.iter().find(|difference| difference.role == Role::Subject)
+    }
+
+    /// All there is to warn of, in words.
+    #[must_use]
+    pub fn all_warnings(&self) -> Vec<String> {
+        let differences = self.differences.iter().filter(|difference| difference.role == Role::Warning);
+        let differing: Vec<String> = differences.map(Difference::text).collect();
+        let also = if self.subject().is_some() { "also differs" } else { "differs" };
+        let first = (!differing.is_empty())
+            .then(|| format!("what {also}, so that a change may come from it: {}", differing.join("; ")));
+        first.into_iter().chain(self.warnings.iter().cloned()).collect()
+    }
+}
+
+impl Difference {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}: {}, {}", self.what, self.baseline, self.candidate)
+    }
+}
+
+fn differences(first: &Run, second: &Run) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let at = |run: &Run, path: &str| match (run.summary.at(path), run.summary.at("/profiler_config/concurrency")) {
+        // Before there were rates, a run had a number.
+        (None, Some(number)) if path == SCHEDULE => json!({ "mode": "concurrency", "concurrency": number }),
+        (found, _) => found.cloned().unwrap_or(Value::Null),
+    };
+    let mut subject = None;
+    for (what, paths) in SUBJECTS {
+        // The first thing that differs tells the two apart best.
+        let differing = paths.iter().find(|path| at(first, path) != at(second, path));
+        let Some(path) = differing else { continue };
+        let is_subject = subject.is_none();
+        subject = subject.or(Some(*what));
+        let (one, two) = (text(&at(first, path)), text(&at(second, path)));
+        let leaf = path.rsplit('/').next().unwrap_or_default();
+        let what =
+            if *what == "request" { format!("request's {}", leaf.replace('_', " ")) } else { (*what).to_owned() };
+        found.push(Difference {
+            what,
+            baseline: one,
+            candidate: two,
+            role: if is_subject { Role::Subject } else { Role::Warning },
+        });
+    }
+    let is_elsewhere = subject == Some("machine");
+    found.extend(dataset(first, second));
+    found.extend(queries(first, second));
+    let (one, two) = (energy(first), energy(second));
+    if one != two {
+        // On another machine the sensors are other ones; but modelled joules are no measured ones anywhere.
+        let role = if is_elsewhere && first.energy == second.energy { Role::Note } else { Role::Warning };
+        found.push(Difference { what: String::from("energy source"), baseline: one, candidate: two, role });
+    }
+    for (what, path) in OTHERS {
+        let (one, two) = (at(first, path), at(second, path));
+        let is_expected = is_elsewhere && *what == "host" || *what == "prices";
+        if one != two {
+            let role = if is_expected { Role::Note } else { Role::Warning };
+            found.push(Difference { what: (*what).to_owned(), baseline: text(&one), candidate: text(&two), role });
+        }
+    }
+    found.extend(settings(first, second));
+    found
+}
+
+/// The dataset. A synthetic one is drawn anew for every run, which is no other dataset where it is drawn alike.
+fn dataset(first: &Run, second: &Run) -> Option<Difference> {
+    let print = |run: &Run| run.summary.text("/dataset_fingerprint").map(ToOwned::to_owned);
+    let (one, two) = (print(first), print(second));
+    if one == two && one.is_some() {
+        return None;
+    }
+    let drawn = |run: &Run| {
+        let mut drawn = run.summary.at("/profiler_config/dataset").cloned()?;
+        drawn.get_mut("parameters").and_then(Value::as_object_mut).map(|parameters| parameters.remove("seed"));
+        (drawn["id"] == "synthetic").then_some(drawn)
+    };
+    if drawn(first).is_some() && drawn(first) == drawn(second) {
+        let what = String::from("prompts");
+        let other = String::from("others of the same kind");
+        return Some(Difference { what, baseline: String::from("synthetic"), candidate: other, role: Role::Note });
+    }
+    let name = |run: &Run, print: Option<String>| {
+        let name = run.summary.text("/dataset_name").unwrap_or("unknown");
+        let print: String = print.unwrap_or_default().chars().take(8).collect();
+        format!("{name} {print}").trim_end().to_owned()
+    };
+    let (baseline, candidate) = (name(first, one), name(second, two));
+    Some(Difference { what: String::from("dataset"), baseline, candidate, role: Role::Warning })
+}
+
+fn queries(first: &Run, second: &Run) -> Option<Difference> {
+    let count = |run: &Run| run.queries.len();
+    // A run by the clock has as many as it gets done: that is a result.
+    let is_timed = |run: &Run| run.summary.at("/profiler_config/duration_s").is_some();
+    let role = if is_timed(first) && is_timed(second) { Role::Note } else { Role::Warning };
+    (count(first) != count(second)).then(|| Difference {
+        what: String::from("number of queries"),
+        baseline: count(first).to_string(),
+        candidate: count(second).to_string(),
+        role,
+    })
+}
+
+/// Measured or modelled, on which devices and by which sensors.
+fn energy(run: &Run) -> String {
+    let Some(source) = run.energy else { return String::from("none") };
+    let devices = run.summary.at("/energy/devices").and_then(Value::as_array);
+    let counts = |device: &&Value| match source {
+        EnergySource::Measured => device["summed"] == true,
+        EnergySource::Modelled => device["provenance"] == "modelled",
+    };
+    let name = |device: &Value| {
+        let part = |name: &str| device[name].as_str().unwrap_or_default().to_owned();
+        format!("{} by {}", part("device"), part("provenance"))
+    };
+    let devices: Vec<String> = devices.into_iter().flatten().filter(counts).map(name).collect();
+    format!("{} {}", source.name(), devices.join(", ")).trim_end().to_owned()
+}
+
+/// Whatever else was set differently.
+fn settings(first: &Run, second: &Run) -> Vec<Difference> {
+    let of = |run: &Run| run.summary.at("/profiler_config").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (one, two) = (of(first), of(second));
+    let mut names: Vec<&String> = one.keys().chain(two.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differs = |name: &&String| {
+        let known = KNOWN_SETTINGS.contains(&name.as_str());
+        // What a version did not have yet is read as nothing.
+        !known && one.get(*name).unwrap_or(&Value::Null) != two.get(*name).unwrap_or(&Value::Null)
+    };
+    let value =
+        |settings: &serde_json::Map<String, Value>, name: &str| text(settings.get(name).unwrap_or(&Value::Null));
+    let difference = |name: &String| Difference {
+        what: format!("setting {name}"),
+        baseline: value(&one, name),
+        candidate: value(&two, name),
+        role: Role::Warning,
+    };
+    names.into_iter().filter(differs).map(difference).collect()
+}
+
+/// What is wrong with a side by itself.
+fn conditions(group: &Group<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for run in group.runs {
+        let name = if group.runs.len() == 1 { group.label.to_owned() } else { run.name() };
+        if run.summary.at("/complete") == Some(&Value::Bool(false)) {
+            found.push(format!("{name} is not whole: it ended before all of its queries"));
+        }
+        if run.summary.at("/load/client_limited") == Some(&Value::Bool(true)) {
+            found.push(format!("{name} was limited by its client: its figures may not be the server's"));
+        }
+    }
+    for run in group.runs.iter().skip(1) {
+        let own = differences(&group.runs[0], run);
+        for difference in own.iter().filter(|difference| difference.role != Role::Note) {
+            let Difference { what, baseline, candidate, .. } = difference;
+            found.push(format!("the runs of {} differ: {what} {baseline}, {candidate}", group.label));
+        }
+    }
+    found
+}
+
+/// A value as people read it.
+fn text(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::from("none"),
+        Value::String(text) => text.clone(),
+        Value::Object(fields) if fields.contains_key("mode") => {
+            let mode = fields["mode"].as_str().unwrap_or_default();
+            let rest = fields.iter().filter(|(name, value)| *name != "mode" && !value.is_null());
+            let rest =
+                rest.map(|(name, value)| if name == mode { value.to_string() } else { format!("{name} {value}") });
+            format!("{mode} {}", rest.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+        }
+        other => other.to_string(),
+    };
+    if text.chars().count() <= 48 { text } else { text.chars().take(47).chain(['…']).collect() }
+}

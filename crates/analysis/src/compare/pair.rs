@@ -1,0 +1,251 @@
+//! Two sides that are compared: groups of runs go in; the row of any metric comes out.
+
+use ergometer_statistics::{
+    Change, Drawing, Interval, NoInterval, Pairing, block_for, percentile_effect, proportion_effect, sums_effect,
+    welch_interval,
+};
+
+use super::metric::{MadeOf, Metric, Unit, ratio};
+use super::row::{Effect, Method, Row, Verdict};
+use super::sample::{Samples, slices};
+use super::{Group, Options};
+use crate::saved::{EnergySource, Query, Run};
+
+/// Two sides that are compared.
+pub(super) struct Pair<'a> {
+    baseline: &'a Group<'a>,
+    candidate: &'a Group<'a>,
+    samples: Option<Samples<'a>>,
+}
+
+/// What was found of a change.
+struct Found {
+    value: f64,
+    interval: Result<(Interval, Method), NoInterval>,
+    /// Whether there is no change in any query.
+    is_same: bool,
+}
+
+impl<'a> Pair<'a> {
+    pub(super) fn of(baseline: &'a Group<'a>, candidate: &'a Group<'a>) -> Self {
+        let samples = match (baseline.runs, candidate.runs) {
+            ([first], [second]) => Some(Samples::of(first, second)),
+            _ => None,
+        };
+        Self { baseline, candidate, samples }
+    }
+
+    pub(super) fn paired(&self) -> Option<usize> {
+        self.samples.as_ref().filter(|samples| samples.is_paired()).map(|samples| samples.first.len())
+    }
+
+    /// Whether only some of the queries are in both.
+    fn is_part(&self) -> bool {
+        let whole = self.baseline.runs[0].queries.len().max(self.candidate.runs[0].queries.len());
+        self.paired().is_some_and(|common| common < whole)
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.samples.is_none() {
+            let (one, two) = (self.baseline.runs.len(), self.candidate.runs.len());
+            notes.push(format!(
+                "values are means over {one} and {two} runs, and intervals are of what varies between runs (Welch's t)"
+            ));
+            return notes;
+        }
+        if let Some(common) = self.paired().filter(|_| self.is_part()) {
+            notes.push(format!("changes are over the {common} queries that both runs have; values are those of the whole runs, and rates too"));
+        }
+        notes.push(String::from(
+            "intervals know what varies inside the two runs, not from run to run (heat, other load): for that, repeat the runs and join them with +",
+        ));
+        notes
+    }
+
+    /// The row of a metric; `None` where neither side has it.
+    pub(super) fn row(&self, metric: &'static Metric, options: &Options) -> Option<Row> {
+        let values = |group: &Group<'_>| group.runs.iter().filter_map(|run| metric.value(run)).collect::<Vec<f64>>();
+        let (before, after) = (values(self.baseline), values(self.candidate));
+        let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let (baseline, candidate) = (mean(&before), mean(&after));
+        if baseline.is_none() && candidate.is_none() {
+            return None;
+        }
+        let mut row =
+            Row { metric, unit: metric.unit, baseline, candidate, change: None, verdict: Verdict::None, reason: None };
+        let (Some(first), Some(second)) = (baseline, candidate) else {
+            let lacks = if baseline.is_none() { self.baseline.label } else { self.candidate.label };
+            row.reason = Some(format!("{lacks} does not have it"));
+            return Some(row);
+        };
+        if metric.is_energy() {
+            row.reason = self.sources_differ();
+            if row.reason.is_some() {
+                return Some(row);
+            }
+        }
+        let kind = metric.change();
+        let Some(whole) = between(kind, first, second) else {
+            row.reason = Some(NoInterval::NoBaseline.to_string());
+            return Some(row);
+        };
+        let found = match &self.samples {
+            Some(samples) => self.inside(metric, samples, whole, options),
+            None => repeats(kind, (&before, &after), whole),
+        };
+        let (interval, method) =
+            found.interval.map_or((None, None), |(interval, method)| (Some(interval), Some(method)));
+        let effect = Effect {
+            kind,
+            value: found.value,
+            interval,
+            method,
+            is_constant: found.interval == Err(NoInterval::NoVariation),
+        };
+        row.verdict =
+            if found.is_same { Verdict::Same } else { Verdict::of(metric, &effect, first, options.least_effect) };
+        row.reason = match found.interval {
+            Err(_) if found.is_same => Some(String::from("it is the same in every query")),
+            Err(_) if matches!(metric.made_of, MadeOf::Whole) && self.samples.is_some() => {
+                Some(String::from("one figure for a whole run has no interval"))
+            }
+            Err(why) => Some(why.to_string()),
+            Ok(_) => None,
+        };
+        row.change = Some(effect);
+        Some(row)
+    }
+
+    /// Why the joules of the two cannot be compared.
+    fn sources_differ(&self) -> Option<String> {
+        let source = |group: &Group<'_>| {
+            let mut sources: Vec<&str> =
+                group.runs.iter().filter_map(|run| run.energy.map(EnergySource::name)).collect();
+            sources.sort_unstable();
+            sources.dedup();
+            sources.join(" and ")
+        };
+        let (one, two) = (source(self.baseline), source(self.candidate));
+        let differ = one != two || one.contains(" and ");
+        let Group { label: first, .. } = self.baseline;
+        let Group { label: second, .. } = self.candidate;
+        differ.then(|| format!("energy is {one} in {first} and {two} in {second}: the two are never compared"))
+    }
+
+    /// The change from what varies inside the two runs.
+    fn inside(&self, metric: &Metric, samples: &Samples<'_>, whole: f64, options: &Options) -> Found {
+        let (first, second) = (&self.baseline.runs[0], &self.candidate.runs[0]);
+        let drawing = Drawing { draws: options.draws, seed: options.seed, pairing: samples.pairing };
+        let method = if samples.is_paired() { Method::Paired } else { Method::Apart };
+        match metric.made_of {
+            MadeOf::Whole => Found { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
+            MadeOf::Rate(amount) => {
+                let (one, two) = (slices(first, amount), slices(second, amount));
+                let pairing = Pairing::Apart { first: block_for(one.len(), 1), second: block_for(two.len(), 1) };
+                let interval = sums_effect(&one, &two, Change::Ratio, Drawing { pairing, ..drawing });
+                let scale =
+                    whole / ratio(two.into_iter()).zip(ratio(one.into_iter())).map_or(whole, |(two, one)| two / one);
+                Found {
+                    value: whole,
+                    interval: interval.map(|interval| (scaled(interval, scale), Method::Slices)),
+                    is_same: false,
+                }
+            }
+            MadeOf::Percentile(percent, value) => {
+                let of = |queries: &[&Query]| -> Vec<Option<f64>> {
+                    queries
+                        .iter()
+                        .map(|query| Some(*query).filter(|query| query.is_completed()).and_then(value))
+                        .collect()
+                };
+                let (one, two) = (of(&samples.first), of(&samples.second));
+                let interval = percentile_effect(&one, &two, percent, drawing).map(|interval| (interval, method));
+                let value =
+                    if self.is_part() { percentile_of(&two, percent) - percentile_of(&one, percent) } else { whole };
+                Found { value, interval, is_same: samples.is_paired() && one == two }
+            }
+            MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => {
+                let of = |queries: &[&Query]| -> Vec<(f64, f64)> {
+                    queries.iter().map(|query| fraction(query).unwrap_or_default()).collect()
+                };
+                let (one, two) = (of(&samples.first), of(&samples.second));
+                // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
+                let scale = |run: &Run| {
+                    let factor = metric.value(run).zip(metric.from_records(run)).map(|(value, made)| value / made);
+                    factor.filter(|factor| factor.is_finite() && *factor > 0.0).unwrap_or(1.0)
+                };
+                let scale = if metric.change() == Change::Ratio { scale(second) / scale(first) } else { 1.0 };
+                let mut interval =
+                    sums_effect(&one, &two, metric.change(), drawing).map(|interval| (scaled(interval, scale), method));
+                if metric.unit == Unit::Share {
+                    interval = at_the_ends(&one, &two).map_or(interval, |interval| Ok((interval, Method::Proportions)));
+                }
+                let part = || {
+                    let (one, two) = (ratio(one.iter().copied())?, ratio(two.iter().copied())?);
+                    between(metric.change(), one, two)
+                        .map(|change| if metric.change() == Change::Ratio { change * scale } else { change })
+                };
+                let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
+                let is_same = value == between_none(metric.change())
+                    && (samples.is_paired() && one == two || no_variation(&one, &two));
+                Found { value, interval, is_same }
+            }
+        }
+    }
+}
+
+/// The change from what varies between runs.
+fn repeats(kind: Change, (before, after): (&[f64], &[f64]), whole: f64) -> Found {
+    let first = before.iter().sum::<f64>() / before.len() as f64;
+    let interval = welch_interval(before, after).map(|interval| {
+        let interval = match kind {
+            Change::Difference => interval,
+            // Of a ratio: by how much of the baseline's mean the two means differ.
+            Change::Ratio => Interval { low: 1.0 + interval.low / first, high: 1.0 + interval.high / first },
+        };
+        (interval, Method::Welch)
+    });
+    let is_same = interval == Err(NoInterval::NoVariation) && whole == between_none(kind);
+    Found { value: whole, interval, is_same }
+}
+
+fn between_none(kind: Change) -> f64 {
+    if kind == Change::Difference { 0.0 } else { 1.0 }
+}
+
+/// The change of two values. `None` where the baseline of a ratio is not positive.
+fn between(kind: Change, first: f64, second: f64) -> Option<f64> {
+    let change = match kind {
+        Change::Difference => second - first,
+        Change::Ratio if first > 0.0 => second / first,
+        Change::Ratio => return None,
+    };
+    change.is_finite().then_some(change)
+}
+
+fn scaled(interval: Interval, scale: f64) -> Interval {
+    Interval { low: interval.low * scale, high: interval.high * scale }
+}
+
+fn percentile_of(values: &[Option<f64>], percent: f64) -> f64 {
+    let mut sorted: Vec<f64> = values.iter().copied().flatten().collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    ergometer_statistics::percentile(&sorted, percent).unwrap_or(f64::NAN)
+}
+
+/// The interval of proportions where one of them is none or all: no draw of such a run differs from another.
+fn at_the_ends(first: &[(f64, f64)], second: &[(f64, f64)]) -> Option<Interval> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sums of zeros and ones")]
+    let of = |items: &[(f64, f64)]| {
+        let sum = items.iter().fold((0.0, 0.0), |sum, item| (sum.0 + item.0, sum.1 + item.1));
+        (sum.0 as u64, sum.1 as u64)
+    };
+    let (first, second) = (of(first), of(second));
+    let is_end = |(yes, all): (u64, u64)| yes == 0 || yes == all;
+    if is_end(first) || is_end(second) { proportion_effect(first, second) } else { None }
+}
+
+fn no_variation(first: &[(f64, f64)], second: &[(f64, f64)]) -> bool {
+    first.first().is_some_and(|item| first.iter().chain(second).all(|other| other == item))
+}

@@ -1,0 +1,130 @@
+//! A comparison as people read it.
+
+use ergometer_charts::{Cell, Table, Tone};
+use ergometer_statistics::Change;
+
+use super::metric::{Metric, Unit};
+use super::row::{Effect, Row, Verdict};
+use super::{Candidate, Side};
+
+/// An interval whose sides differ by more than this part of its half is told by its two ends.
+const ALIKE: f64 = 0.25;
+
+/// The table of a candidate.
+pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Table {
+    let columns = [
+        ("", "metric"),
+        (baseline.label.as_str(), "baseline"),
+        (candidate.side.label.as_str(), "candidate"),
+        ("change", "change"),
+        ("verdict", "verdict"),
+    ];
+    let title = format!("{} against {}", candidate.side.label, baseline.label);
+    let mut table = Table::new(&format!("compare_{}", place + 1), &title, &columns);
+    table.rows = candidate.rows.iter().map(row).collect();
+    if let Some(subject) = candidate.comparability.subject() {
+        table.notes.push(format!("compared: {}", subject.text()));
+    }
+    table.notes.push(candidate.comparability.verdict.clone());
+    table.notes.extend(candidate.notes.iter().cloned());
+    table.notes.extend(reasons(candidate));
+    table
+}
+
+/// Why there is a `-`, each reason once.
+fn reasons(candidate: &Candidate) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in &candidate.rows {
+        let Some(reason) = row.reason.as_deref() else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, labels)) => labels.push(row.metric.label),
+            None => reasons.push((reason, vec![row.metric.label])),
+        }
+    }
+    reasons.into_iter().map(|(reason, labels)| format!("{}: {reason}", labels.join(", "))).collect()
+}
+
+fn row(row: &Row) -> Vec<Cell> {
+    let value = |value: Option<f64>| Cell::number(value, |value| row.unit.shown(value));
+    let changed = match row.change {
+        None => Cell::Absent,
+        Some(effect) => {
+            let shown = change(row.metric, &effect);
+            match effect.interval {
+                Some(interval) => Cell::Estimate { value: effect.value, low: interval.low, high: interval.high, shown },
+                None => Cell::Number { value: effect.value, shown },
+            }
+        }
+    };
+    let tone = match row.verdict {
+        Verdict::Better => Tone::Good,
+        Verdict::Worse => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    let verdict = match row.verdict {
+        Verdict::None => Cell::Absent,
+        verdict => Cell::Verdict { text: verdict.words().to_owned(), tone },
+    };
+    vec![Cell::text(row.metric.label), value(row.baseline), value(row.candidate), changed, verdict]
+}
+
+/// A change with its interval: `+11.7 points ±2.9`, `×3.52 ±0.21`, `+2.5 ms (1.9 to 4.0)`.
+pub(super) fn change(metric: &Metric, effect: &Effect) -> String {
+    let ends = effect.interval.map(|interval| (interval.low, interval.high));
+    match effect.kind {
+        Change::Ratio => written("×", "", effect.value, ends),
+        Change::Difference => {
+            let (factor, unit) = match metric.unit {
+                Unit::Share => (0.01, " points"),
+                _ => time_unit(ends.map_or(0.0, |(low, high)| high - low).max(effect.value.abs())),
+            };
+            let ends = ends.map(|(low, high)| (low / factor, high / factor));
+            written("+", unit, effect.value / factor, ends)
+        }
+    }
+}
+
+fn time_unit(seconds: f64) -> (f64, &'static str) {
+    let units = [(1.0, " s"), (1e-3, " ms"), (1e-6, " µs")];
+    units.into_iter().find(|(factor, _)| seconds >= *factor).unwrap_or((1e-9, " ns"))
+}
+
+/// A number with its interval, to two digits of the margin.
+fn written(mark: &str, unit: &str, value: f64, ends: Option<(f64, f64)>) -> String {
+    let half = ends.map_or(value.abs() / 30.0, |(low, high)| (high - low) / 2.0);
+    let decimals =
+        if half > 0.0 && half.is_finite() { (1.0 - (half.log10() + 1e-9).floor()).clamp(0.0, 6.0) } else { 2.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 6")]
+    let decimals = decimals as usize;
+    let number = |value: f64| if mark == "+" { format!("{value:+.decimals$}") } else { format!("{value:.decimals$}") };
+    let sign = if mark == "+" { "" } else { mark };
+    let told = format!("{sign}{}{unit}", number(value));
+    match ends {
+        None => told,
+        Some((low, high)) if (high + low - 2.0 * value).abs() <= ALIKE * half * 2.0 => {
+            format!("{told} ±{half:.decimals$}")
+        }
+        Some((low, high)) => format!("{told} ({} to {})", number(low), number(high)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ergometer_statistics::Interval;
+
+    #[test]
+    fn changes_are_read_at_a_glance() {
+        let of = |name: &str, value: f64, ends: Option<(f64, f64)>| {
+            let metric = Metric::find(name).unwrap();
+            let interval = ends.map(|(low, high)| Interval { low, high });
+            change(metric, &Effect { kind: metric.change(), value, interval, method: None, is_constant: false })
+        };
+        assert_eq!(of("accuracy", 0.117, Some((0.088, 0.146))), "+11.7 points ±2.9");
+        assert_eq!(of("joules_per_query", 3.52, Some((3.3, 3.7))), "×3.52 ±0.20");
+        assert_eq!(of("joules_per_query", 3.5, Some((3.4, 4.2))), "×3.50 (3.40 to 4.20)");
+        assert_eq!(of("ttft_p50", 0.0025, Some((0.0024, 0.0026))), "+2.50 ms ±0.10");
+        assert_eq!(of("ttft_p99", -0.0025, Some((-0.004, 0.03))), "-2 ms (-4 to +30)");
+        assert_eq!((of("duration", 4.714, None), of("itl_p50", 0.0, None)), ("×4.71".into(), "+0.00 ns".into()));
+    }
+}

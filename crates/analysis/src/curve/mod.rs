@@ -1,0 +1,230 @@
+//! The curve of a sweep: throughput, latency and joules a token at each load go in; the knee comes out, and the loads
+//! that are best by one of them.
+//!
+//! The knee is where throughput / latency is largest (L. Kleinrock, "Power and deterministic rules of thumb for
+//! probabilistic problems in computer communications", 1979), by output tokens a second and the median E2E latency. It is
+//! absent, with the reason, where the sweep does not hold it between two loads or where a point cannot be trusted.
+
+mod findings;
+
+use std::fs;
+
+use ergometer_statistics::{knee, power};
+use serde_json::Value;
+
+use crate::AnalysisError;
+use crate::saved::{Estimate, Sweep};
+
+/// The part of the requests that must be good for a load to keep to the limits.
+pub const GOOD_ENOUGH: f64 = 0.99;
+
+/// A curve, its points in the order of growing load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// What the load is counted in: `concurrency`, `rate` or `replay`.
+    pub axis: String,
+    /// The points.
+    pub points: Vec<CurvePoint>,
+    /// The place of the knee, or why there is none.
+    pub knee: Result<usize, String>,
+    /// The place of the least joules a token.
+    pub least_joules: Option<usize>,
+    /// The place of the most tokens a second.
+    pub most_tokens: Option<usize>,
+    /// The same among those that keep to the limits; `None` where there are no limits or no point keeps to them.
+    pub most_tokens_within_limits: Option<usize>,
+    /// Whether there are limits.
+    pub has_limits: bool,
+    /// What to know about it.
+    pub warnings: Vec<String>,
+}
+
+/// One load. Figures of repeats are their means, with Student's interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurvePoint {
+    /// The load.
+    pub load: f64,
+    /// Output tokens a second.
+    pub tokens_per_second: Option<Estimate>,
+    /// Completed requests a second.
+    pub requests_per_second: Option<Estimate>,
+    /// Median E2E latency, in milliseconds.
+    pub e2e_p50_ms: Option<Estimate>,
+    /// Median time to first token, in milliseconds.
+    pub ttft_p50_ms: Option<Estimate>,
+    /// Gross joules per output token.
+    pub joules_per_token: Option<Estimate>,
+    /// Requests a second that keep to the limits.
+    pub goodput: Option<Estimate>,
+    /// The part of the requests that keep to them.
+    pub good_share: Option<f64>,
+    /// Kleinrock's power: tokens a second / seconds of latency.
+    pub power: Option<f64>,
+    /// Whether all its runs are whole.
+    pub is_whole: bool,
+    /// Whether the client, not the server, was the limit of one of them.
+    pub is_client_limited: bool,
+}
+
+impl Curve {
+    /// That of a sweep.
+    pub fn of(sweep: &Sweep) -> Result<Self, AnalysisError> {
+        let path = sweep.folder.join("sweep.json");
+        let text = fs::read(&path).map_err(AnalysisError::io("read", &path))?;
+        let file: Value = serde_json::from_slice(&text).map_err(AnalysisError::damaged(&path))?;
+        let mut points: Vec<CurvePoint> = sweep
+            .points
+            .iter()
+            .enumerate()
+            .map(|(place, point)| CurvePoint::of(point, &file["points"][place]))
+            .collect();
+        points.sort_by(|one, other| one.load.total_cmp(&other.load));
+        Ok(Self::through(sweep.axis.clone(), points))
+    }
+
+    fn through(axis: String, points: Vec<CurvePoint>) -> Self {
+        let doubtful = points.iter().find_map(|point| {
+            let load = format!("{axis} {}", point.load);
+            match point {
+                CurvePoint { is_whole: false, .. } => Some(format!("the run at {load} is not whole")),
+                CurvePoint { is_client_limited: true, .. } => Some(format!("the client was the limit at {load}")),
+                _ => None,
+            }
+        });
+        let both = |point: &CurvePoint| {
+            let value = |estimate: Option<Estimate>| estimate.map_or(f64::NAN, |estimate| estimate.value);
+            (value(point.tokens_per_second), value(point.e2e_p50_ms) / 1e3)
+        };
+        let pairs: Vec<(f64, f64)> = points.iter().map(both).collect();
+        let knee = match doubtful {
+            Some(why) => Err(why),
+            None => knee(&pairs).map_err(|why| why.to_string()),
+        };
+        let has_limits = points.iter().any(|point| point.goodput.is_some());
+        let keeps = |point: &CurvePoint| point.good_share.is_some_and(|share| share >= GOOD_ENOUGH);
+        let tokens = |point: &CurvePoint| point.tokens_per_second.map(|estimate| estimate.value);
+        let least = |point: &CurvePoint| point.joules_per_token.map(|estimate| -estimate.value);
+        Self {
+            least_joules: best(&points, |_| true, least),
+            most_tokens: best(&points, |_| true, tokens),
+            most_tokens_within_limits: best(&points, keeps, tokens),
+            warnings: warnings(&axis, &points),
+            axis,
+            points,
+            knee,
+            has_limits,
+        }
+    }
+}
+
+/// The place of the largest among the points that count; of equals the lowest load.
+fn best(
+    points: &[CurvePoint],
+    counts: impl Fn(&CurvePoint) -> bool,
+    value: impl Fn(&CurvePoint) -> Option<f64>,
+) -> Option<usize> {
+    let candidates = points.iter().enumerate().filter(|(_, point)| counts(point));
+    let valued = candidates.filter_map(|(place, point)| Some((place, value(point)?)));
+    valued.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(place, _)| place)
+}
+
+fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for point in points {
+        if !point.is_whole {
+            warnings.push(format!("not every run at {axis} {} is whole", point.load));
+        }
+        if point.is_client_limited {
+            warnings.push(format!(
+                "the client was the limit at {axis} {}: figures there may not be the server's",
+                point.load
+            ));
+        }
+    }
+    let has_repeats =
+        points.iter().any(|point| point.tokens_per_second.is_some_and(|tokens| tokens.interval.is_some()));
+    if !has_repeats && !points.is_empty() {
+        warnings.push(String::from(
+            "each load was run once, so it is not known how much its figures vary: --repeat 3 tells",
+        ));
+    }
+    warnings
+}
+
+impl CurvePoint {
+    fn of(point: &crate::saved::SweepPoint, file: &Value) -> Self {
+        let figure = |name: &str| point.figures.get(name).copied();
+        let value = |name: &str| figure(name).map(|estimate| estimate.value);
+        let runs = file["runs"].as_array();
+        let tokens_per_second = figure("output_tokens_per_second");
+        let e2e_p50_ms = figure("e2e_p50_ms");
+        let failed = value("failed").unwrap_or(0.0);
+        let share = || {
+            let completed = value("completed")?;
+            let good = value("goodput_requests_per_second")? / value("requests_per_second")?;
+            Some(good * completed / (completed + failed)).filter(|share| share.is_finite())
+        };
+        Self {
+            load: point.value,
+            power: tokens_per_second.zip(e2e_p50_ms).and_then(|(tokens, e2e)| power(tokens.value, e2e.value / 1e3)),
+            tokens_per_second,
+            requests_per_second: figure("requests_per_second"),
+            e2e_p50_ms,
+            ttft_p50_ms: figure("ttft_p50_ms"),
+            joules_per_token: figure("gross_j_per_output_token"),
+            goodput: figure("goodput_requests_per_second"),
+            good_share: share(),
+            is_whole: runs.is_some_and(|runs| runs.iter().all(|run| run["complete"] == true)),
+            is_client_limited: file["client_limited"].as_u64().is_some_and(|runs| runs > 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(load: f64, tokens: f64, e2e_ms: f64) -> CurvePoint {
+        let estimate = |value| Some(Estimate { value, interval: Some((value * 0.9, value * 1.1)) });
+        CurvePoint {
+            load,
+            tokens_per_second: estimate(tokens),
+            requests_per_second: None,
+            e2e_p50_ms: estimate(e2e_ms),
+            ttft_p50_ms: None,
+            joules_per_token: estimate(100.0 / tokens),
+            goodput: estimate(1.0),
+            good_share: Some(if e2e_ms < 300.0 { 1.0 } else { 0.5 }),
+            power: power(tokens, e2e_ms / 1e3),
+            is_whole: true,
+            is_client_limited: false,
+        }
+    }
+
+    fn points() -> Vec<CurvePoint> {
+        vec![point(1.0, 100.0, 100.0), point(4.0, 390.0, 105.0), point(16.0, 900.0, 290.0), point(64.0, 950.0, 900.0)]
+    }
+
+    #[test]
+    fn the_knee_lies_before_latency_grows_faster_than_throughput() {
+        let curve = Curve::through(String::from("concurrency"), points());
+        assert_eq!((curve.knee, curve.most_tokens, curve.least_joules), (Ok(1), Some(3), Some(3)));
+        assert_eq!((curve.most_tokens_within_limits, curve.has_limits), (Some(2), true));
+        assert!(curve.warnings.is_empty(), "{:?}", curve.warnings);
+    }
+
+    #[test]
+    fn a_point_that_cannot_be_trusted_leaves_no_knee() {
+        let knee = |spoil: fn(&mut CurvePoint)| {
+            let mut points = points();
+            spoil(&mut points[2]);
+            let curve = Curve::through(String::from("rate"), points);
+            assert_eq!(curve.warnings.len(), 1);
+            curve.knee.unwrap_err()
+        };
+        assert!(knee(|point| point.is_whole = false).contains("rate 16 is not whole"));
+        assert!(knee(|point| point.is_client_limited = true).contains("client"));
+        let few = Curve::through(String::from("rate"), points()[..2].to_vec());
+        assert!(few.knee.unwrap_err().contains("three"));
+    }
+}

@@ -1,0 +1,288 @@
+//! Analyses of runs whose truth is known, and of runs that have little to tell.
+
+use std::path::{Path, PathBuf};
+
+use ergometer_analysis::AnalysisError;
+use ergometer_analysis::analyses::{Findings, Options, find};
+use ergometer_analysis::saved::{Energy, EnergySource, Outcome, Phases, Query, Run, Summary};
+use ergometer_units::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const OURS: [&str; 4] = ["regression", "percentiles", "energy_per_token", "phases"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
+}
+
+fn run_of(queries: Vec<Query>) -> Run {
+    Run {
+        folder: PathBuf::from("nowhere"),
+        summary: Summary::from_value(json!({})),
+        queries,
+        subjects: vec![String::new()],
+        energy: Some(EnergySource::Measured),
+        not_finite: 0,
+    }
+}
+
+fn analyse(id: &str, run: &Run) -> Findings {
+    find(id).unwrap().run(run, &Options::default()).unwrap()
+}
+
+/// A query on a machine where it takes 20 ms, each input token 1 ms, each output token 10 ms, at 100 W over 40 W idle.
+fn query(place: u32, input: u64, output: u64) -> Query {
+    let (prefill_s, decode_s) = (0.02 + 0.001 * input as f64, 0.01 * output as f64);
+    let seconds = prefill_s + decode_s;
+    let sent = Timestamp::from_nanos_since_epoch(i64::from(place) * 10_000_000_000);
+    #[expect(clippy::cast_possible_truncation, reason = "some seconds")]
+    let after = |seconds: f64| {
+        Timestamp::from_nanos_since_epoch(i64::from(place) * 10_000_000_000 + (seconds * 1e9).round() as i64)
+    };
+    Query {
+        request: u64::from(place),
+        scheduled: Some(sent),
+        sent: Some(sent),
+        first_token: Some(after(prefill_s)),
+        last_token: Some(after(seconds)),
+        end: Some(after(seconds)),
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        ttft_s: Some(prefill_s),
+        total_s: Some(seconds),
+        gpu_joules: Some(100.0 * seconds),
+        gpu_watts: Some(100.0),
+        energy: Some(Energy {
+            gross: 100.0 * seconds,
+            low: 99.0 * seconds,
+            high: 101.0 * seconds,
+            net: Some(60.0 * seconds),
+        }),
+        phases: Phases {
+            prefill_j: Some(100.0 * prefill_s),
+            decode_j: Some(100.0 * decode_s),
+            prefill_s: Some(prefill_s),
+            decode_s: Some(decode_s),
+        },
+        ..Query::default()
+    }
+}
+
+fn varied() -> Vec<Query> {
+    (0..60).map(|place| query(place, u64::from(place * 37 % 100) + 1, u64::from(place * 23 % 40) + 2)).collect()
+}
+
+fn near(found: &Value, wanted: f64) {
+    let found = found.as_f64().unwrap();
+    assert!((found - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{found} is not {wanted}");
+}
+
+#[test]
+fn what_tokens_cost_is_found() {
+    let run = run_of(varied());
+    let lines = analyse("regression", &run).data;
+    near(&lines["regressions"]["input_tokens_vs_ttft"]["slope"], 0.001);
+    near(&lines["regressions"]["input_tokens_vs_ttft"]["intercept"], 0.02);
+    near(&lines["regressions"]["input_tokens_vs_ttft"]["r2"], 1.0);
+    near(&lines["regressions"]["total_tokens_vs_power"]["avg_y"], 100.0);
+    assert_eq!(lines["fits"]["input_tokens_vs_ttft"]["slope_unit"], "s/token");
+    assert_eq!(lines["fits"]["total_tokens_vs_gross_energy"]["energy_source"], "measured");
+    let phases = analyse("phases", &run).data;
+    for (cost, query, input, output) in
+        [("time_s", 0.02, 0.001, 0.01), ("gross_energy_j", 2.0, 0.1, 1.0), ("net_energy_j", 1.2, 0.06, 0.6)]
+    {
+        let found = &phases["by_regression"][cost];
+        near(&found["constant"]["value"], query);
+        near(&found["per_input_token"]["value"], input);
+        near(&found["per_output_token"]["value"], output);
+    }
+    // By the clock an input token also has its part of what every query costs.
+    assert!(phases["by_clock"]["prefill"]["time_s"]["per_token"]["low"].as_f64().unwrap() > 0.001);
+    near(&phases["by_clock"]["decode"]["time_s"]["per_token"]["value"], 0.01);
+    let input = &phases["comparisons"][0];
+    assert_eq!((&input["what"], &input["differ"]), (&json!("seconds per input token"), &json!(true)));
+    assert!(input["verdict"].as_str().unwrap().contains("whatever its length"), "{input}");
+    let tokens = analyse("energy_per_token", &run).data;
+    let of = |place: usize| tokens["by_output_tokens"][place]["gross_j_per_output_token"]["value"].as_f64().unwrap();
+    assert!(of(0) > of(1) && of(1) > of(2), "long answers share the cost of their prompt");
+}
+
+#[test]
+fn the_file_has_the_shape_that_tools_read() {
+    let run = Run::open(&fixture("h200_one")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let findings = analyse("regression", &run);
+    let at = Run { folder: folder.path().to_path_buf(), ..run };
+    let path = findings.write(&at.folder, "regression").unwrap();
+    let written: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&written), ["analysis", "summary", "warnings", "data"]);
+    assert_eq!(written["summary"], json!({"total_samples": 60}));
+    let regressions = &written["data"]["regressions"];
+    assert_eq!(
+        keys(regressions),
+        [
+            "input_tokens_vs_ttft",
+            "total_tokens_vs_energy",
+            "total_tokens_vs_latency",
+            "total_tokens_vs_power",
+            "total_tokens_vs_power_log"
+        ]
+    );
+    for (_, line) in regressions.as_object().unwrap() {
+        assert_eq!(keys(line), ["count", "slope", "intercept", "r2", "avg_y"]);
+    }
+    assert!(
+        findings.warnings.contains(&String::from("33 of 60 samples are failed queries")),
+        "{:?}",
+        findings.warnings
+    );
+}
+
+#[test]
+fn no_slope_is_said_and_never_drawn_from_one_length() {
+    // Noise that has nothing to do with tokens.
+    let mut queries = varied();
+    for (place, query) in queries.iter_mut().enumerate() {
+        query.ttft_s = Some([0.3, 0.1, 0.25, 0.05, 0.2][place * 7 % 5]);
+    }
+    let fits = analyse("regression", &run_of(queries)).data["fits"].clone();
+    let verdict = fits["input_tokens_vs_ttft"]["verdict"].as_str().unwrap();
+    assert!(verdict.starts_with("no evidence of a slope"), "{verdict}");
+
+    let same: Vec<Query> = (0..30).map(|place| query(place, 50, 20)).collect();
+    let found = analyse("regression", &run_of(same.clone()));
+    let line = &found.data["regressions"]["total_tokens_vs_latency"];
+    assert_eq!(
+        (&line["count"], &line["slope"], &line["intercept"], &line["r2"]),
+        (&json!(30), &Value::Null, &Value::Null, &Value::Null)
+    );
+    near(&line["avg_y"], 0.27);
+    assert_eq!(found.data["fits"]["total_tokens_vs_latency"]["verdict"], "no line: all have the same number of tokens");
+    let phases = analyse("phases", &run_of(same)).data;
+    assert!(phases["by_regression"]["time_s"]["reason"].as_str().unwrap().contains("as many input tokens"));
+
+    let together: Vec<Query> =
+        (0..30).map(|place| query(place, 10 + u64::from(place), 20 + u64::from(place))).collect();
+    let phases = analyse("phases", &run_of(together)).data;
+    assert!(phases["by_regression"]["time_s"]["reason"].as_str().unwrap().contains("rise and fall together"));
+}
+
+#[test]
+fn runs_that_have_little_to_tell_say_so() {
+    for id in OURS {
+        let empty = find(id).unwrap().run(&run_of(Vec::new()), &Options::default());
+        assert!(matches!(empty, Err(AnalysisError::NoQueries { .. })), "{id}");
+    }
+    let failed = Query { outcome: Outcome::Failed, ..Query::default() };
+    let run = run_of(vec![failed.clone(), failed]);
+    for id in ["percentiles", "energy_per_token", "phases"] {
+        let found = analyse(id, &run);
+        assert!(found.warnings.iter().any(|warning| warning.starts_with("no query has an answer")), "{id}: {found:?}");
+    }
+    assert_eq!(analyse("percentiles", &run).data["ttft_ms"], Value::Null);
+    let one = run_of(vec![query(0, 10, 10)]);
+    let lines = analyse("regression", &one).data;
+    assert_eq!(lines["fits"]["total_tokens_vs_latency"]["verdict"], "no line: one query only has both");
+    assert_eq!(analyse("percentiles", &one).data["ttft_ms"]["std"], Value::Null);
+    let without = Run { energy: None, ..run_of(vec![Query { energy: None, gpu_joules: None, ..query(0, 10, 10) }]) };
+    assert!(analyse("energy_per_token", &without).warnings[0].contains("no joules"));
+    assert_eq!(analyse("regression", &without).data["fits"].get("total_tokens_vs_gross_energy"), None);
+    let spoilt = Run { not_finite: 3, ..run_of(varied()) };
+    for id in OURS {
+        let warnings = analyse(id, &spoilt).warnings;
+        assert!(
+            warnings.contains(&String::from("3 numbers in the records are NaN or infinite: they count as absent")),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn zeros_are_counted_and_left_out_where_asked() {
+    let zero = Query {
+        input_tokens: Some(0),
+        output_tokens: Some(0),
+        ttft_s: Some(0.0),
+        total_s: Some(0.0),
+        gpu_joules: Some(0.0),
+        gpu_watts: Some(1e-13),
+        ..Query::default()
+    };
+    let run = run_of(vec![zero.clone(), zero]);
+    let found = analyse("regression", &run);
+    let names =
+        ["per-query energy", "per-query power", "TTFT", "latency", "completion-token", "prompt-token", "total-token"];
+    assert_eq!(found.warnings, names.map(|name| format!("encountered 2 {name} samples equal to 0.0 in dataset")));
+    let power = &found.data["regressions"]["total_tokens_vs_power"];
+    assert_eq!((&power["count"], &power["avg_y"]), (&json!(0), &Value::Null));
+    let skipping = Options { skip_zeroes: true, ..Options::default() };
+    let kept = find("regression").unwrap().run(&run, &skipping).unwrap();
+    assert_eq!(kept.data["regressions"], json!({}));
+    let mixed = Run { queries: varied().into_iter().map(|query| Query { gpu_watts: None, ..query }).collect(), ..run };
+    let kept = find("regression").unwrap().run(&mixed, &skipping).unwrap();
+    assert_eq!(kept.data["regressions"].as_object().unwrap().len(), 3, "those without power are gone");
+}
+
+/// A query of which anything may be absent.
+fn any_query() -> impl Strategy<Value = Query> {
+    let number = || prop::option::of(prop_oneof![Just(0.0), 0.0..10.0, Just(1e308), Just(-1e-300), 1e-9..1e-6]);
+    let tokens = || prop::option::of(prop_oneof![0_u64..5, 0_u64..5000, Just(u64::MAX)]);
+    let time = || prop::option::of((0_i64..9_000_000_000).prop_map(Timestamp::from_nanos_since_epoch));
+    let energy = prop::option::of((0.0..9.0, number()));
+    (
+        any::<bool>(),
+        [time(), time(), time(), time()],
+        [tokens(), tokens(), tokens()],
+        [number(), number(), number(), number(), number(), number()],
+        energy,
+    )
+        .prop_map(
+            |(
+                fails,
+                [scheduled, sent, first_token, last_token],
+                [input_tokens, output_tokens, total_tokens],
+                numbers,
+                energy,
+            )| Query {
+                outcome: if fails { Outcome::Failed } else { Outcome::Completed },
+                scheduled,
+                sent,
+                first_token,
+                last_token,
+                input_tokens,
+                output_tokens,
+                total_tokens,
+                ttft_s: numbers[0],
+                total_s: numbers[1],
+                gpu_joules: numbers[2],
+                gpu_watts: numbers[3],
+                energy: energy.map(|(gross, net)| Energy { gross, low: gross, high: gross, net }),
+                phases: Phases {
+                    prefill_j: numbers[4],
+                    decode_j: numbers[5],
+                    prefill_s: numbers[0],
+                    decode_s: numbers[1],
+                },
+                ..Query::default()
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn whatever_a_run_has_its_findings_are_whole(queries in prop::collection::vec(any_query(), 1..40)) {
+        let run = run_of(queries);
+        for id in OURS {
+            let found = analyse(id, &run);
+            prop_assert_eq!(&found, &analyse(id, &run), "the same every time");
+            for table in &found.tables {
+                prop_assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", &table.id);
+                let mut labels: Vec<String> = table.rows.iter().map(|row| row[0].shown()).collect();
+                labels.sort_unstable();
+                prop_assert!(labels.windows(2).all(|pair| pair[0] != pair[1]), "rows are told apart: {:?}", labels);
+            }
+        }
+    }
+}

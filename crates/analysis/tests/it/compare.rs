@@ -1,0 +1,286 @@
+//! Runs beside each other, from their folders and made up.
+
+use std::path::{Path, PathBuf};
+
+use ergometer_analysis::compare::{
+    Comparison, Group, METRICS, Metric, Options, Role, Row, Verdict, compare, compare_groups, front,
+};
+use ergometer_analysis::curve::Curve;
+use ergometer_analysis::saved::{Energy, EnergySource, Outcome, Query, Run, Summary, Sweep};
+use ergometer_units::Timestamp;
+use serde_json::{Value, json};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
+}
+
+#[test]
+fn values_are_those_of_the_summary_and_of_the_records() {
+    let paths = [
+        ("accuracy", "/accuracy/rate/value", 1.0),
+        ("joules_per_query", "/energy/measured/gross_j_per_query/value", 1.0),
+        ("net_joules_per_query", "/energy/measured/net_j_per_query/value", 1.0),
+        ("joules_per_token", "/energy/measured/gross_j_per_output_token", 1.0),
+        ("joules_per_total_token", "/energy/measured/gross_j_per_token", 1.0),
+        ("mean_power_w", "/energy/measured/mean_power_w", 1.0),
+        ("intelligence_per_joule", "/intelligence/per_joule/value", 1.0),
+        ("ttft_p50", "/load/ttft_ms/p50", 1e-3),
+        ("ttft_p90", "/load/ttft_ms/p90", 1e-3),
+        ("ttft_p99", "/load/ttft_ms/p99", 1e-3),
+        ("tpot_p50", "/load/tpot_ms/p50", 1e-3),
+        ("e2e_p50", "/load/e2e_ms/p50", 1e-3),
+        ("itl_p99", "/load/itl_ms/p99", 1e-3),
+        ("output_tokens_per_second", "/load/output_tokens_per_second", 1.0),
+        ("requests_per_second", "/load/requests_per_second", 1.0),
+        ("goodput", "/load/goodput/requests_per_second", 1.0),
+        ("duration", "/duration_s", 1.0),
+    ];
+    let mut seen = 0;
+    for name in ["h200_one", "h200_sixteen", "h200_graded"] {
+        let run = Run::open(&folder(name)).unwrap();
+        for (metric, path, factor) in paths {
+            let metric = Metric::find(metric).unwrap();
+            let told = run.summary.number(path).map(|value| value * factor);
+            let Some(told) = told else {
+                let is_proportional = ["mean_power_w", "intelligence_per_joule"].contains(&metric.name);
+                assert!(!is_proportional || metric.value(&run).is_none(), "{name} {}", metric.name);
+                continue;
+            };
+            seen += 1;
+            assert!(close(metric.value(&run).unwrap(), told), "{name} {}", metric.name);
+            // Idle power between requests is in the run's energy and in no record.
+            if let Some(made) = metric.from_records(&run)
+                && !["mean_power_w", "intelligence_per_joule"].contains(&metric.name)
+            {
+                assert!(close(made, told), "{name} {}: {made} from the records, {told} in the summary", metric.name);
+            }
+        }
+        let failed: u64 =
+            run.summary.at("/outcomes/failed").unwrap().as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        let share = failed as f64 / run.summary.number("/total_queries").unwrap();
+        assert!(close(Metric::find("failed_share").unwrap().value(&run).unwrap(), share));
+        let tokens = run.summary.number("/tokens/output").unwrap() / run.summary.number("/tokens/requests").unwrap();
+        assert!(close(Metric::find("output_tokens_per_query").unwrap().value(&run).unwrap(), tokens));
+    }
+    assert!(seen > 35, "{seen}");
+}
+
+#[test]
+fn a_run_does_not_differ_from_itself() {
+    let runs = [Run::open(&folder("h200_graded")).unwrap(), Run::open(&folder("h200_graded")).unwrap()];
+    let found = compare(&runs, &Options::default()).unwrap();
+    let [candidate] = &found.candidates[..] else { panic!("one candidate") };
+    assert_eq!(candidate.paired_queries, Some(120));
+    for row in &candidate.rows {
+        assert!(matches!(row.verdict, Verdict::Same | Verdict::CannotTell | Verdict::None), "{row:?}");
+    }
+    assert_eq!(candidate.row("joules_per_query").unwrap().verdict, Verdict::Same);
+    assert!(candidate.comparability.is_comparable, "{:?}", candidate.comparability);
+    assert_eq!(candidate.comparability.verdict, "same dataset, same machine, same energy source: comparable");
+}
+
+/// A run of the same 200 queries, whose joules and times are those of the dataset times `factor`, and some noise.
+fn made_up(factor: f64, seed: u64, summary: Value) -> Run {
+    let noise = |index: u64, salt: u64| {
+        let mixed = (index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ (seed * 977 + salt)).rotate_left(23);
+        (mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as f64 / f64::from(1 << 24)
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "some seconds")]
+    let at = |seconds: f64| Some(Timestamp::from_nanos_since_epoch((seconds * 1e9).round() as i64));
+    let mut start = 1e9;
+    let queries = (0..200).map(|index| {
+        let size = 1.0 + ((index * 7919) % 100) as f64 / 10.0;
+        let seconds = 0.01 * size * factor * (1.0 + 0.1 * noise(index, 1));
+        let joules = size * factor * (1.0 + 0.1 * noise(index, 2));
+        let sent = start;
+        start += seconds;
+        Query {
+            request: index,
+            index,
+            outcome: Outcome::Completed,
+            sent: at(sent),
+            first_token: at(sent + seconds / 2.0),
+            last_token: at(sent + seconds),
+            end: at(sent + seconds),
+            ttft_s: Some(seconds / 2.0),
+            total_s: Some(seconds),
+            input_tokens: Some(10),
+            output_tokens: Some(20 + index % 5),
+            energy: Some(Energy { gross: joules, low: joules, high: joules, net: None }),
+            correct: Some(noise(index, 3) < 0.6),
+            ..Query::default()
+        }
+    });
+    Run {
+        folder: PathBuf::from(format!("run_{factor}_{seed}")),
+        queries: queries.collect(),
+        summary: Summary::from_value(summary),
+        subjects: Vec::new(),
+        energy: Some(EnergySource::Measured),
+        not_finite: 0,
+    }
+}
+
+fn summary() -> Value {
+    json!({
+        "model": "m", "dataset_fingerprint": "f", "complete": true, "hardware_label": "H",
+        "profiler_config": {"schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 1},
+        "versions": {"ergometer": "0.1.0"},
+    })
+}
+
+fn row<'a>(found: &'a Comparison, name: &str) -> &'a Row {
+    found.candidates[0].row(name).unwrap()
+}
+
+#[test]
+fn what_takes_more_is_worse_and_pairs_tell_it_better() {
+    let runs = [made_up(1.0, 1, summary()), made_up(1.05, 2, summary())];
+    let found = compare(&runs, &Options::default()).unwrap();
+    assert_eq!(found.candidates[0].paired_queries, Some(200));
+    for name in ["joules_per_query", "joules_per_token", "e2e_p50", "requests_per_second", "output_tokens_per_second"] {
+        let found = row(&found, name);
+        let expected = if name.starts_with("requests") || name.starts_with("output") || name == "e2e_p50" {
+            &[Verdict::Worse, Verdict::CannotTell][..]
+        } else {
+            &[Verdict::Worse]
+        };
+        assert!(expected.contains(&found.verdict), "{found:?}");
+        let change = found.change.unwrap();
+        assert!(change.interval.unwrap().contains(change.value), "{found:?}");
+    }
+    let other = json!({"dataset_fingerprint": "another"});
+    let apart = [made_up(1.0, 1, summary()), made_up(1.05, 2, other)];
+    let apart = compare(&apart, &Options::default()).unwrap();
+    assert_eq!(apart.candidates[0].paired_queries, None);
+    let width = |found: &Comparison| row(found, "joules_per_query").change.unwrap().interval.unwrap().width();
+    assert!(width(&found) < width(&apart) / 3.0, "{} and {}", width(&found), width(&apart));
+    let lax = compare(&runs, &Options { least_effect: 0.2, ..Options::default() }).unwrap();
+    assert_eq!(row(&lax, "joules_per_query").verdict, Verdict::Same);
+    let again = compare(&runs, &Options::default()).unwrap();
+    assert_eq!(serde_json::to_string(&found).unwrap(), serde_json::to_string(&again).unwrap());
+}
+
+#[test]
+fn modelled_joules_are_never_compared_with_measured_ones() {
+    let mut runs = [made_up(1.0, 1, summary()), made_up(1.0, 2, summary())];
+    runs[1].energy = Some(EnergySource::Modelled);
+    let found = compare(&runs, &Options::default()).unwrap();
+    let energies: Vec<&Row> = found.candidates[0].rows.iter().filter(|row| row.metric.is_energy()).collect();
+    assert!(energies.len() >= 3);
+    for row in energies {
+        assert!(row.change.is_none() && row.verdict == Verdict::None, "{row:?}");
+        assert!(row.reason.as_ref().unwrap().contains("measured"), "{row:?}");
+    }
+    let differences = &found.candidates[0].comparability;
+    assert!(!differences.is_comparable && differences.verdict.contains("another energy source"));
+    assert!(front(&runs).aims.iter().all(|metric| !metric.is_energy()));
+}
+
+#[test]
+fn queries_of_one_run_only_are_left_out_of_the_change() {
+    let (first, mut second) = (made_up(1.0, 1, summary()), made_up(1.0, 2, summary()));
+    second.queries.truncate(100);
+    let runs = [first, second];
+    let found = compare(&runs, &Options::default()).unwrap();
+    assert_eq!(found.candidates[0].paired_queries, Some(100));
+    assert!(found.candidates[0].notes[0].contains("100 queries that both runs have"));
+    let joules = row(&found, "joules_per_query");
+    let common: f64 = runs[0].queries[..100].iter().map(|query| query.energy.unwrap().gross).sum();
+    let other: f64 = runs[1].queries.iter().map(|query| query.energy.unwrap().gross).sum();
+    assert!(close(joules.change.unwrap().value, other / common));
+    assert!(found.candidates[0].comparability.all_warnings()[0].contains("number of queries"));
+}
+
+#[test]
+fn repeats_have_an_interval_of_what_varies_between_runs() {
+    let group = |factor: f64, seeds: [u64; 3]| seeds.map(|seed| made_up(factor, seed, summary()));
+    let (first, second) = (group(1.0, [1, 2, 3]), group(1.2, [4, 5, 6]));
+    let groups = [Group { label: "a", runs: &first }, Group { label: "b", runs: &second }];
+    let found = compare_groups(&groups, &Options::default()).unwrap();
+    let joules = row(&found, "joules_per_query");
+    assert_eq!(joules.verdict, Verdict::Worse);
+    let values = |runs: &[Run]| runs.iter().map(|run| joules.metric.value(run).unwrap()).collect::<Vec<f64>>();
+    let welch = ergometer_statistics::welch_interval(&values(&first), &values(&second)).unwrap();
+    let interval = joules.change.unwrap().interval.unwrap();
+    assert!(close((interval.low - 1.0) * joules.baseline.unwrap(), welch.low));
+    assert!(found.candidates[0].notes[0].contains("3 and 3 runs"));
+    let alone = [Group { label: "a", runs: &first[..1] }, Group { label: "b", runs: &second }];
+    let alone = compare_groups(&alone, &Options::default()).unwrap();
+    assert_eq!(row(&alone, "joules_per_query").verdict, Verdict::None, "one run on one side");
+}
+
+#[test]
+fn what_differs_is_the_subject_or_a_warning() {
+    let mut other = summary();
+    other["model"] = json!("n");
+    let found = compare(&[made_up(1.0, 1, summary()), made_up(1.0, 2, other.clone())], &Options::default()).unwrap();
+    let of = |found: &Comparison| found.candidates[0].comparability.clone();
+    assert!(of(&found).is_comparable);
+    assert_eq!(of(&found).subject().unwrap().text(), "model: m, n");
+    other["profiler_config"]["schedule"]["concurrency"] = json!(4);
+    other["profiler_config"]["warmup"] = json!(0);
+    other["profiler_config"]["retries"] = json!(3);
+    other["complete"] = json!(false);
+    other["load"] = json!({"client_limited": true});
+    let found = compare(&[made_up(1.0, 1, summary()), made_up(1.0, 2, other)], &Options::default()).unwrap();
+    let warnings = of(&found).all_warnings().join("\n");
+    for part in ["what also differs", "load: concurrency 1, concurrency 4", "warm-up", "retries", "not whole", "client"]
+    {
+        assert!(warnings.contains(part), "{part}: {warnings}");
+    }
+    assert_eq!(of(&found).differences.iter().filter(|found| found.role == Role::Subject).count(), 1);
+}
+
+#[test]
+fn too_little_to_compare_is_told() {
+    assert!(compare(&[made_up(1.0, 1, summary())], &Options::default()).is_err());
+    assert!(compare(&[], &Options::default()).is_err());
+    let mut empty = made_up(1.0, 2, summary());
+    empty.queries.clear();
+    assert!(compare(&[made_up(1.0, 1, summary()), empty], &Options::default()).is_err());
+}
+
+#[test]
+fn the_front_names_who_beats_whom() {
+    let runs = [made_up(1.0, 1, summary()), made_up(1.5, 1, summary()), made_up(2.0, 1, summary())];
+    let found = front(&runs);
+    assert_eq!(
+        found.aims.iter().map(|metric| metric.name).collect::<Vec<_>>(),
+        ["accuracy", "e2e_p50", "joules_per_query"]
+    );
+    let beaten: Vec<usize> = found.points.iter().map(|point| point.dominated_by.len()).collect();
+    assert_eq!(beaten, [0, 1, 2]);
+    assert!(found.points[2].dominated_by.iter().all(|dominance| dominance.is_certain));
+    assert_eq!(found.line().unwrap(), "best by accuracy, E2E p50, J/query: 1.0".replace("1.0", &found.points[0].label));
+}
+
+#[test]
+fn a_curve_of_a_real_sweep() {
+    let sweep = Sweep::open(&folder("h200_sweep")).unwrap();
+    let curve = Curve::of(&sweep).unwrap();
+    assert_eq!(curve.points.len(), 7);
+    assert_eq!(curve.least_joules, Some(6), "64 in flight share the idle power");
+    assert!(curve.knee.as_ref().unwrap_err().contains("highest load"), "{:?}", curve.knee);
+    let findings = curve.findings();
+    assert_eq!(findings.summary["least_joules_per_token_at"], 64.0);
+    assert_eq!(findings.data["points"].as_array().unwrap().len(), 7);
+    let points: Vec<Run> = sweep.runs().unwrap();
+    let found = compare(&points, &Options::default()).unwrap();
+    assert_eq!(found.candidates.len(), 6);
+    assert!(found.candidates.iter().all(|candidate| candidate.comparability.subject().unwrap().what == "load"));
+    assert_eq!(found.tables().len(), 6);
+}
+
+#[test]
+fn every_table_has_a_cell_for_each_column() {
+    let runs = [made_up(1.0, 1, summary()), made_up(1.05, 2, summary())];
+    for table in compare(&runs, &Options::default()).unwrap().tables() {
+        assert!(table.rows.len() > 8 && METRICS.len() >= table.rows.len());
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+    }
+}

@@ -1,0 +1,174 @@
+//! `ergo compare`: folders of runs go in; what changed from the first to the others comes out, and an exit code by which
+//! a pipeline can stop.
+
+mod named;
+mod table;
+
+use std::process::ExitCode;
+
+use ergometer_analysis::compare::{Comparison, Front, Group, Judgement, Options, compare_groups, front_of};
+use ergometer_analysis::curve::Curve;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::arguments::{CompareArguments, Format, Limits};
+use crate::csv;
+use crate::exit::{Exit, Failure};
+use crate::screen::{Screen, print, visible};
+use named::Named;
+
+/// From this many on the front is told unasked.
+const FRONT_FROM: usize = 3;
+
+/// All there is to print.
+struct Found {
+    comparison: Comparison,
+    front: Option<Front>,
+    curve: Option<Curve>,
+    judged: Vec<Judged>,
+}
+
+/// A limit and what came of it for one candidate.
+#[derive(Debug, Serialize)]
+struct Judged {
+    limit: String,
+    candidate: String,
+    outcome: &'static str,
+    message: Option<String>,
+}
+
+pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let named = Named::open(&arguments.runs)?;
+    let groups = named.groups();
+    let options = Options { seed: arguments.seed, least_effect: arguments.min_effect, ..Options::default() };
+    let comparison = compare_groups(&groups, &options).map_err(Failure::failed)?;
+    let with_front = arguments.pareto || groups.len() >= FRONT_FROM;
+    let found = Found {
+        front: with_front.then(|| front_of(&groups, &options)),
+        judged: judge(&comparison, &arguments.fail_if),
+        comparison,
+        curve: named.curve,
+    };
+    match arguments.format {
+        Format::Table => print(&table::render(&found, screen))?,
+        Format::Json => print(&json(&found)?)?,
+        Format::Csv => print(&rows(&found.comparison))?,
+    }
+    warn(&found, screen);
+    Ok(verdict(&found.judged, arguments.strict, screen))
+}
+
+fn judge(comparison: &Comparison, limits: &[Limits]) -> Vec<Judged> {
+    let limits = limits.iter().flat_map(|limits| &limits.0);
+    let pairs = limits.flat_map(|limit| comparison.candidates.iter().map(move |candidate| (limit, candidate)));
+    let judged = pairs.map(|(limit, candidate)| {
+        let (outcome, message) = match limit.judge(candidate.row(limit.metric.name)) {
+            Judgement::Kept => ("kept", None),
+            Judgement::Broken(message) => ("broken", Some(message)),
+            Judgement::Unsure(message) => ("unsure", Some(message)),
+            Judgement::Absent(message) => ("absent", Some(message)),
+        };
+        Judged { limit: limit.text.clone(), candidate: candidate.side.label.clone(), outcome, message }
+    });
+    judged.collect()
+}
+
+/// What makes a comparison doubtful.
+fn warn(found: &Found, screen: Screen) {
+    let several = found.comparison.candidates.len() > 1;
+    let mut told: Vec<String> = Vec::new();
+    for candidate in &found.comparison.candidates {
+        for warning in candidate.comparability.all_warnings() {
+            // What is said of the baseline is said for every candidate.
+            let is_own = warning.starts_with("what ");
+            let line = if several && is_own { format!("{}: {warning}", candidate.side.label) } else { warning };
+            if !told.contains(&line) {
+                screen.warning(&line);
+                told.push(line);
+            }
+        }
+    }
+    for warning in found.curve.iter().flat_map(|curve| &curve.warnings) {
+        screen.warning(warning);
+    }
+}
+
+fn verdict(judged: &[Judged], strict: bool, screen: Screen) -> ExitCode {
+    let mut fails = false;
+    for Judged { candidate, outcome, message, .. } in judged {
+        let Some(message) = message else { continue };
+        let line = format!("{candidate}: {message}");
+        if *outcome == "unsure" && !strict {
+            screen.warning(&format!("{line}. --strict would fail here; more queries or repeats would tell"));
+        } else {
+            fails = true;
+            screen.error(&line, None);
+        }
+    }
+    if fails { Exit::Failed.into() } else { Exit::Done.into() }
+}
+
+fn json(found: &Found) -> Result<String, Failure> {
+    let mut whole = match serde_json::to_value(&found.comparison).map_err(Failure::failed)? {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    if let Some(front) = &found.front {
+        whole.insert(String::from("front"), serde_json::to_value(front).map_err(Failure::failed)?);
+    }
+    if let Some(curve) = &found.curve {
+        let findings = curve.findings();
+        let mut curve = findings.summary;
+        curve.extend(findings.data);
+        whole.insert(String::from("curve"), Value::Object(curve));
+    }
+    whole.insert(String::from("limits"), serde_json::to_value(&found.judged).map_err(Failure::failed)?);
+    let text = serde_json::to_string_pretty(&Value::Object(whole)).map_err(Failure::failed)?;
+    Ok(format!("{text}\n"))
+}
+
+/// A line for each metric of each candidate.
+fn rows(comparison: &Comparison) -> String {
+    let heads = [
+        "baseline",
+        "candidate",
+        "metric",
+        "unit",
+        "baseline_value",
+        "candidate_value",
+        "change_kind",
+        "change",
+        "change_low",
+        "change_high",
+        "verdict",
+        "reason",
+    ];
+    let mut text = csv::line(heads);
+    for candidate in &comparison.candidates {
+        for row in &candidate.rows {
+            let ends = row.change.and_then(|change| change.interval);
+            let kind = row.change.map_or("", |change| if change.none() == 0.0 { "difference" } else { "ratio" });
+            text += &csv::line([
+                visible(&comparison.baseline.label).into_owned(),
+                visible(&candidate.side.label).into_owned(),
+                row.metric.name.to_owned(),
+                row.unit.name().to_owned(),
+                csv::number(row.baseline),
+                csv::number(row.candidate),
+                kind.to_owned(),
+                csv::number(row.change.map(|change| change.value)),
+                csv::number(ends.map(|ends| ends.low)),
+                csv::number(ends.map(|ends| ends.high)),
+                row.verdict.words().replace('-', ""),
+                row.reason.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    text
+}
+
+impl Named {
+    fn groups(&self) -> Vec<Group<'_>> {
+        self.parts.iter().map(|(label, range)| Group { label, runs: &self.runs[range.clone()] }).collect()
+    }
+}

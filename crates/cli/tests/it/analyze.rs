@@ -1,0 +1,175 @@
+//! `ergo analyze`: saved runs, and what is none.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::profile::{json, run_in};
+use super::{assert_fails, ergo, stderr, stdout};
+
+/// The analyses whose tables are looked at here.
+const OURS: [&str; 2] = ["--analysis", "regression,percentiles,energy_per_token,phases"];
+
+fn saved(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
+}
+
+/// A copy of the files of a run.
+fn copied(name: &str, to: &Path) -> PathBuf {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(saved(name)).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+    to.to_path_buf()
+}
+
+/// A run of the embedded model, with so many queries.
+fn embedded(folder: &Path, queries: &str) -> PathBuf {
+    let output = ergo()
+        .args(["profile", "--no-model", "--idle", "0s", "-n", queries, "--output-dir"])
+        .arg(folder)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    run_in(folder)
+}
+
+#[test]
+fn tables_are_as_people_read_them() {
+    let output = ergo().args(["analyze", "--no-save"]).args(OURS).arg(saved("h200_one")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    insta::assert_snapshot!(format!("{}\n---\n{}", stdout(&output), stderr(&output)));
+}
+
+#[test]
+fn a_run_is_analysed_and_the_files_are_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = embedded(folder.path(), "3");
+    let output = ergo().arg("analyze").arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("TTFT by input tokens"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("saved ") && stderr(&output).contains("*.json"), "{}", stderr(&output));
+    let written = json(&run.join("analysis/regression.json"));
+    assert_eq!(written["summary"]["total_samples"], 3);
+    assert_eq!(written["data"]["regressions"].as_object().unwrap().len(), 5);
+    assert_eq!(written["data"]["regressions"]["total_tokens_vs_energy"]["slope"], Value::Null);
+    // Asked for one, it is the one that is printed, and the others are left.
+    let output = ergo().args(["analyze", "--analysis", "percentiles", "--format", "json"]).arg(&run).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told.as_array().unwrap().len(), 1);
+    assert_eq!(told[0]["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(told[0]["findings"][0], json(&run.join("analysis/percentiles.json")));
+    let skipped = ergo().args(["analyze", "--skip-zeroes", "--analysis", "regression"]).arg(&run).output().unwrap();
+    assert!(skipped.status.success() && !stdout(&skipped).contains("GPU"), "{}", stdout(&skipped));
+    let kept = json(&run.join("analysis/regression.json"));
+    assert!(kept["data"]["regressions"].get("total_tokens_vs_energy").is_none(), "{kept}");
+}
+
+#[test]
+fn one_query_has_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = embedded(folder.path(), "1");
+    let output = ergo().args(["analyze", "--no-save"]).arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("no line: one query only has both"), "{}", stdout(&output));
+    assert!(!run.join("analysis/regression.json").exists(), "--no-save");
+}
+
+#[test]
+fn all_runs_of_a_sweep_are_analysed() {
+    let output = ergo()
+        .args(["analyze", "--no-save", "--analysis", "phases", "--format", "csv"])
+        .arg(saved("h200_sweep"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert_eq!(text.lines().next(), Some("run,analysis,table,row,column,value,low,high"));
+    let constant = "phase_regression,\"time, s\",verdict,";
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(constant)).collect();
+    assert_eq!(lines.len(), 7, "{text}");
+    assert!(lines.iter().all(|line| line.contains("as many output tokens")), "answers have 64 tokens each: {lines:?}");
+}
+
+#[test]
+fn where_nothing_can_be_written_the_answer_is_still_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = copied("h200_one", &folder.path().join("run"));
+    // Whoever may write everywhere cannot make a folder where a file is.
+    std::fs::write(run.join("analysis"), "").unwrap();
+    let output = ergo().arg("analyze").arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("What tokens cost, as lines"));
+    assert!(stderr(&output).contains("warning: not saved: cannot make"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("saved /"), "{}", stderr(&output));
+}
+
+#[test]
+fn numbers_that_are_none_are_told_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = copied("h200_one", &folder.path().join("run"));
+    let before = ergo()
+        .args(["analyze", "--no-save", "--format", "json", "--analysis", "percentiles"])
+        .arg(&run)
+        .output()
+        .unwrap();
+    let before: Value = serde_json::from_slice(&before.stdout).unwrap();
+    let longest = before[0]["findings"][0]["data"]["gpu_watts"]["max"].as_f64().unwrap();
+    let path = run.join("data-00000-of-00001.arrow");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(8)
+        .enumerate()
+        .filter(|(_, window)| *window == longest.to_le_bytes())
+        .map(|(place, _)| place)
+        .collect();
+    assert!(!places.is_empty(), "the records are not packed");
+    for place in places {
+        bytes[place..place + 8].copy_from_slice(&f64::NAN.to_le_bytes());
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let output = ergo().args(["analyze", "--no-save", "--format", "json"]).arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("NaN or infinite"), "{}", stderr(&output));
+    let after: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let percentiles =
+        after[0]["findings"].as_array().unwrap().iter().find(|found| found["analysis"] == "percentiles").unwrap();
+    assert!(percentiles["data"]["gpu_watts"]["max"].as_f64().unwrap() < longest);
+}
+
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = copied("h200_one", &folder.path().join("run\u{1b}[2Jname"));
+    let output = ergo().arg("analyze").arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'));
+    assert!(stdout(&output).contains("run\\u{1b}[2Jname"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_is_no_run_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_fails(&["analyze", path], 1, &["is no run: summary.json is not in it", "hint: a run is a folder"]);
+    assert_fails(&["analyze", "/nowhere"], 1, &["there is nothing at this path"]);
+    std::fs::create_dir(folder.path().join("journal")).unwrap();
+    assert_fails(&["analyze", path], 1, &["it was not closed", "hint: `ergo finalize"]);
+    std::fs::write(folder.path().join("summary.json"), "{}").unwrap();
+    std::fs::write(folder.path().join("state.json"), r#"{"_data_files": []}"#).unwrap();
+    assert_fails(&["analyze", path], 1, &["is damaged: it names no file of records"]);
+    assert_fails(&["analyze"], 2, &["RUN"]);
+    assert_fails(&["analyze", path, "--analysis", "nonsense"], 2, &["nonsense"]);
+    assert_fails(&["analyze", path, "--slo", "speed=5s"], 2, &["no limit on `speed`"]);
+}
+
+#[test]
+fn analyses_are_listed() {
+    let output = ergo().args(["list", "analyses", "--format", "csv"]).output().unwrap();
+    let listed = stdout(&output);
+    for id in ["regression", "percentiles", "energy_per_token", "phases"] {
+        assert!(listed.lines().any(|line| line.starts_with(&format!("analysis,{id},"))), "{listed}");
+    }
+}

@@ -1,0 +1,107 @@
+//! `ergo compare`: what changed, on the screen and in files, and the exit codes a pipeline lives by.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::profile::run_in;
+use super::{assert_fails, ergo, stderr, stdout};
+
+fn saved(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+fn compare(arguments: &[&str]) -> Output {
+    ergo().arg("compare").args(arguments).output().unwrap()
+}
+
+/// What was asked for, what was shown and what was said.
+fn seen(arguments: &[&str]) -> String {
+    let output = compare(arguments);
+    format!("{}{}exit code {:?}\n", stdout(&output), stderr(&output), output.status.code())
+}
+
+/// A run of the embedded model on problems of the built-in dataset.
+fn made(folder: &Path, more: &[&str]) -> String {
+    let output =
+        ergo().args(["profile", "--idle", "0s", "--quiet", "--output-dir"]).arg(folder).args(more).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    run_in(folder).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_screen_is_as_people_read_it() {
+    let (one, sixteen) = (saved("h200_one"), saved("h200_sixteen"));
+    let limits = ["--fail-if", "joules_per_token > +5%, ttft_p50 > +50%", "--fail-if", "goodput < +1"];
+    insta::assert_snapshot!("compare_two", seen(&[&[one.as_str(), sixteen.as_str()][..], &limits].concat()));
+    insta::assert_snapshot!("compare_sweep", seen(&[&saved("h200_sweep")]));
+}
+
+#[test]
+fn two_models_are_compared_by_the_same_queries() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let tiny = made(folders[0].path(), &["-n", "300"]);
+    let small = made(folders[1].path(), &["-n", "300", "--model", "small"]);
+    let output = compare(&[&tiny, &small, "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let candidate = &found["candidates"][0];
+    assert_eq!(candidate["paired_queries"], 300);
+    let row = |name: &str| {
+        let rows = candidate["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["metric"] == name).unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    let accuracy = row("accuracy");
+    assert_eq!((&accuracy["verdict"], &accuracy["change"]["method"]), (&"better".into(), &"paired".into()));
+    let change = &accuracy["change"];
+    let difference = accuracy["candidate"].as_f64().unwrap() - accuracy["baseline"].as_f64().unwrap();
+    assert!((change["value"].as_f64().unwrap() - difference).abs() < 1e-12);
+    assert!(change["interval"]["low"].as_f64().unwrap() > 0.0);
+    assert_eq!(row("ttft_p50")["verdict"], "worse");
+    assert_eq!(candidate["comparability"]["differences"][0]["what"], "model");
+    assert_eq!(stdout(&compare(&[&tiny, &small, "--format", "json"])), stdout(&output), "the same again");
+    let text = stdout(&compare(&[&tiny, &small, "--format", "csv"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + candidate["rows"].as_array().unwrap().len());
+    assert!(lines[0].starts_with("baseline,candidate,metric,unit,") && lines[1].starts_with("tiny,small,accuracy,"));
+
+    for (limit, code, says) in [
+        ("accuracy < -2", 0, ""),
+        ("accuracy < 99.9%", 1, "error: small: accuracy is"),
+        ("ttft_p50 > +10%", 1, "ttft_p50 changed by"),
+        ("accuracy < +50", 1, "beyond the limit"),
+        ("output_tokens_per_query > +0.001%,accuracy<-1", 0, ""),
+        ("goodput < 3", 1, "neither run has it"),
+    ] {
+        let output = compare(&[&tiny, &small, "--fail-if", limit]);
+        assert_eq!(output.status.code(), Some(code), "{limit}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{limit}: {}", stderr(&output));
+        assert!(stdout(&output).contains("accuracy"), "the table is shown whatever the limits say");
+    }
+}
+
+#[test]
+fn repeats_are_joined_and_the_front_is_told() {
+    let folders: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let runs: Vec<String> = folders.iter().map(|folder| made(folder.path(), &["-n", "40"])).collect();
+    let (first, second) = (format!("{}+{}", runs[0], runs[1]), format!("{}+{}", runs[2], runs[3]));
+    let output = compare(&[&first, &second]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("means over 2 and 2 runs"), "{}", stdout(&output));
+    let output = compare(&[&runs[0], &runs[1], &runs[2], "--format", "json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["front"]["points"].as_array().unwrap().len(), 3);
+    assert!(stdout(&compare(&[&runs[0], &runs[1], "--pareto"])).contains("best by accuracy"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_told() {
+    let one = saved("h200_one");
+    assert_fails(&["compare", &one], 2, &["nothing to compare it with", "hint:"]);
+    assert_fails(&["compare", &one, "/nowhere"], 1, &["/nowhere is no run", "hint:"]);
+    assert_fails(&["compare", &one, &one, "--fail-if", "acuracy < 3%"], 2, &["is it accuracy?", "ttft_p99"]);
+    assert_fails(&["compare", &one, &one, "--fail-if", "ttft_p99 > 200"], 2, &["200ms"]);
+    assert_fails(&["compare", &one, &one, "--min-effect", "1"], 2, &["1%"]);
+}
