@@ -225,7 +225,8 @@ mod tests {
         assert_eq!(Trend::of(&readings(1500, 0.1, 0.0, 3), QUESTION).verdict, Verdict::Small, "0.5 of 100");
     }
 
-    /// Of 200 stretches that do not drift, with readings that remember for some seconds, few are said to.
+    /// Of 200 stretches of five minutes that do not drift, with readings that remember for 25 s: 82 % one by one, and 13 %
+    /// in blocks, have an interval without zero.
     #[test]
     fn readings_that_are_alike_are_no_evidence() {
         let zero_is_out = |points: &[(f64, f64)], interval: fn(&[(f64, f64)]) -> Option<Interval>| {
