@@ -12,12 +12,15 @@ from conftest import ROOT
 from playwright.sync_api import expect
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built() -> None:
+    subprocess.run(["cargo", "build", "-q", "-p", "ergometer-cli"], cwd=ROOT, check=True)
+
+
 def ergo(*arguments: str | Path) -> str:
     """Runs the command as built by cargo, and gives back what it prints."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     binary = ROOT / target / "debug" / "ergo"
-    if not binary.exists():
-        subprocess.run(["cargo", "build", "-q", "-p", "ergometer-cli"], cwd=ROOT, check=True)
     done = subprocess.run([str(binary), *map(str, arguments)], check=True, capture_output=True, text=True)
     return done.stdout
 

@@ -1,6 +1,6 @@
 //! Power over time, of the devices whose energy counts: the readings of a run go in; a curve for each device comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -34,22 +34,29 @@ impl PowerCurve {
         let mut curves: BTreeMap<(String, String), Self> = BTreeMap::new();
         for (device, scope) in counted(run) {
             let of_device = |channel: &&Channel| channel.device == device && channel.scope == scope;
-            let Some(signal) = SIGNALS.into_iter().find(|signal| telemetry.of(signal).any(|found| of_device(&found)))
-            else {
-                continue;
-            };
-            for channel in telemetry.of(signal).filter(of_device) {
+            let sessions: BTreeSet<u32> =
+                telemetry.channels.iter().filter(of_device).map(|found| found.session).collect();
+            for session in sessions {
+                // The best signal of the session; of two sensors of one kind the first.
+                let best = SIGNALS.into_iter().find_map(|signal| {
+                    telemetry.of(signal).filter(of_device).find(|channel| channel.session == session)
+                });
+                let Some(channel) = best else { continue };
                 let curve = curves.entry((device.clone(), scope.clone())).or_insert_with(|| Self {
                     device: if scope == "device" || scope == "package" {
                         device.clone()
                     } else {
                         format!("{device} {scope}")
                     },
-                    signal: signal.to_owned(),
+                    signal: channel.signal.clone(),
                     at_s: Vec::new(),
                     watts: Vec::new(),
                 });
-                if signal == "energy" { curve.add_counter(channel, axis) } else { curve.add_power(channel, axis) }
+                if channel.signal == "energy" {
+                    curve.add_counter(channel, axis);
+                } else {
+                    curve.add_power(channel, axis);
+                }
             }
         }
         Ok(curves.into_values().filter(|curve| !curve.at_s.is_empty()).collect())
@@ -99,8 +106,11 @@ impl PowerCurve {
         let mut kept = Vec::with_capacity(most);
         for start in (0..count).step_by(length) {
             let places = start..(start + length).min(count);
+            // A gap stays a gap where it is all there is; else it would hide the peak beside it.
+            let known: Vec<usize> = places.clone().filter(|place| !self.watts[*place].is_nan()).collect();
+            let places = if known.is_empty() { places.take(1).collect() } else { known };
             let by_watts = |one: &usize, other: &usize| self.watts[*one].total_cmp(&self.watts[*other]);
-            let (low, high) = (places.clone().min_by(by_watts), places.max_by(by_watts));
+            let (low, high) = (places.iter().copied().min_by(by_watts), places.iter().copied().max_by(by_watts));
             let (Some(low), Some(high)) = (low, high) else { continue };
             kept.push(low.min(high));
             if low != high {

@@ -15,7 +15,12 @@ pub(crate) fn line<S: AsRef<str>>(fields: impl IntoIterator<Item = S>) -> String
     line
 }
 
+/// A field that a spreadsheet would take for a formula is made a text by an apostrophe: names come from datasets and models.
 fn quoted(field: &str) -> Cow<'_, str> {
+    let is_formula = field.starts_with(['=', '@', '\t', '+', '-']) && field.parse::<f64>().is_err() && field != "-";
+    if is_formula {
+        return Cow::Owned(format!("\"'{}\"", field.replace('"', "\"\"")));
+    }
     if field.contains([',', '"', '\n', '\r']) {
         Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")))
     } else {
@@ -34,6 +39,7 @@ mod tests {
 
     #[test]
     fn fields_that_need_it_are_quoted() {
+        assert_eq!(line(["=cmd()", "-1.5", "+3e4", "-x", "-"]), "\"'=cmd()\",-1.5,+3e4,\"'-x\",-\n");
         assert_eq!(line(["plain", "a,b", "say \"hi\"", ""]), "plain,\"a,b\",\"say \"\"hi\"\"\",\n");
     }
 }

@@ -1,8 +1,14 @@
 //! Numbers as people read them: as many digits as tell something, thousands apart, units with their prefix.
 
+/// From here on digits say nothing, and there would be many.
+const TOO_LARGE: f64 = 1e15;
+
 /// A whole number with commas between its thousands.
 #[must_use]
 pub fn thousands(value: f64) -> String {
+    if value.abs() >= TOO_LARGE {
+        return format!("{value:.3e}");
+    }
     let text = format!("{:.0}", value.abs());
     let mut grouped = String::new();
     for (place, digit) in text.chars().enumerate() {
@@ -18,7 +24,9 @@ pub fn thousands(value: f64) -> String {
 #[must_use]
 pub fn digits(value: f64) -> String {
     let magnitude = value.abs();
-    if magnitude >= 1000.0 {
+    if magnitude >= TOO_LARGE {
+        format!("{value:.3e}")
+    } else if magnitude >= 1000.0 {
         format!("{value:.0}")
     } else if magnitude >= 100.0 {
         format!("{value:.1}")
@@ -107,6 +115,7 @@ mod tests {
     #[test]
     fn digits_keep_four_significant() {
         let shown: Vec<String> = [1234.6, 123.46, 12.346, 1.2346, 0.0].map(digits).to_vec();
+        assert_eq!((digits(1e308), thousands(-2e18)), ("1.000e308".into(), "-2.000e18".into()));
         assert_eq!(shown, ["1235", "123.5", "12.35", "1.235", "0.000"]);
         let shown: Vec<String> = [12.346, 0.5, 0.001_164, 0.000_012_34, 0.0].map(significant).to_vec();
         assert_eq!(shown, ["12.35", "0.500", "0.00116", "1.23e-5", "0.000"]);

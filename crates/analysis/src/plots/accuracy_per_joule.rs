@@ -28,6 +28,10 @@ impl Plot for AccuracyPerJoule {
         "right answers per joule, and accuracy, by run or by subject"
     }
 
+    fn needs(&self) -> &'static str {
+        "graded answers, of several subjects or several runs"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         let (accuracies, efficiencies) = match &shown.runs[..] {
             [run] => by_subject(run),
@@ -53,13 +57,15 @@ fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Op
         bars.sort_by(|one, other| other.value.total_cmp(&one.value));
     }
     if bars.len() > MOST {
-        notes.push(format!("The first {MOST} of {} are drawn.", bars.len()));
-        bars.truncate(MOST);
+        notes.push(format!("The {} best and the {} worst of {} are drawn.", MOST / 2, MOST / 2, bars.len()));
+        bars.drain(MOST / 2..bars.len() - MOST / 2);
     }
-    notes.push(match id {
-        "accuracy" => String::from("Whiskers are 95 % intervals (Wilson)."),
-        _ => String::from("Whiskers are 95 % intervals (bootstrap over queries)."),
-    });
+    let has_intervals = bars.iter().any(|bar| bar.interval.is_some());
+    notes.push(String::from(match (id, has_intervals) {
+        ("accuracy", _) => "Whiskers are 95 % intervals (Wilson).",
+        (_, true) => "Whiskers are 95 % intervals (bootstrap over queries).",
+        (_, false) => "Too few queries that did not run together for intervals.",
+    }));
     let names = bars.iter().map(|bar| bar.name.clone()).collect();
     let mut points = Points::default();
     for (place, bar) in bars.into_iter().enumerate() {
@@ -80,12 +86,22 @@ fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Op
 }
 
 fn by_subject(run: &Run) -> (Vec<Bar>, Vec<Bar>) {
+    let mut of_subject: Vec<Vec<&Query>> = vec![Vec::new(); run.subjects.len()];
+    for query in &run.queries {
+        if let Some(queries) = of_subject.get_mut(query.subject as usize) {
+            queries.push(query);
+        }
+    }
     let mut accuracies = Vec::new();
     let mut efficiencies = Vec::new();
-    for (place, subject) in run.subjects.iter().enumerate().filter(|(_, subject)| !subject.is_empty()) {
-        let queries: Vec<&Query> = run.queries.iter().filter(|query| query.subject as usize == place).collect();
-        accuracies.extend(accuracy(subject, &queries));
-        efficiencies.extend(efficiency(subject, &queries, run.block()));
+    for (subject, queries) in run.subjects.iter().zip(&mut of_subject).filter(|(subject, _)| !subject.is_empty()) {
+        queries.sort_by_key(|query| (query.session, query.sent));
+        // Of those that ran together only some are of the subject.
+        let share = queries.len() as f64 / run.queries.len().max(1) as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the block")]
+        let block = (run.block() as f64 * share).ceil().max(1.0) as usize;
+        accuracies.extend(accuracy(subject, queries));
+        efficiencies.extend(efficiency(subject, queries, block));
     }
     (accuracies, efficiencies)
 }
@@ -96,8 +112,9 @@ fn by_run(shown: &Shown) -> (Vec<Bar>, Vec<Bar>) {
     for (run, label, _) in shown.each() {
         let queries: Vec<&Query> = run.queries.iter().collect();
         accuracies.extend(accuracy(label, &queries));
-        // The figure of the run itself counts what lay between its requests too.
-        let figure = run.summary.estimate("/intelligence/per_joule");
+        // The figure of the run itself counts what lay between its requests too. Joules of another kind are no bar here.
+        let is_alike = run.energy == shown.runs[0].energy;
+        let figure = run.summary.estimate("/intelligence/per_joule").filter(|_| is_alike);
         efficiencies.extend(figure.map(|figure| Bar {
             name: label.to_owned(),
             value: figure.value,

@@ -24,6 +24,10 @@ impl Plot for EnergyPerToken {
         "joules per output token by the length of the answer"
     }
 
+    fn needs(&self) -> &'static str {
+        "energy and token counts of answers of different lengths"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         let (mut marks, mut notes) = (Vec::new(), shown.energy_note());
         let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
@@ -33,7 +37,8 @@ impl Plot for EnergyPerToken {
                 Some((query.output_tokens? as f64, joules))
             };
             let sampled = Sampled::of(run.completed(), pair, shown.detail.queries() / shown.runs.len().max(1));
-            if sampled.pairs.is_empty() {
+            let is_one_length = sampled.pairs.iter().all(|pair| pair.0 == sampled.pairs[0].0);
+            if sampled.pairs.is_empty() || is_one_length {
                 continue;
             }
             notes.extend(sampled.note());
@@ -42,7 +47,13 @@ impl Plot for EnergyPerToken {
             }
             let (x, y) = sampled.pairs.into_iter().unzip();
             let dots = if shown.runs.len() > 1 { hue } else { Hue::Muted };
-            marks.push(Mark::Points(Points { hue: dots, x, y, requests: sampled.requests, ..Points::default() }));
+            marks.push(Mark::Points(Points {
+                hue: dots,
+                x,
+                y,
+                requests: shown.leading(run, sampled.requests),
+                ..Points::default()
+            }));
             let mut groups = groups(run);
             shown.series(label).clone_into(&mut groups.label);
             groups.hue = hue;
@@ -53,9 +64,11 @@ impl Plot for EnergyPerToken {
         if marks.is_empty() {
             return Ok(Vec::new());
         }
-        notes.push(format!(
-            "Dots without whiskers are queries. Those with them are groups of equal size: joules over tokens, with a 95 % interval (bootstrap); a group has {LEAST} queries or more."
-        ));
+        notes.push(String::from(if shown.runs.iter().any(|run| run.block() > 1) {
+            "Coloured dots are groups of queries of similar length: joules over tokens. Queries ran together, so groups have no interval."
+        } else {
+            "Dots with whiskers are groups of queries of similar length: joules over tokens, with a 95 % interval (bootstrap)."
+        }));
         let y = "gross energy per output token";
         Ok(vec![Chart {
             id: String::from("energy_per_token"),
@@ -79,11 +92,14 @@ fn groups(run: &Run) -> Points {
         .filter_map(|query| Some((query.energy?.gross, query.output_tokens.filter(|&tokens| tokens > 0)? as f64)))
         .collect();
     pairs.sort_by(|one, other| one.1.total_cmp(&other.1));
-    let size = pairs.len().div_ceil(GROUPS).max(LEAST);
+    let groups = (pairs.len() / LEAST).min(GROUPS);
     let mut points = Points::default();
-    for group in pairs.chunks(size).filter(|group| group.len() >= LEAST) {
+    for place in 0..groups {
+        let group = &pairs[pairs.len() * place / groups..pairs.len() * (place + 1) / groups];
         let (joules, tokens) = group.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        let interval = ratio_interval(group, Resampling { draws: 1_000, ..Resampling::default() });
+        // Of those that ran together neighbours are alike, and by length they are no neighbours any more.
+        let is_alone = run.block() == 1;
+        let interval = ratio_interval(group, Resampling { draws: 1_000, ..Resampling::default() }).filter(|_| is_alone);
         points.x.push(tokens / group.len() as f64);
         points.y.push(joules / tokens);
         points.low.push(interval.map_or(f64::NAN, |interval| interval.low));

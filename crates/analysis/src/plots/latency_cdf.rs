@@ -54,6 +54,10 @@ impl Plot for LatencyCdf {
         "the distributions of TTFT, TPOT and whole answers"
     }
 
+    fn needs(&self) -> &'static str {
+        "completed queries"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         Ok(LATENCIES.iter().filter_map(|latency| draw(latency, shown)).collect())
     }
@@ -81,7 +85,13 @@ fn draw(latency: &Latency, shown: &Shown) -> Option<Chart> {
         hue: ergometer_charts::Hue::Bad,
     }));
     // A tail of fifty times the shortest leaves nothing to be seen of the rest on an even axis.
-    let x = if highest > 50.0 * lowest { Axis::log(latency.label, "s") } else { Axis::from_zero(latency.label, "s") };
+    let x = if highest > 50.0 * lowest {
+        Axis::log(latency.label, "s")
+    } else if lowest > 0.5 * highest {
+        Axis::linear(latency.label, "s")
+    } else {
+        Axis::from_zero(latency.label, "s")
+    };
     Some(Chart {
         id: latency.id.to_owned(),
         title: latency.title.to_owned(),

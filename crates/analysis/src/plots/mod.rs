@@ -12,6 +12,7 @@ mod regression;
 mod sweep;
 
 use ergometer_charts::{Chart, Hue};
+use ergometer_units::shown::thousands;
 
 use crate::AnalysisError;
 use crate::saved::{EnergySource, Query, Run, Sweep, labels};
@@ -35,6 +36,9 @@ pub trait Plot: Sync {
 
     /// What it shows, in a line.
     fn about(&self) -> &'static str;
+
+    /// What runs must have for it.
+    fn needs(&self) -> &'static str;
 
     /// Draws it; no chart, or fewer, where the runs don't have what it takes.
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError>;
@@ -84,7 +88,12 @@ impl Shown {
     /// These runs, called by what tells them apart.
     #[must_use]
     pub fn new(runs: Vec<Run>, sweeps: Vec<Sweep>, detail: Detail) -> Self {
-        Self { labels: labels(&runs), runs, sweeps, detail }
+        // Points of one sweep are called by their load, all others by what tells their folders apart.
+        let of_sweep = match &sweeps[..] {
+            [sweep] => Some(sweep.labels()).filter(|labels| labels.len() == runs.len()),
+            _ => None,
+        };
+        Self { labels: of_sweep.unwrap_or_else(|| labels(&runs)), runs, sweeps, detail }
     }
 
     /// The runs with their names and colours.
@@ -98,13 +107,29 @@ impl Shown {
         if self.runs.len() > 1 { label } else { "" }
     }
 
+    /// The numbers of requests, where they lead to the request: those of the first run.
+    fn leading(&self, run: &Run, requests: Vec<u64>) -> Vec<u64> {
+        let is_first = self.runs.first().is_some_and(|first| std::ptr::eq(first, run));
+        if is_first { requests } else { Vec::new() }
+    }
+
     /// Of what, on what.
     fn subtitle(&self) -> String {
-        let [run] = &self.runs[..] else { return self.labels.join(", ") };
+        let [run] = &self.runs[..] else {
+            let of_sweep = self.sweeps.first().filter(|_| self.sweeps.len() == 1);
+            let of_sweep = of_sweep.map(|sweep| format!("{} · {}: ", sweep.model, sweep.hardware));
+            return format!("{}{}", of_sweep.unwrap_or_default(), self.labels.join(", "));
+        };
         let text = |path| run.summary.text(path).unwrap_or_default();
         let parts = [text("/model"), text("/dataset_name"), text("/hardware_label")];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        format!("{}, {} queries", parts.join(" · "), ergometer_units::shown::thousands(run.queries.len() as f64))
+        let (all, answered) = (run.queries.len(), run.completed().count());
+        let counted = if answered == all {
+            format!("{} queries", thousands(all as f64))
+        } else {
+            format!("{} of {} queries answered", thousands(answered as f64), thousands(all as f64))
+        };
+        format!("{}, {counted}", parts.join(" · "))
     }
 
     /// What to say of energy: nothing where it is measured.
@@ -145,9 +170,11 @@ impl Sampled {
         let step = all.len().div_ceil(most.max(1)).max(1);
         let extreme = |pick: fn(f64, f64) -> f64, start: f64| all.iter().map(|(_, (_, y))| *y).fold(start, pick);
         let (low, high) = (extreme(f64::min, f64::INFINITY), extreme(f64::max, f64::NEG_INFINITY));
-        let is_kept = |(place, (_, (_, y))): &(usize, &(u64, (f64, f64)))| place % step == 0 || *y == low || *y == high;
+        let first_of = |value: f64| all.iter().position(|(_, (_, y))| *y == value);
+        let extremes = [first_of(low), first_of(high)];
+        let is_kept = |place: usize| place.is_multiple_of(step) || extremes.contains(&Some(place));
         let kept: Vec<(u64, (f64, f64))> =
-            all.iter().enumerate().filter(is_kept).map(|(_, sample)| *sample).take(2 * most).collect();
+            all.iter().enumerate().filter(|(place, _)| is_kept(*place)).map(|(_, sample)| *sample).collect();
         let left_out = all.len() - kept.len();
         let (requests, pairs) = kept.into_iter().unzip();
         Self { pairs, requests, left_out }
@@ -156,8 +183,8 @@ impl Sampled {
     fn note(&self) -> Option<String> {
         let drawn = self.pairs.len() as f64;
         (self.left_out > 0).then(|| {
-            let all = ergometer_units::shown::thousands(drawn + self.left_out as f64);
-            format!("{} of {all} queries are drawn; lines come from all.", ergometer_units::shown::thousands(drawn))
+            let all = thousands(drawn + self.left_out as f64);
+            format!("{} of {all} queries are drawn; lines come from all.", thousands(drawn))
         })
     }
 }

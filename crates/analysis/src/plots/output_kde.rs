@@ -18,6 +18,10 @@ impl Plot for OutputKde {
         "the density of the lengths of answers"
     }
 
+    fn needs(&self) -> &'static str {
+        "answers of different lengths, with their tokens counted"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         let (mut marks, mut notes) = (Vec::new(), Vec::new());
         for (run, label, hue) in shown.each() {
@@ -35,11 +39,11 @@ impl Plot for OutputKde {
             });
             let rule = |at: f64, label: String| Mark::Rule { side: Side::X, at, label, hue };
             if shown.runs.len() == 1 {
-                marks.push(rule(lengths.mean, format!("mean {}", digits(lengths.mean))));
+                notes.push(format!("Mean {}, from {} to {} tokens.", digits(lengths.mean), lengths.min, lengths.max));
                 marks.push(rule(lengths.p50, format!("median {}", digits(lengths.p50))));
             }
             notes.push(format!(
-                "{}{} answers; Gaussian kernels of {} tokens (0.9 s n^-1/5).",
+                "{}{} answers; Gaussian kernels of {} tokens (0.9 × standard deviation × count^-1/5).",
                 if shown.runs.len() > 1 { format!("{label}: ") } else { String::new() },
                 ergometer_units::shown::thousands(lengths.count as f64),
                 digits(density.bandwidth),

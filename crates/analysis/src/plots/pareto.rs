@@ -5,7 +5,7 @@ use ergometer_statistics::{Aim, pareto_front};
 
 use super::{Plot, Shown};
 use crate::AnalysisError;
-use crate::saved::{Estimate, Run};
+use crate::saved::{EnergySource, Estimate, Run};
 
 pub(super) struct Pareto;
 
@@ -26,8 +26,20 @@ impl Plot for Pareto {
         "accuracy over energy of several runs, and which nothing beats"
     }
 
+    fn needs(&self) -> &'static str {
+        "two runs or more that have accuracy, energy and latency"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        let judged: Vec<Judged> = shown.each().filter_map(|(run, label, _)| judge(run, label)).collect();
+        // Measured and modelled joules are never compared; what is measured is worth more.
+        let is_measured = |run: &&Run| run.energy == Some(EnergySource::Measured);
+        let source = if shown.runs.iter().any(|run| is_measured(&run)) {
+            EnergySource::Measured
+        } else {
+            EnergySource::Modelled
+        };
+        let alike = shown.each().filter(|(run, _, _)| run.energy == Some(source));
+        let judged: Vec<Judged> = alike.filter_map(|(run, label, _)| judge(run, label)).collect();
         if judged.len() < 2 {
             return Ok(Vec::new());
         }
@@ -48,7 +60,7 @@ impl Plot for Pareto {
             points
         };
         let members = of(Hue::Series(0), &is_member, "beaten by none");
-        let others = of(Hue::Muted, &|place| !is_member(place), "beaten in all three");
+        let others = of(Hue::Muted, &|place| !is_member(place), "beaten by another");
         let mut line: Vec<(f64, f64)> = members.x.iter().copied().zip(members.y.iter().copied()).collect();
         line.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (x, y) = line.into_iter().unzip();
@@ -57,7 +69,10 @@ impl Plot for Pareto {
         let lowest = judged.iter().map(|run| run.joules).fold(f64::INFINITY, f64::min);
         let highest = judged.iter().map(|run| run.joules).fold(0.0, f64::max);
         let label = "gross energy per query";
-        let mut notes = shown.energy_note();
+        let mut notes = if source == EnergySource::Modelled { shown.energy_note() } else { Vec::new() };
+        if judged.len() < shown.runs.len() {
+            notes.push(format!("{} of the runs have all it takes, with {} energy.", judged.len(), source.name()));
+        }
         notes.push(String::from(
             "Best is up and left. A run is beaten where another is at least as good in accuracy, energy and time to the whole answer (median), and better in one.",
         ));
@@ -75,6 +90,6 @@ impl Plot for Pareto {
 fn judge(run: &Run, label: &str) -> Option<Judged> {
     let joules = run.summary.estimate(&run.energy_path("gross_j_per_query")?)?.value;
     let accuracy = run.summary.estimate("/accuracy/rate")?;
-    let latency_ms = run.summary.number("/latency/e2e_ms/p50")?;
+    let latency_ms = run.summary.number("/load/e2e_ms/p50").or(run.summary.number("/latency/e2e_ms/p50"))?;
     (joules > 0.0).then(|| Judged { label: label.to_owned(), joules, accuracy, latency_ms })
 }

@@ -23,6 +23,10 @@ impl Plot for PowerTimeline {
         "power over time, with the requests as spans below"
     }
 
+    fn needs(&self) -> &'static str {
+        "queries with their times"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         let charts: Result<Vec<Option<Chart>>, _> =
             shown.each().enumerate().map(|(place, (run, label, _))| draw(shown, place, run, label)).collect();
@@ -33,7 +37,7 @@ impl Plot for PowerTimeline {
 fn draw(shown: &Shown, place: usize, run: &Run, label: &str) -> Result<Option<Chart>, AnalysisError> {
     let axis = TimeAxis::of(run);
     let curves = PowerCurve::of(run, &axis)?;
-    let (spans, left_out) = spans(run, &axis, shown.detail.queries());
+    let (spans, left_out) = spans(shown, run, &axis);
     if curves.is_empty() && spans.is_empty() {
         return Ok(None);
     }
@@ -100,7 +104,8 @@ fn idle(run: &Run) -> Option<f64> {
 }
 
 /// The requests in lanes, completed and failed ones apart, and how many are left out.
-fn spans(run: &Run, axis: &TimeAxis, most: usize) -> (Vec<Mark>, usize) {
+fn spans(shown: &Shown, run: &Run, axis: &TimeAxis) -> (Vec<Mark>, usize) {
+    let most = shown.detail.queries();
     let mut queries: Vec<(f64, f64, &Query)> = run
         .queries
         .iter()
@@ -137,7 +142,11 @@ fn spans(run: &Run, axis: &TimeAxis, most: usize) -> (Vec<Mark>, usize) {
         spans.requests.push(query.request);
         spans.names.push(describe(query));
     }
-    let marks = [completed, failed].into_iter().filter(|spans| !spans.start.is_empty()).map(Mark::Spans).collect();
+    let marks = [completed, failed].into_iter().filter(|spans| !spans.start.is_empty()).map(|mut spans| {
+        spans.requests = shown.leading(run, std::mem::take(&mut spans.requests));
+        Mark::Spans(spans)
+    });
+    let marks = marks.collect();
     (marks, left_out)
 }
 

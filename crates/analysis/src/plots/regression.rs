@@ -2,6 +2,7 @@
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Stroke};
 use ergometer_statistics::{Interval, LeastSquares, TheilSen, t_quantile};
+use ergometer_units::shown::quantity;
 
 use super::{Plot, Sampled, Shown};
 use crate::AnalysisError;
@@ -69,13 +70,17 @@ impl Plot for Regression {
         "time, energy and power of queries over their tokens, with lines fitted"
     }
 
+    fn needs(&self) -> &'static str {
+        "completed queries with token counts"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         Ok(PAIRS.iter().filter_map(|pair| draw(pair, shown)).collect())
     }
 }
 
 fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
-    let (mut dots, mut lines) = (Vec::new(), Vec::new());
+    let (mut dots, mut lines, mut fits) = (Vec::new(), Vec::new(), Vec::new());
     let mut notes = if pair.is_energy { shown.energy_note() } else { Vec::new() };
     for (run, label, hue) in shown.each() {
         let sampled = Sampled::of(run.completed(), pair.of, shown.detail.queries() / shown.runs.len().max(1));
@@ -84,14 +89,16 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
         }
         notes.extend(sampled.note());
         let all: Vec<(f64, f64)> = run.completed().filter_map(pair.of).collect();
-        lines.extend(fitted(pair, &all, shown.series(label), hue));
+        let (marks, words) = fitted(pair, &all, shown.series(label), hue);
+        lines.extend(marks);
+        fits.extend(words);
         let (x, y) = sampled.pairs.into_iter().unzip();
         dots.push(Mark::Points(Points {
             label: shown.series(label).to_owned(),
             hue,
             x,
             y,
-            requests: sampled.requests,
+            requests: shown.leading(run, sampled.requests),
             ..Points::default()
         }));
     }
@@ -102,8 +109,9 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
         notes.push(String::from("No line: it takes queries of different lengths."));
     } else {
         notes.push(String::from(
-            "Solid: least squares, with the 95 % interval of the line. Dashed: median of the slopes (Theil-Sen), which outliers don't move.",
+            "Completed queries. Solid: least squares, with the 95 % interval of the line, as if queries were independent. Dashed: median of the slopes (Theil-Sen), which outliers don't move.",
         ));
+        notes.extend(fits);
     }
     dots.extend(lines);
     Some(Chart {
@@ -117,8 +125,8 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
 }
 
 /// The lines through all pairs.
-fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::Hue) -> Vec<Mark> {
-    let Ok(fit) = LeastSquares::of(all) else { return Vec::new() };
+fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::Hue) -> (Vec<Mark>, Vec<String>) {
+    let Ok(fit) = LeastSquares::of(all) else { return (Vec::new(), Vec::new()) };
     let low = all.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(|pair| pair.0).fold(f64::NEG_INFINITY, f64::max);
     let steps: Vec<f64> = (0..=60).map(|step| low + (high - low) * f64::from(step) / 60.0).collect();
@@ -126,12 +134,19 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
     let mut marks = Vec::new();
     let ends: Option<Vec<Interval>> = steps.iter().map(|&x| interval_at(&fit, all, x)).collect();
     if let Some(ends) = ends {
-        let (low, high) = ends.iter().map(|ends| (ends.low, ends.high)).unzip();
+        // What is measured is never negative, and the axis begins at zero.
+        let (low, high) = ends.iter().map(|ends| (ends.low.max(0.0), ends.high.max(0.0))).unzip();
         marks.push(Mark::Band { hue, x: steps.clone(), low, high });
     }
-    let words = if series.is_empty() { format!("r² {:.2}", fit.r2) } else { format!("{series}, r² {:.2}", fit.r2) };
+    let of = if series.is_empty() { String::new() } else { format!("{series}: ") };
+    let mut words = vec![format!(
+        "{of}least squares {} + {} per token, r² {:.2}.",
+        quantity(fit.intercept.value, pair.y.1),
+        quantity(fit.slope.value, pair.y.1),
+        fit.r2
+    )];
     let line = |label: String, stroke, x: Vec<f64>, y: Vec<f64>| Mark::Line { label, hue, stroke, x, y };
-    marks.push(line(words, Stroke::Solid, vec![low, high], vec![at(low), at(high)]));
+    marks.push(line(series.to_owned(), Stroke::Solid, vec![low, high], vec![at(low), at(high)]));
     if let Ok(robust) = TheilSen::of(all) {
         let at = |x: f64| robust.intercept + robust.slope * x;
         marks.push(line(String::new(), Stroke::Dashed, vec![low, high], vec![at(low), at(high)]));
@@ -140,10 +155,11 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
         let logarithms: Vec<(f64, f64)> = all.iter().map(|(x, y)| (x.ln(), *y)).collect();
         if let Ok(fit) = LeastSquares::of(&logarithms) {
             let y = steps.iter().map(|x| fit.intercept.value + fit.slope.value * x.ln()).collect();
-            marks.push(line(format!("log, r² {:.2}", fit.r2), Stroke::Dotted, steps, y));
+            marks.push(line(String::new(), Stroke::Dotted, steps, y));
+            words.push(format!("{of}dotted: on the logarithm of tokens, r² {:.2}.", fit.r2));
         }
     }
-    marks
+    (marks, words)
 }
 
 /// The 95 % interval of the line at x: t s √(1/n + (x - mean)²/Sxx), where s / √Sxx is the slope's standard error.

@@ -1,12 +1,11 @@
 //! A sweep: what more load buys in throughput, and what it costs in latency and joules per token.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Side, Stroke};
-use ergometer_statistics::knee;
-use ergometer_units::shown::significant;
 
 use super::{Plot, Shown, hue};
 use crate::AnalysisError;
-use crate::saved::{Estimate, Sweep, SweepPoint};
+use crate::curve::Curve;
+use crate::saved::{Sweep, SweepPoint};
 
 pub(super) struct SweepCurve;
 
@@ -19,9 +18,17 @@ impl Plot for SweepCurve {
         "throughput, latency and joules per token over the load of a sweep"
     }
 
+    fn needs(&self) -> &'static str {
+        "a sweep"
+    }
+
     fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
         let several = shown.sweeps.len() > 1;
-        Ok(shown.sweeps.iter().enumerate().filter_map(|(place, sweep)| draw(sweep, several.then_some(place))).collect())
+        let mut charts = Vec::new();
+        for (place, sweep) in shown.sweeps.iter().enumerate() {
+            charts.extend(draw(sweep, &Curve::of(sweep)?, several.then_some(place)));
+        }
+        Ok(charts)
     }
 }
 
@@ -49,7 +56,7 @@ fn name(sweep: &Sweep, point: &SweepPoint) -> String {
     }
 }
 
-fn draw(sweep: &Sweep, place: Option<usize>) -> Option<Chart> {
+fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
     let panel = |label: &str, unit: &str, curves: &[(&str, &str, f64)]| {
         let mut marks = Vec::new();
         let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
@@ -62,8 +69,8 @@ fn draw(sweep: &Sweep, place: Option<usize>) -> Option<Chart> {
                 (lowest, highest) = (lowest.min(*y), highest.max(*y));
             }
             let (x, y) = (points.x.clone(), points.y.clone());
-            marks.push(Mark::Line { label: (*label).to_owned(), hue: hue(place), stroke: Stroke::Solid, x, y });
-            points.hue = hue(place);
+            marks.push(Mark::Line { label: String::new(), hue: hue(place), stroke: Stroke::Solid, x, y });
+            (points.label, points.hue) = ((*label).to_owned(), hue(place));
             if place > 0 {
                 points.names.clear();
             }
@@ -79,15 +86,19 @@ fn draw(sweep: &Sweep, place: Option<usize>) -> Option<Chart> {
     );
     let energy = panel("gross energy per output token", "J", &[("", "gross_j_per_output_token", 1.0)]);
     let mut notes = vec![format!("Numbers beside the dots are the {} of the sweep.", axis_name(sweep))];
-    match knee_of(sweep) {
-        Some((at, name)) => {
-            notes.push(format!("The knee is where throughput / latency is largest (Kleinrock's power): at {name}."));
-            if let Some(latency) = &mut latency {
+    match &curve.knee {
+        Ok(place) => {
+            let point = &curve.points[*place];
+            notes.push(format!(
+                "The knee is where throughput / latency is largest (Kleinrock's power): at {}.",
+                point.load
+            ));
+            if let (Some(latency), Some(at)) = (&mut latency, point.tokens_per_second) {
                 let hue = ergometer_charts::Hue::Muted;
-                latency.marks.push(Mark::Rule { side: Side::X, at, label: String::from("knee"), hue });
+                latency.marks.push(Mark::Rule { side: Side::X, at: at.value, label: String::from("knee"), hue });
             }
         }
-        None => notes.push(String::from("No knee lies within the sweep.")),
+        Err(why) => notes.push(format!("No knee: {why}.")),
     }
     let panels: Vec<Panel> = [latency, energy].into_iter().flatten().collect();
     (!panels.is_empty()).then(|| Chart {
@@ -106,17 +117,4 @@ fn axis_name(sweep: &Sweep) -> &'static str {
         "rate" => "rates asked for",
         _ => "speeds of the replay",
     }
-}
-
-/// Where the knee is, on the axis of throughput, and which point it is.
-fn knee_of(sweep: &Sweep) -> Option<(f64, String)> {
-    let of = |point: &SweepPoint, name: &str| point.figures.get(name).map(|figure: &Estimate| figure.value);
-    let points: Vec<(&SweepPoint, (f64, f64))> = sweep
-        .points
-        .iter()
-        .filter_map(|point| Some((point, (of(point, "output_tokens_per_second")?, of(point, "e2e_p50_ms")?))))
-        .collect();
-    let place = knee(&points.iter().map(|(_, pair)| *pair).collect::<Vec<_>>()).ok()?;
-    let (point, (throughput, _)) = points[place];
-    Some((throughput, format!("{} ({} tok/s)", name(sweep, point), significant(throughput))))
 }

@@ -4,7 +4,7 @@ use ergometer_charts::{Block, Tone};
 
 use crate::AnalysisError;
 use crate::analyses;
-use crate::compare::{self, Candidate, Verdict, compare, front};
+use crate::compare::{self, Candidate, Comparability, Verdict, compare, front};
 use crate::curve::Curve;
 use crate::plots::Shown;
 
@@ -15,12 +15,19 @@ pub(super) fn blocks(shown: &Shown, options: &analyses::Options) -> Result<Vec<B
         blocks.push(verdict_of(&curve));
         blocks.extend(curve.findings().tables.into_iter().map(Block::Table));
     }
-    if !shown.sweeps.is_empty() {
+    let of_sweeps: usize = shown.sweeps.iter().flat_map(|sweep| &sweep.points).map(|point| point.runs.len()).sum();
+    if of_sweeps > 0 {
+        if shown.runs.len() > of_sweeps {
+            blocks.push(Block::Text(String::from(
+                "Runs beside a sweep are drawn with its points, and not compared one by one: `ergo compare` does.",
+            )));
+        }
         return Ok(blocks);
     }
     let comparison = compare(&shown.runs, &compare::Options { seed: options.seed, ..compare::Options::default() })?;
     for candidate in &comparison.candidates {
-        blocks.push(Block::Verdict { text: sentence(&comparison.baseline.label, candidate), tone: Tone::Plain });
+        let tone = if candidate.comparability.is_comparable { Tone::Plain } else { Tone::Warning };
+        blocks.push(Block::Verdict { text: sentence(&comparison.baseline.label, candidate), tone });
     }
     blocks.extend(comparison.tables().into_iter().map(Block::Table));
     if shown.runs.len() > 2 {
@@ -57,5 +64,10 @@ fn sentence(baseline: &str, candidate: &Candidate) -> String {
         (true, false) => format!("worse in {worse}"),
         (false, false) => format!("better in {better}; worse in {worse}"),
     };
-    format!("{} beside {baseline}: {found}. {}", candidate.side.label, candidate.comparability.verdict)
+    let Comparability { verdict, is_comparable, .. } = &candidate.comparability;
+    if *is_comparable {
+        format!("{} beside {baseline}: {found}. {verdict}.", candidate.side.label)
+    } else {
+        format!("Mind what else differs ({verdict}). {} beside {baseline}: {found}.", candidate.side.label)
+    }
 }

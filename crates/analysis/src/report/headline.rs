@@ -34,9 +34,9 @@ pub(super) fn verdict(run: &Run) -> Block {
         return Block::Verdict { text, tone: Tone::Bad };
     }
     let accuracy = summary.number("/accuracy/rate/value").map(|rate| format!("{} right", percent(rate)));
-    let energy = energy(run, "gross_j_per_query").map(|found| {
+    let energy = per_answer(run).map(|joules| {
         let source = if run.energy == Some(EnergySource::Modelled) { ", modelled" } else { "" };
-        format!("{} per query{source}", quantity(found.value, "J"))
+        format!("{} per answer{source}", quantity(joules, "J"))
     });
     let speed =
         summary.number("/tokens/output_per_second").map(|speed| format!("{} tokens per second", thousands(speed)));
@@ -74,6 +74,13 @@ fn energy(run: &Run, field: &str) -> Option<Estimate> {
     run.summary.estimate(&run.energy_path(field)?)
 }
 
+/// Gross joules of all queries over those that were answered: what failed is part of the price.
+fn per_answer(run: &Run) -> Option<f64> {
+    let joules: f64 = run.queries.iter().filter_map(|query| query.energy).map(|energy| energy.gross).sum();
+    let answers = run.completed().filter(|query| query.energy.is_some()).count();
+    (answers > 0).then(|| joules / answers as f64)
+}
+
 /// The numbers of one run.
 pub(super) fn figures(run: &Run) -> Vec<Figure> {
     let source = run.energy.map_or("", EnergySource::name);
@@ -90,7 +97,15 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     let summary = &run.summary;
     let joules = |value: f64| quantity(value, "J");
     add("accuracy", with_interval(summary.estimate("/accuracy/rate"), &percent), "right answers, Wilson's interval");
-    add("energy per query", with_interval(energy(run, "gross_j_per_query"), &joules), &format!("gross, {source}"));
+    add(
+        "energy per query",
+        with_interval(energy(run, "gross_j_per_query"), &joules),
+        &format!("gross, {source}; failed queries count"),
+    );
+    if failed(run) > 0.0 {
+        let value = per_answer(run).map(|value| (joules(value), String::new()));
+        add("energy per answer", value, "gross joules of all queries, over those answered");
+    }
     add("net of idle", with_interval(energy(run, "net_j_per_query"), &joules), "per query");
     let per_token = energy(run, "gross_j_per_output_token");
     add("energy per token", with_interval(per_token, &joules), &format!("gross, output tokens, {source}"));

@@ -7,7 +7,7 @@ mod configuration;
 mod headline;
 mod queries;
 
-use ergometer_charts::{Block, Chart, Notice, Page, Section, Table};
+use ergometer_charts::{Block, Cell, Chart, Notice, Page, Section, Table};
 
 use crate::AnalysisError;
 use crate::analyses::{self, Findings, Options};
@@ -35,13 +35,13 @@ pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
         .iter()
         .zip(&shown.labels)
         .map(|(run, label)| {
-            let wanted = analyses::ALL.iter().filter(|analysis| in_detail || analysis.id() == "goodput");
+            let wanted = analyses::ALL.iter().filter(|_| in_detail);
             let findings: Result<Vec<_>, AnalysisError> =
                 wanted.map(|analysis| Ok((analysis.id(), analysis.run(run, options)?))).collect();
             Ok(Studied { run, label, findings: findings? })
         })
         .collect::<Result<_, AnalysisError>>()?;
-    let mut charts = Charts::draw(shown)?;
+    let mut charts = Charts::draw(shown, in_detail)?;
     let mut sections = vec![overview(&studied, shown, options)?];
     sections.push(section("notices", "What to know", notices(&studied)));
     let parts: [(&str, &str, &[&str], &[&str]); 6] = [
@@ -60,7 +60,8 @@ pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
     sections.push(section("outliers", "Out of the ordinary", tables(&studied, "outliers").map(Block::Table).collect()));
     for study in studied.iter().filter(|_| in_detail) {
         let (id, title) = (suffixed("queries", study, &studied), titled("Queries", study, &studied));
-        sections.push(section(&id, &title, queries::blocks(study.run)?));
+        let leads = if std::ptr::eq(study.run, studied[0].run) { Leads::ToTimeline } else { Leads::Nowhere };
+        sections.push(section(&id, &title, queries::blocks(study.run, leads)?));
     }
     for study in studied.iter().take(if in_detail { MOST_IN_DETAIL } else { 1 }) {
         let (id, title) = (suffixed("configuration", study, &studied), titled("Configuration", study, &studied));
@@ -106,7 +107,9 @@ fn notices(studied: &[Studied]) -> Vec<Block> {
     let mut notices: Vec<Notice> = Vec::new();
     for study in studied {
         let of_run = study.run.summary.warnings().map(|(text, remedy)| (text, remedy.unwrap_or_default()));
-        let found = study.findings.iter().flat_map(|(_, findings)| &findings.warnings);
+        // Other analyses say what they left out, which their tables say too.
+        let telling = study.findings.iter().filter(|(id, _)| ["efficiency", "drift", "outliers"].contains(id));
+        let found = telling.flat_map(|(_, findings)| &findings.warnings);
         let found = found.map(|warning| warning.split_once("hint:").unwrap_or((warning, "")));
         for (text, remedy) in of_run.chain(found) {
             let text = text.trim().trim_end_matches('.');
@@ -129,19 +132,37 @@ fn tables<'a>(studied: &'a [Studied], analysis: &'a str) -> impl Iterator<Item =
                 if studied.len() > 1 {
                     table.title = format!("{}: {}", table.title, study.label);
                 }
+                if !std::ptr::eq(study.run, studied[0].run) {
+                    table.rows.iter_mut().flatten().for_each(unlink);
+                }
                 table
             },
         )
     })
 }
 
+/// Where the number of a request leads. Numbers are those of a run, and addresses on the page those of the first run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    ToTimeline,
+    Nowhere,
+}
+
+/// The number of a request as a mere number.
+fn unlink(cell: &mut Cell) {
+    if let Cell::Request { request } = *cell {
+        *cell = Cell::Number { value: request as f64, shown: request.to_string() };
+    }
+}
+
 /// The charts of each plot, until they have their place.
 struct Charts(Vec<(&'static str, Vec<Chart>)>);
 
 impl Charts {
-    fn draw(shown: &Shown) -> Result<Self, AnalysisError> {
-        let charts: Result<Vec<_>, AnalysisError> =
-            plots::ALL.iter().map(|plot| Ok((plot.id(), plot.draw(shown)?))).collect();
+    fn draw(shown: &Shown, in_detail: bool) -> Result<Self, AnalysisError> {
+        // A timeline of each of many runs is most of a page.
+        let wanted = plots::ALL.iter().filter(|plot| in_detail || plot.id() != "power_timeline");
+        let charts: Result<Vec<_>, AnalysisError> = wanted.map(|plot| Ok((plot.id(), plot.draw(shown)?))).collect();
         charts.map(Self)
     }
 

@@ -3,6 +3,7 @@
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_units::shown::{quantity, thousands};
 
+use super::Leads;
 use crate::AnalysisError;
 use crate::saved::{Query, Run, Texts};
 
@@ -12,7 +13,7 @@ const MOST: usize = 1_000;
 /// So many characters of a text.
 const LENGTH: usize = 160;
 
-pub(super) fn blocks(run: &Run) -> Result<Vec<Block>, AnalysisError> {
+pub(super) fn blocks(run: &Run, leads: Leads) -> Result<Vec<Block>, AnalysisError> {
     if run.queries.is_empty() {
         return Ok(Vec::new());
     }
@@ -39,7 +40,10 @@ pub(super) fn blocks(run: &Run) -> Result<Vec<Block>, AnalysisError> {
         let text = texts.get(&place).cloned().unwrap_or_default();
         let response = if query.is_completed() { text.response } else { format!("failed: {}", text.cause) };
         table.rows.push(vec![
-            Cell::Request { request: query.request },
+            match leads {
+                Leads::ToTimeline => Cell::Request { request: query.request },
+                Leads::Nowhere => Cell::Number { value: query.request as f64, shown: query.request.to_string() },
+            },
             Cell::text(run.subject(query)),
             Cell::text(text.problem),
             Cell::text(response),

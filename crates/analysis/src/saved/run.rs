@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
@@ -135,14 +135,19 @@ pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let path = folder.join("state.json");
     let text = fs::read(&path).map_err(AnalysisError::io("read", &path))?;
     let state: Value = serde_json::from_slice(&text).map_err(AnalysisError::damaged(&path))?;
-    let names = state["_data_files"].as_array().into_iter().flatten().filter_map(|file| file["filename"].as_str());
-    // A name that leads out of the folder is none of ours.
-    let is_ours = |name: &&str| Path::new(name).components().count() == 1 && !name.contains("..");
-    let files: Vec<PathBuf> = names.filter(is_ours).map(|name| folder.join(name)).collect();
-    if files.is_empty() {
-        return Err(AnalysisError::Damaged { path, what: String::from("it names no file of records") });
+    let names = state["_data_files"].as_array().into_iter().flatten().map(|file| file["filename"].as_str());
+    let files: Option<Vec<PathBuf>> = names.map(|name| inside(folder, name?)).collect();
+    match files {
+        Some(files) if !files.is_empty() => Ok(files),
+        _ => Err(AnalysisError::Damaged { path, what: String::from("it names no file of records in its folder") }),
     }
-    Ok(files)
+}
+
+/// A file or a folder by its name; `None` for a name that leads elsewhere.
+pub(super) fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
+    let mut parts = Path::new(name).components();
+    let is_name = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
+    is_name.then(|| folder.join(name))
 }
 
 /// Names with their places.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Run;
+use super::run::inside;
 use crate::AnalysisError;
 
 /// The latest version of `sweep.json` that is understood.
@@ -68,9 +69,32 @@ impl Sweep {
         let points: Option<Vec<SweepPoint>> = points.collect();
         let points = points.ok_or_else(|| AnalysisError::Damaged {
             path: path.clone(),
-            what: String::from("a point of it has no place on the axis"),
+            what: String::from("a point of it has no place on the axis, or a run outside of its folder"),
         })?;
         Ok(Self { folder: folder.to_path_buf(), model: text("model"), hardware: text("hardware_label"), axis, points })
+    }
+
+    /// A short name for each of its runs, in their order.
+    #[must_use]
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels = Vec::new();
+        for point in &self.points {
+            let value = point.value;
+            let label = match self.axis.as_str() {
+                "concurrency" => format!("{value} in flight"),
+                "rate" => format!("{value}/s"),
+                _ => format!("×{value}"),
+            };
+            let is_repeated = point.runs.len() > 1;
+            labels.extend(
+                (1..=point.runs.len()).map(
+                    |run| {
+                        if is_repeated { format!("{label}, run {run}") } else { label.clone() }
+                    },
+                ),
+            );
+        }
+        labels
     }
 
     /// Its runs that are closed, in the order of the points.
@@ -96,8 +120,8 @@ fn read_point(folder: &Path, axis: &str, point: &Value) -> Option<SweepPoint> {
         let Figure { mean, low, high } = serde_json::from_value(figure.clone()).ok()?;
         Some((name.clone(), super::Estimate { value: mean, interval: low.zip(high) }))
     });
-    let names = point["runs"].as_array().into_iter().flatten().filter_map(|run| run["folder"].as_str());
-    let is_ours = |name: &&str| Path::new(name).components().count() == 1 && *name != "..";
-    let runs = names.filter(is_ours).map(|name| folder.join(name)).filter(|run| run.join("summary.json").is_file());
+    let names = point["runs"].as_array().into_iter().flatten().map(|run| run["folder"].as_str());
+    let runs: Option<Vec<PathBuf>> = names.map(|name| inside(folder, name?)).collect();
+    let runs = runs?.into_iter().filter(|run| run.join("summary.json").is_file());
     Some(SweepPoint { value, figures: figures.collect(), runs: runs.collect() })
 }

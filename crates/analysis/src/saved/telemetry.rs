@@ -62,6 +62,7 @@ impl Telemetry {
                 what: String::from("its columns are not those of readings"),
             })?;
         }
+        telemetry.channels.iter_mut().for_each(Channel::put_in_order);
         Ok(telemetry)
     }
 
@@ -78,7 +79,8 @@ impl Telemetry {
         let sessions = batch.column_by_name("session")?.as_primitive_opt::<Int64Type>()?;
         let values = batch.column_by_name("value")?.as_primitive_opt::<Float64Type>()?;
         for row in 0..batch.num_rows() {
-            if !signals.contains(&signal.at(row)) {
+            let is_known = times.is_valid(row) && sessions.is_valid(row) && values.is_valid(row);
+            if !is_known || !signals.contains(&signal.at(row)) {
                 continue;
             }
             let session = u32::try_from(sessions.value(row)).unwrap_or(0);
@@ -90,7 +92,11 @@ impl Telemetry {
                     && channel.signal == signal.at(row)
             };
             // Rows stand by channel, so it is nearly always the last one.
-            if !self.channels.last().is_some_and(is_same) {
+            let place = if self.channels.last().is_some_and(is_same) {
+                self.channels.len() - 1
+            } else if let Some(place) = self.channels.iter().position(is_same) {
+                place
+            } else {
                 self.channels.push(Channel {
                     session,
                     sensor: sensor.at(row).to_owned(),
@@ -101,14 +107,27 @@ impl Telemetry {
                     provenance: provenance.at(row).to_owned(),
                     ..Channel::default()
                 });
-            }
-            let value = values.value(row);
-            if let Some(channel) = self.channels.last_mut().filter(|_| value.is_finite()) {
+                self.channels.len() - 1
+            };
+            let (value, channel) = (values.value(row), &mut self.channels[place]);
+            if value.is_finite() {
                 channel.at_ns.push(times.value(row));
                 channel.values.push(value);
             }
         }
         Some(())
+    }
+}
+
+impl Channel {
+    /// Readings ascend as they are written; a file of another tool may have them otherwise.
+    fn put_in_order(&mut self) {
+        if self.at_ns.is_sorted() {
+            return;
+        }
+        let mut readings: Vec<(i64, f64)> = self.at_ns.iter().copied().zip(self.values.iter().copied()).collect();
+        readings.sort_by_key(|reading| reading.0);
+        (self.at_ns, self.values) = readings.into_iter().unzip();
     }
 }
 
@@ -126,7 +145,7 @@ impl<'a> Texts<'a> {
     }
 
     fn at(&self, row: usize) -> &'a str {
-        let key = usize::try_from(self.keys.value(row)).unwrap_or(usize::MAX);
+        let key = usize::try_from(self.keys.value(row)).ok().filter(|_| self.keys.is_valid(row)).unwrap_or(usize::MAX);
         if key < self.values.len() { self.values.value(key) } else { "" }
     }
 }

@@ -39,10 +39,10 @@ pub(super) fn timeline(account: &Account) -> Option<Chart> {
     if account.working().count() > MOST_DEVICES {
         notes.push(format!("The first {MOST_DEVICES} of {} devices are drawn.", account.working().count()));
     }
-    let (spans, lanes, left_out) = spans(account, zero);
+    let (spans, lanes, step) = spans(account, zero);
     if !spans.is_empty() {
-        if left_out > 0 {
-            notes.push(format!("{left_out} further executions are not drawn."));
+        if step > 1 {
+            notes.push(format!("One execution in {step} is drawn."));
         }
         let y = Axis { scale: Scale::Plain, ..Axis::linear("executions of modules", "") };
         panels.push(Panel { y, marks: spans, share: 0.3 + 0.1 * f64::from(lanes.min(10)) });
@@ -78,7 +78,8 @@ fn steps(x: &[f64], low: &[f64], high: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>)
 fn spans(account: &Account, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, usize) {
     let mut lanes: BTreeMap<DeviceId, u32> = BTreeMap::new();
     let mut modules: Vec<(String, Spans)> = Vec::new();
-    for execution in account.executions.iter().take(MOST_SPANS) {
+    let step = account.executions.len().div_ceil(MOST_SPANS).max(1);
+    for execution in account.executions.iter().step_by(step) {
         let count = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
         let lane = *lanes.entry(execution.device).or_insert(count);
         let name = account.name(execution.module);
@@ -92,14 +93,13 @@ fn spans(account: &Account, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, us
         spans.lane.push(lane);
         spans.names.push(describe(&name, execution));
     }
-    let left_out = account.executions.len().saturating_sub(MOST_SPANS);
     // The largest first, so that it has the first colour; small ones share the last.
     modules.sort_by_key(|(_, spans)| std::cmp::Reverse(spans.start.len()));
     let coloured = modules.into_iter().enumerate().map(|(place, (_, spans))| {
         let hue = u8::try_from(place).ok().filter(|place| *place < 8).map_or(Hue::Muted, Hue::Series);
         Mark::Spans(Spans { hue, ..spans })
     });
-    (coloured.collect(), u32::try_from(lanes.len()).unwrap_or(u32::MAX), left_out)
+    (coloured.collect(), u32::try_from(lanes.len()).unwrap_or(u32::MAX), step)
 }
 
 fn describe(name: &str, execution: &Execution) -> String {
@@ -114,7 +114,8 @@ fn describe(name: &str, execution: &Execution) -> String {
 /// How long each execution of the busiest modules took, in order of time.
 pub(super) fn executions(account: &Account) -> Option<Chart> {
     let mut modules: Vec<(String, Points)> = Vec::new();
-    for execution in account.executions.iter().take(MOST_SPANS) {
+    let step = account.executions.len().div_ceil(MOST_SPANS).max(1);
+    for execution in account.executions.iter().step_by(step) {
         let name = account.name(execution.module);
         let place = modules.iter().position(|(module, _)| *module == name).unwrap_or_else(|| {
             modules.push((name.clone(), Points { label: name.clone(), ..Points::default() }));
@@ -143,7 +144,10 @@ pub(super) fn executions(account: &Account) -> Option<Chart> {
         id: String::from("module_executions"),
         title: String::from("Executions of the busiest modules"),
         subtitle: String::new(),
-        notes: vec![String::from("First executions are often longer: they fill caches, and clocks rise.")],
+        notes: [String::from("First executions are often longer: they fill caches, and clocks rise.")]
+            .into_iter()
+            .chain((step > 1).then(|| format!("One execution in {step} is drawn.")))
+            .collect(),
         x: Axis::linear("execution of its module", ""),
         panels: vec![Panel {
             y: if lowest > 0.0 && highest > 30.0 * lowest {

@@ -2,7 +2,7 @@
 
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_statistics::Distribution;
-use ergometer_trace::accounting::Row;
+use ergometer_trace::accounting::{Class, Row};
 use ergometer_units::Picos;
 use ergometer_units::shown::{percent, thousands};
 
@@ -24,15 +24,20 @@ fn part(share: Option<f64>) -> Cell {
 }
 
 /// The table, where it has rows, cut where it has too many.
-fn finished(mut table: Table, command: &str) -> Option<Block> {
-    if table.rows.len() > MOST {
-        table.notes.push(format!(
-            "The first {MOST} of {} rows; `{command}` has them all.",
-            thousands(table.rows.len() as f64)
-        ));
+fn finished(mut table: Table, all: usize, command: &str) -> Option<Block> {
+    if all > MOST {
+        table.notes.push(format!("The first {MOST} of {} rows; `{command}` has them all.", thousands(all as f64)));
         table.rows.truncate(MOST);
     }
     (!table.rows.is_empty()).then_some(Block::Table(table))
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Compute => "compute",
+        Class::Communication => "communication",
+        Class::Memcpy => "copies",
+    }
 }
 
 pub(super) fn devices(account: &Account) -> Option<Block> {
@@ -49,7 +54,7 @@ pub(super) fn devices(account: &Account) -> Option<Block> {
         for class in &work.classes {
             table.rows.push(vec![
                 Cell::text(work.device.label(account.trace)),
-                Cell::text(format!("{:?}", class.class).to_lowercase()),
+                Cell::text(class_name(class.class)),
                 count(class.events),
                 time(class.busy),
                 time(class.exposed),
@@ -58,7 +63,7 @@ pub(super) fn devices(account: &Account) -> Option<Block> {
         }
     }
     table.notes.push(String::from("Not hidden: while nothing was computed at the same time."));
-    finished(table, "ergo trace summary")
+    finished(table, 0, "ergo trace summary")
 }
 
 pub(super) fn modules(account: &Account) -> Option<Block> {
@@ -74,7 +79,7 @@ pub(super) fn modules(account: &Account) -> Option<Block> {
         ("share", "share"),
     ];
     let mut table = Table::new("modules", "Compiled modules", &heads);
-    for module in &account.modules {
+    for module in account.modules.iter().take(MOST) {
         let of = |times: &[Picos]| Distribution::of(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
         let (busy, span) = (of(&module.busy), of(&module.spans));
         let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::shown::quantity(value, "s"));
@@ -90,15 +95,15 @@ pub(super) fn modules(account: &Account) -> Option<Block> {
             part(module.share),
         ]);
     }
-    finished(table, "ergo trace modules")
+    finished(table, account.modules.len(), "ergo trace modules")
 }
 
 pub(super) fn kernels(account: &Account) -> Option<Block> {
-    finished(rows(account, &account.kernels, "kernels", "kernel"), "ergo trace kernels")
+    finished(rows(account, &account.kernels, "kernels", "kernel"), account.kernels.len(), "ergo trace kernels")
 }
 
 pub(super) fn ops(account: &Account) -> Option<Block> {
-    finished(rows(account, &account.ops, "ops", "op"), "ergo trace ops")
+    finished(rows(account, &account.ops, "ops", "op"), account.ops.len(), "ergo trace ops")
 }
 
 fn rows(account: &Account, rows: &[Row], id: &str, noun: &str) -> Table {
@@ -113,7 +118,7 @@ fn rows(account: &Account, rows: &[Row], id: &str, noun: &str) -> Table {
         ("mean", "mean_s"),
     ];
     let mut table = Table::new(id, "", &heads);
-    for row in rows.iter().take(MOST + 1) {
+    for row in rows.iter().take(MOST) {
         let events = row.account.events;
         let mean = (events > 0).then(|| seconds(row.account.total) / events as f64);
         table.rows.push(vec![
@@ -140,7 +145,7 @@ pub(super) fn gaps(account: &Account) -> Option<Block> {
     ];
     let mut table = Table::new("gaps", "The longest gaps", &heads);
     let kind = |id| account.trace.text(account.trace.kind(id).name).to_owned();
-    for gap in account.gaps.iter().take(MOST + 1) {
+    for gap in account.gaps.iter().take(MOST) {
         table.rows.push(vec![
             Cell::text(gap.device.label(account.trace)),
             time(gap.span.start),
@@ -149,7 +154,7 @@ pub(super) fn gaps(account: &Account) -> Option<Block> {
             Cell::text(kind(gap.after)),
         ]);
     }
-    finished(table, "ergo trace gaps")
+    finished(table, account.gaps.len(), "ergo trace gaps")
 }
 
 pub(super) fn executions(account: &Account) -> Option<Block> {
@@ -163,7 +168,7 @@ pub(super) fn executions(account: &Account) -> Option<Block> {
         ("events", "events"),
     ];
     let mut table = Table::new("executions", "Every run of every module", &heads);
-    for execution in account.executions.iter().take(MOST + 1) {
+    for execution in account.executions.iter().take(MOST) {
         table.rows.push(vec![
             Cell::text(account.name(execution.module)),
             Cell::text(execution.device.label(account.trace)),
@@ -174,5 +179,5 @@ pub(super) fn executions(account: &Account) -> Option<Block> {
             count(execution.account.events),
         ]);
     }
-    finished(table, "ergo trace executions")
+    finished(table, account.executions.len(), "ergo trace executions")
 }

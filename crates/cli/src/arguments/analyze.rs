@@ -35,7 +35,7 @@ pub(crate) struct AnalyzeArguments {
     pub(crate) format: Format,
 }
 
-fn parse_limits(text: &str) -> Result<Limits, String> {
+pub(super) fn parse_limits(text: &str) -> Result<Limits, String> {
     let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = parse_slo(text)?;
     Ok(Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s })
 }

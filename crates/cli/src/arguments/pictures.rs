@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use ergometer_analysis::analyses::Limits;
+
+use super::analyze::parse_limits;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArguments {
@@ -31,9 +34,12 @@ pub(crate) struct ReportArguments {
     /// Folders of runs, or of sweeps. The first of several is what the others are compared with.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where to write. Without, it is `report.html` in the folder of the run, or here where there are several.
+    /// Where to write. Without, it is `report.html` in the folder of the run, or here where there are several; `-` is stdout.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Judge requests by these limits in place of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
+    pub(crate) slo: Option<Limits>,
     /// The seed of resampling.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,

@@ -183,7 +183,7 @@ pub(crate) struct SummaryArguments {
 pub(crate) struct PageArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// Where to write. Without, it is `trace_report.html` here.
+    /// Where to write. Without, it is `trace_report.html` here; `-` is stdout.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

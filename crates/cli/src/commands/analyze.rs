@@ -23,10 +23,10 @@ use crate::screen::{Align, Screen, Table, Tone, print, visible};
 pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let options = Options { skip_zeroes: arguments.skip_zeroes, limits: arguments.slo, seed: arguments.seed };
     let wanted = wanted(&arguments.analysis);
-    let mut analysed = Vec::new();
+    let mut analysed: Vec<Analysed> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {
-            analysed.push(Analysed::of(folder, &wanted, &options, !arguments.no_save).map_err(Failure::failed)?);
+            analysed.push(Analysed::of(folder, &wanted, &options).map_err(Failure::failed)?);
             continue;
         }
         let sweep = Sweep::open(folder).map_err(Failure::failed)?;
@@ -35,11 +35,14 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
             return Err(Failure::failed(AnalysisError::NoQueries { path: folder.clone() }));
         }
         if arguments.analysis.is_empty() {
-            analysed.push(Analysed::of_sweep(&sweep, !arguments.no_save).map_err(Failure::failed)?);
+            analysed.push(Analysed::of_sweep(&sweep).map_err(Failure::failed)?);
         }
         for run in runs {
-            analysed.push(Analysed::of(run, &wanted, &options, !arguments.no_save).map_err(Failure::failed)?);
+            analysed.push(Analysed::of(run, &wanted, &options).map_err(Failure::failed)?);
         }
+    }
+    if !arguments.no_save {
+        analysed.iter_mut().for_each(Analysed::save);
     }
     let text = match arguments.format {
         Format::Table => analysed.iter().map(|analysed| analysed.tables(screen)).collect(),
@@ -86,30 +89,33 @@ struct FindingsReport<'a> {
 }
 
 impl Analysed {
-    fn of(folder: &Path, wanted: &[&dyn Analysis], options: &Options, saves: bool) -> Result<Self, AnalysisError> {
+    fn of(folder: &Path, wanted: &[&dyn Analysis], options: &Options) -> Result<Self, AnalysisError> {
         let run = Run::open(folder)?;
         let findings: Vec<(&'static str, Findings)> = wanted
             .iter()
             .map(|analysis| Ok((analysis.id(), analysis.run(&run, options)?)))
             .collect::<Result<_, AnalysisError>>()?;
-        Ok(Self::kept(folder, run.name(), findings, saves))
+        Ok(Self::new(folder, run.name(), findings))
     }
 
     /// What the points of a sweep come to together.
-    fn of_sweep(sweep: &Sweep, saves: bool) -> Result<Self, AnalysisError> {
+    fn of_sweep(sweep: &Sweep) -> Result<Self, AnalysisError> {
         let name = sweep.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Ok(Self::kept(&sweep.folder, name, vec![("curve", Curve::of(sweep)?.findings())], saves))
+        Ok(Self::new(&sweep.folder, name, vec![("curve", Curve::of(sweep)?.findings())]))
     }
 
-    fn kept(folder: &Path, name: String, findings: Vec<(&'static str, Findings)>, saves: bool) -> Self {
-        let (mut saved, mut not_saved) = (Vec::new(), None);
-        for (id, findings) in findings.iter().filter(|_| saves) {
-            match findings.write(folder, id) {
-                Ok(path) => saved.push(path),
-                Err(error) => not_saved = not_saved.or(Some(error.to_string())),
+    fn new(folder: &Path, name: String, findings: Vec<(&'static str, Findings)>) -> Self {
+        Self { folder: folder.to_path_buf(), name, findings, saved: Vec::new(), not_saved: None }
+    }
+
+    /// Writes what was found out. A folder that cannot be written to costs the files, not the answer.
+    fn save(&mut self) {
+        for (id, findings) in &self.findings {
+            match findings.write(&self.folder, id) {
+                Ok(path) => self.saved.push(path),
+                Err(error) => self.not_saved = self.not_saved.take().or(Some(error.to_string())),
             }
         }
-        Self { folder: folder.to_path_buf(), name, findings, saved, not_saved }
     }
 
     fn report(&self) -> Report<'_> {

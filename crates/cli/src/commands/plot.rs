@@ -17,10 +17,10 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     let shown = open(&arguments.runs, Detail::Still)?;
     let folder = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "plots"));
     let mut written = Vec::new();
-    for plot in wanted {
+    for plot in &wanted {
         let charts = plot.draw(&shown).map_err(Failure::failed)?;
         if charts.is_empty() {
-            let message = format!("{} has nothing to draw: the runs don't have what it takes", plot.id());
+            let message = format!("{} has nothing to draw: it needs {}", plot.id(), plot.needs());
             // Who asked for it is told; of all plots some never apply.
             if arguments.plots.is_empty() { screen.detail(&message) } else { screen.warning(&message) }
         }
@@ -29,11 +29,11 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
         }
     }
     if written.is_empty() {
-        return Err(Failure::failed("nothing was drawn: the runs have no completed queries that can be"));
+        let needs: Vec<String> = wanted.iter().map(|plot| format!("{} needs {}", plot.id(), plot.needs())).collect();
+        return Err(Failure::failed("nothing was drawn: the runs don't have what it takes").hint(needs.join("; ")));
     }
     let line = |path: &PathBuf| format!("{}\n", screen::visible(&path.display().to_string()));
-    // Nobody reads a closed stdout; the files are there.
-    let _ = screen::print(&written.iter().map(line).collect::<String>());
+    screen::print(&written.iter().map(line).collect::<String>())?;
     Ok(Exit::Done.into())
 }
 

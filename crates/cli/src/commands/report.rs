@@ -1,11 +1,13 @@
 //! `ergo report`: saved runs go in; one HTML file comes out, and its name on stdout.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use ergometer_analysis::analyses::Options;
 use ergometer_analysis::plots::Detail;
 use ergometer_analysis::report::report;
+use ergometer_charts::Page;
 
 use super::plot::{beside, open};
 use crate::arguments::ReportArguments;
@@ -14,15 +16,24 @@ use crate::screen::{self, Screen};
 
 pub(crate) fn run(arguments: &ReportArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let shown = open(&arguments.runs, Detail::Page)?;
-    let options = Options { seed: arguments.seed, ..Options::default() };
+    let options = Options { seed: arguments.seed, limits: arguments.slo, ..Options::default() };
     let page = report(&shown, &options).map_err(Failure::failed)?;
     let path = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "report.html"));
-    fs::write(&path, page.html()).map_err(|error| {
-        Failure::failed(format!("cannot write {}: {error}", path.display()))
-            .hint("--output FILE puts the report elsewhere")
-    })?;
-    // Nobody reads a closed stdout; the file is there.
-    let _ = screen::print(&format!("{}\n", screen::visible(&path.display().to_string())));
+    write_page(&page, &path)?;
     screen.detail("it opens in any browser, and needs no network");
     Ok(Exit::Done.into())
+}
+
+/// Writes a page and prints where it is; `-` is stdout. Folders on the way are made.
+pub(in crate::commands) fn write_page(page: &Page, path: &Path) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Ok(screen::print(&page.html())?);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let made = folder.map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::write(path, page.html())).map_err(|error| {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+            .hint("--output FILE puts the report elsewhere, `-` on stdout")
+    })?;
+    Ok(screen::print(&format!("{}\n", screen::visible(&path.display().to_string())))?)
 }

@@ -1,6 +1,5 @@
 //! `ergo trace report`: a trace as one HTML file, and its name on stdout.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,8 +9,9 @@ use ergometer_trace::accounting::summary;
 use super::open::{Needs, open};
 use super::summary::notes;
 use crate::arguments::PageArguments;
+use crate::commands::report::write_page;
 use crate::exit::{Exit, Failure};
-use crate::screen::{Screen, print, visible};
+use crate::screen::Screen;
 
 pub(super) fn run(arguments: &PageArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let opened = open(&arguments.files, Needs::Everything, screen)?;
@@ -21,10 +21,6 @@ pub(super) fn run(arguments: &PageArguments, screen: Screen) -> Result<ExitCode,
         warnings: opened.warnings.clone(),
     };
     let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from("trace_report.html"));
-    fs::write(&path, trace_report(&opened.trace, &told).html()).map_err(|error| {
-        Failure::failed(format!("cannot write {}: {error}", path.display()))
-            .hint("--output FILE puts the report elsewhere")
-    })?;
-    print(&format!("{}\n", visible(&path.display().to_string())))?;
+    write_page(&trace_report(&opened.trace, &told), &path)?;
     Ok(Exit::Done.into())
 }
