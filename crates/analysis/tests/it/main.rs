@@ -3,4 +3,5 @@
 mod analyses;
 mod compare;
 mod found;
+mod pictures;
 mod saved;

@@ -1,0 +1,136 @@
+//! Plots and pages of saved runs and of a trace.
+
+use std::path::{Path, PathBuf};
+
+use ergometer_analysis::AnalysisError;
+use ergometer_analysis::analyses::Options;
+use ergometer_analysis::plots::{self, Detail, Shown};
+use ergometer_analysis::report::report;
+use ergometer_analysis::saved::{Run, Saved, Sweep};
+use ergometer_charts::{Chart, Mark, Theme, svg};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
+}
+
+fn shown(names: &[&str], detail: Detail) -> Shown {
+    let runs = names.iter().map(|name| Run::open(&fixture(name)).unwrap()).collect();
+    Shown::new(runs, Vec::new(), detail)
+}
+
+fn swept() -> Shown {
+    let sweep = Sweep::open(&fixture("h200_sweep")).unwrap();
+    Shown::new(sweep.runs().unwrap(), vec![sweep], Detail::Still)
+}
+
+fn drawn(shown: &Shown, plot: &str) -> Vec<Chart> {
+    plots::find(plot).unwrap().draw(shown).unwrap()
+}
+
+fn ids(charts: &[Chart]) -> Vec<&str> {
+    charts.iter().map(|chart| chart.id.as_str()).collect()
+}
+
+#[test]
+fn each_plot_draws_what_the_run_has() {
+    let one = shown(&["h200_sixteen"], Detail::Still);
+    assert_eq!(ids(&drawn(&one, "regression")), ["ttft", "latency", "energy", "power"]);
+    assert_eq!(ids(&drawn(&one, "latency_cdf")), ["ttft_cdf", "tpot_cdf", "e2e_cdf"]);
+    assert_eq!(ids(&drawn(&one, "output_kde")), ["completion_tokens_kde"]);
+    assert_eq!(ids(&drawn(&one, "energy_per_token")), ["energy_per_token"]);
+    assert!(drawn(&one, "pareto").is_empty() && drawn(&one, "sweep").is_empty());
+    let two = shown(&["h200_one", "h200_sixteen"], Detail::Still);
+    assert_eq!(ids(&drawn(&two, "power_timeline")), ["power_timeline_1", "power_timeline_2"]);
+    assert!(plots::find("nothing").is_none());
+}
+
+#[test]
+fn a_dot_is_a_query_and_its_figures() {
+    let one = shown(&["h200_sixteen"], Detail::Page);
+    let charts = drawn(&one, "regression");
+    let Mark::Points(dots) = &charts[1].panels[0].marks[0] else { panic!("dots come first") };
+    let run = &one.runs[0];
+    let expected: Vec<(u64, f64, f64)> =
+        run.completed().filter_map(|query| Some((query.request, query.all_tokens()? as f64, query.total_s?))).collect();
+    let found: Vec<(u64, f64, f64)> =
+        dots.requests.iter().zip(&dots.x).zip(&dots.y).map(|((request, x), y)| (*request, *x, *y)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn requests_of_a_lane_never_overlap_and_all_are_there() {
+    let one = shown(&["h200_sixteen"], Detail::Page);
+    let charts = drawn(&one, "power_timeline");
+    let mut spans: Vec<(u32, f64, f64)> = Vec::new();
+    for mark in &charts[0].panels[1].marks {
+        let Mark::Spans(found) = mark else { panic!("spans") };
+        spans.extend(
+            found.lane.iter().zip(&found.start).zip(&found.end).map(|((lane, start), end)| (*lane, *start, *end)),
+        );
+    }
+    assert_eq!(spans.len(), 400);
+    spans.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    assert!(spans.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1 + 1e-9));
+    assert_eq!(spans.iter().map(|span| span.0).max(), Some(15), "16 were in flight");
+}
+
+#[test]
+fn a_distribution_ends_at_all_and_is_half_at_the_median() {
+    let one = shown(&["h200_graded"], Detail::Still);
+    let charts = drawn(&one, "latency_cdf");
+    let Mark::Step { x, y, .. } = &charts[0].panels[0].marks[0] else { panic!("a step") };
+    assert_eq!(y.last(), Some(&100.0));
+    let median = one.runs[0].summary.number("/latency/ttft_ms/p50").unwrap() / 1e3;
+    let place = y.iter().position(|share| *share >= 50.0).unwrap();
+    assert!((x[place] / median - 1.0).abs() < 0.05, "{} beside {median}", x[place]);
+}
+
+#[test]
+fn a_sweep_is_a_curve_with_its_loads() {
+    let shown = swept();
+    assert_eq!(shown.labels[2], "4 in flight");
+    let charts = drawn(&shown, "sweep");
+    let Mark::Points(points) = &charts[0].panels[0].marks[1] else { panic!("points on the line") };
+    assert_eq!(points.names, ["1", "2", "4", "8", "16", "32", "64"]);
+    assert!(charts[0].notes.iter().any(|note| note.starts_with("No knee: ")), "{:?}", charts[0].notes);
+    let page = report(&shown, &Options::default()).unwrap();
+    assert_eq!(page.title, "random-1b over concurrency");
+}
+
+#[test]
+fn every_picture_of_every_fixture_can_be_drawn() {
+    for name in ["h200_one", "h200_sixteen", "h200_graded", "mock_limits"] {
+        let shown = shown(&[name], Detail::Still);
+        for plot in plots::ALL {
+            for chart in plot.draw(&shown).unwrap() {
+                assert!(svg(&chart, Theme::Light).starts_with("<svg"), "{name} {}", chart.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_says_what_matters_first() {
+    let page = report(&shown(&["h200_sixteen"], Detail::Page), &Options::default()).unwrap();
+    let titles: Vec<&str> = page.sections.iter().map(|section| section.title.as_str()).collect();
+    assert_eq!(titles[..2], ["Overview", "What to know"]);
+    let html = page.html();
+    assert!(html.contains("245 of 400 requests failed") && html.contains("65.51 J per answer"), "the verdict");
+    let two = report(&shown(&["h200_one", "h200_sixteen"], Detail::Page), &Options::default()).unwrap();
+    assert_eq!(two.title, "2 runs compared");
+    let overview = &two.sections[0];
+    assert!(overview.blocks.len() >= 3, "a verdict, the comparison, and the runs side by side");
+}
+
+#[test]
+fn a_run_without_queries_has_no_page() {
+    let Saved::Run(mut run) = Saved::open(&fixture("h200_one")).unwrap() else { panic!("a run") };
+    run.queries.clear();
+    let shown = Shown::new(vec![*run], Vec::new(), Detail::Page);
+    assert!(matches!(report(&shown, &Options::default()), Err(AnalysisError::NoQueries { .. })));
+    for plot in plots::ALL {
+        // Power is still there to be seen.
+        let charts = plot.draw(&shown).unwrap();
+        assert!(charts.is_empty() || plot.id() == "power_timeline", "{}", plot.id());
+    }
+}
