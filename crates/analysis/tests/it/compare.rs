@@ -146,7 +146,9 @@ fn what_takes_more_is_worse_and_pairs_tell_it_better() {
     assert_eq!(found.candidates[0].paired_queries, Some(200));
     for name in ["joules_per_query", "joules_per_token", "e2e_p50", "requests_per_second", "output_tokens_per_second"] {
         let found = row(&found, name);
-        assert_eq!(found.verdict, Verdict::Worse, "{found:?}");
+        // Rates are of slices of time, which have no pairs: a twentieth is lost in what varies between queries.
+        let expected = if name.ends_with("per_second") { Verdict::CannotTell } else { Verdict::Worse };
+        assert_eq!(found.verdict, expected, "{found:?}");
         let change = found.change.unwrap();
         assert!(change.interval.unwrap().contains(change.value), "{found:?}");
     }
