@@ -20,7 +20,7 @@ pub enum NoKnee {
 impl fmt::Display for NoKnee {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::TooFewPoints => "it takes three points",
+            Self::TooFewPoints => "it takes three points with throughput and latency",
             Self::AtTheStart => "throughput / latency is largest at the lowest load: try lower ones",
             Self::AtTheEnd => "throughput / latency is largest at the highest load: try higher ones",
         })
@@ -34,20 +34,19 @@ pub fn power(throughput: f64, latency: f64) -> Option<f64> {
     (is_positive(throughput) && is_positive(latency)).then(|| throughput / latency)
 }
 
-/// The place of the knee among points of throughput and latency, in the order of growing load. Of points with the same
-/// power it is the first.
+/// The place of the knee among points of throughput and latency, in the order of growing load. A point without one of the
+/// two is left out, and keeps its place. Of points with the same power it is the first.
 pub fn knee(points: &[(f64, f64)]) -> Result<usize, NoKnee> {
-    let powers: Option<Vec<f64>> = points.iter().map(|&(throughput, latency)| power(throughput, latency)).collect();
-    let powers = powers.filter(|powers| powers.len() >= 3).ok_or(NoKnee::TooFewPoints)?;
-    let mut best = 0;
-    for (place, power) in powers.iter().enumerate() {
-        if *power > powers[best] {
-            best = place;
-        }
-    }
-    match best {
-        0 => Err(NoKnee::AtTheStart),
-        last if last == powers.len() - 1 => Err(NoKnee::AtTheEnd),
+    let powers: Vec<(usize, f64)> = points
+        .iter()
+        .enumerate()
+        .filter_map(|(place, &(throughput, latency))| Some((place, power(throughput, latency)?)))
+        .collect();
+    let ([first, .., last], true) = (&powers[..], powers.len() >= 3) else { return Err(NoKnee::TooFewPoints) };
+    let best = powers.iter().fold(first, |best, other| if other.1 > best.1 { other } else { best });
+    match best.0 {
+        place if place == first.0 => Err(NoKnee::AtTheStart),
+        place if place == last.0 => Err(NoKnee::AtTheEnd),
         inside => Ok(inside),
     }
 }
@@ -66,6 +65,10 @@ mod tests {
         assert_eq!(knee(&curve[4..]), Err(NoKnee::AtTheStart));
         assert_eq!(knee(&curve[3..5]), Err(NoKnee::TooFewPoints));
         assert_eq!(knee(&[(1.0, 1.0), (2.0, f64::NAN), (1.0, 1.0)]), Err(NoKnee::TooFewPoints));
+        let mut holes = curve.clone();
+        (holes[0].1, holes[2].0, holes[8].1) = (f64::NAN, 0.0, f64::INFINITY);
+        assert_eq!(knee(&holes), Ok(4), "at its place among all of them");
+        assert_eq!(knee(&[(1.0, f64::NAN), (3.0, 1.0), (2.0, 1.0), (1.0, 1.0)]), Err(NoKnee::AtTheStart));
         assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.0), (2.0, 1.0), (1.0, 1.0)]), Ok(1), "the first of equals");
     }
 }

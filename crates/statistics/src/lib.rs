@@ -25,7 +25,8 @@ mod theil_sen;
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
 pub use density::{DENSITY_POINTS, Density};
 pub use effect::{
-    Change, Drawing, NoInterval, Pairing, block_for, percentile_effect, proportion_effect, sums_effect, welch_interval,
+    Change, Drawing, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
+    sums_effect, welch_interval, welch_ratio_interval,
 };
 pub use fit::{Coefficient, NoFit};
 pub use gaps::Gaps;

@@ -47,6 +47,25 @@ pub enum Role {
     Note,
 }
 
+/// Something to warn of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// What differs between the two sides, beside what is compared.
+    Differs(String),
+    /// What is wrong with a side by itself, which it names.
+    Condition(String),
+}
+
+impl Warning {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Differs(text) | Self::Condition(text) => text,
+        }
+    }
+}
+
 /// Where a summary has the load.
 const SCHEDULE: &str = "/profiler_config/schedule";
 
@@ -126,15 +145,16 @@ impl Comparability {
         self.differences.iter().find(|difference| difference.role == Role::Subject)
     }
 
-    /// All there is to warn of, in words.
+    /// All there is to warn of.
     #[must_use]
-    pub fn all_warnings(&self) -> Vec<String> {
+    pub fn all_warnings(&self) -> Vec<Warning> {
         let differences = self.differences.iter().filter(|difference| difference.role == Role::Warning);
         let differing: Vec<String> = differences.map(Difference::text).collect();
         let also = if self.subject().is_some() { "also differs" } else { "differs" };
         let first = (!differing.is_empty())
             .then(|| format!("what {also}, so that a change may come from it: {}", differing.join("; ")));
-        first.into_iter().chain(self.warnings.iter().cloned()).collect()
+        let conditions = self.warnings.iter().cloned().map(Warning::Condition);
+        first.map(Warning::Differs).into_iter().chain(conditions).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::metric::Metric;
 use super::pair::Pair;
-use super::row::Verdict;
-use super::{Group, Options};
+use super::row::{Row, Verdict};
+use super::{Candidate, Group, Options};
 use crate::saved::{Run, labels};
 
 /// The front and those behind it.
@@ -30,8 +30,10 @@ pub struct FrontPoint {
     pub label: String,
     /// Its values, in the order of the aims.
     pub values: Vec<f64>,
-    /// Who is better; nobody, for a member of the front.
-    pub dominated_by: Vec<Dominance>,
+    /// Who is better, by their places; nobody, for a member of the front.
+    pub dominated_by: Vec<usize>,
+    /// One of them, of whom it was asked whether that is certain.
+    pub beaten_by: Option<Dominance>,
 }
 
 /// Somebody who is better.
@@ -53,12 +55,15 @@ pub fn front(runs: &[Run]) -> Front {
     let labels = labels(runs);
     let groups: Vec<Group<'_>> =
         runs.iter().zip(&labels).map(|(run, label)| Group { label, runs: std::slice::from_ref(run) }).collect();
-    front_of(&groups, &Options::default())
+    front_of(&groups, &Options::default(), &[])
 }
 
-/// The front of groups of runs.
+/// The front of groups of runs. What `candidates` has of their changes from the first group is not asked again.
+///
+/// Whether it is certain that one is better takes resampling, so it is asked for one pair of each group at most, however
+/// many beat it: where a candidate's rows do not say it already, with the first member of the front that does.
 #[must_use]
-pub fn front_of(groups: &[Group<'_>], options: &Options) -> Front {
+pub fn front_of(groups: &[Group<'_>], options: &Options, candidates: &[Candidate]) -> Front {
     let (mut aims, mut left_out, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for names in [&["accuracy"][..], &["e2e_p50", "ttft_p50"], &["joules_per_query"]] {
         let mut tried =
@@ -78,22 +83,58 @@ pub fn front_of(groups: &[Group<'_>], options: &Options) -> Front {
     let directions: Vec<Aim> = aims.iter().map(|metric| metric.better.unwrap_or(Aim::Lower)).collect();
     let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
     let dominators = pareto_front(&slices, &directions);
-    let certain = |by: usize, of: usize| {
-        let pair = Pair::of(&groups[of], &groups[by]);
-        let mut rows = aims.iter().filter_map(|metric| pair.row(metric, options));
-        rows.all(|row| matches!(row.verdict, Verdict::Better | Verdict::Same))
+    let judge = Judge { groups, aims: &aims, options, candidates };
+    let is_member = |place: &usize| dominators[*place].as_ref().is_none_or(Vec::is_empty);
+    let beaten_by = |place: usize| {
+        let others = dominators[place].as_deref().unwrap_or_default();
+        judge.beaten_by(place, others, others.iter().copied().find(is_member))
     };
-    let points = points.into_iter().zip(dominators).enumerate().map(|(place, (values, dominators))| FrontPoint {
+    let points = points.into_iter().enumerate().map(|(place, values)| FrontPoint {
         label: groups[place].label.to_owned(),
         values,
-        dominated_by: dominators
-            .unwrap_or_default()
-            .into_iter()
-            .map(|by| Dominance { by, is_certain: certain(by, place) })
-            .collect(),
+        dominated_by: dominators[place].clone().unwrap_or_default(),
+        beaten_by: beaten_by(place),
     });
     let points = points.collect();
     Front { aims, left_out, points }
+}
+
+/// What it takes to tell whether one is certainly better.
+struct Judge<'a> {
+    groups: &'a [Group<'a>],
+    aims: &'a [&'static Metric],
+    options: &'a Options,
+    candidates: &'a [Candidate],
+}
+
+impl Judge<'_> {
+    /// One who is certainly better, where that is known; else one of whom it is not.
+    fn beaten_by(&self, place: usize, others: &[usize], member: Option<usize>) -> Option<Dominance> {
+        let known = |by: &usize| self.known(*by, place);
+        if let Some(by) = others.iter().copied().find(|by| known(by) == Some(true)) {
+            return Some(Dominance { by, is_certain: true });
+        }
+        let by = member.or_else(|| others.first().copied())?;
+        Some(Dominance { by, is_certain: known(&by).unwrap_or_else(|| self.resampled(by, place)) })
+    }
+
+    /// Whether the rows say so. `None` where they are of other groups.
+    fn known(&self, by: usize, place: usize) -> Option<bool> {
+        let (candidate, good) = match (by, place) {
+            (0, candidate) => (candidate, Verdict::Worse),
+            (candidate, 0) => (candidate, Verdict::Better),
+            _ => return None,
+        };
+        let rows = self.candidates.get(candidate.checked_sub(1)?)?;
+        let is_good = |row: &Row| row.verdict == good || row.verdict == Verdict::Same;
+        Some(self.aims.iter().filter_map(|metric| rows.row(metric.name)).all(is_good))
+    }
+
+    fn resampled(&self, by: usize, place: usize) -> bool {
+        let pair = Pair::of(&self.groups[place], &self.groups[by]);
+        let mut rows = self.aims.iter().filter_map(|metric| pair.row(metric, self.options));
+        rows.all(|row| matches!(row.verdict, Verdict::Better | Verdict::Same))
+    }
 }
 
 /// The values of a metric of all groups, or why it is no aim.
@@ -140,16 +181,22 @@ impl Front {
             let mut row = vec![Cell::text(point.label.clone())];
             let values = point.values.iter().zip(&self.aims);
             row.extend(values.map(|(value, metric)| Cell::number(Some(*value), |value| metric.unit.shown(value))));
-            let beaten = |dominance: &Dominance| {
-                let label = &self.points[dominance.by].label;
-                if dominance.is_certain { label.clone() } else { format!("{label} (within intervals)") }
-            };
-            let beaten: Vec<String> = point.dominated_by.iter().map(beaten).collect();
-            row.push(if beaten.is_empty() { Cell::text("none") } else { Cell::text(beaten.join(", ")) });
+            row.push(Cell::text(self.beaten(point)));
             table.rows.push(row);
         }
         table.notes.push(line);
         table.notes.extend(self.left_out.iter().map(|why| format!("not judged by {why}")));
         Some(table)
+    }
+
+    /// Who beats it: one by name, the others by their number.
+    fn beaten(&self, point: &FrontPoint) -> String {
+        let Some(Dominance { by, is_certain }) = point.beaten_by else { return String::from("none") };
+        let doubt = if is_certain { "" } else { " (within intervals)" };
+        let more = match point.dominated_by.len() {
+            0 | 1 => String::new(),
+            others => format!(" and {} more", others - 1),
+        };
+        format!("{}{doubt}{more}", self.points[by].label)
     }
 }

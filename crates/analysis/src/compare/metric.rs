@@ -31,6 +31,9 @@ pub struct Metric {
 /// A numerator and a denominator of a query, where it has them.
 type Fraction = fn(&Query) -> Option<(f64, f64)>;
 
+/// The same of two factors, which go together.
+type Fractions = fn(&Query) -> Option<[(f64, f64); 2]>;
+
 /// What of the queries a metric is made of.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MadeOf {
@@ -39,6 +42,8 @@ pub(super) enum MadeOf {
     /// Something that goes with a ratio of sums over queries, and is not it: joules between requests, and seconds, are in it
     /// too. Only a summary has it.
     Proportional(Fraction),
+    /// The same with a product of two such ratios.
+    ProportionalProduct(Fractions),
     /// A percentile over the completed queries.
     Percentile(f64, fn(&Query) -> Option<f64>),
     /// A sum over the time of the run.
@@ -131,7 +136,7 @@ impl Metric {
         let source = run.energy.map_or("measured", crate::saved::EnergySource::name);
         let number = |path: &&str| run.summary.number(&path.replace('*', source));
         let found = self.paths.iter().find_map(number).map(|value| value * self.factor);
-        let is_there = !matches!(self.made_of, MadeOf::Proportional(_));
+        let is_there = !matches!(self.made_of, MadeOf::Proportional(_) | MadeOf::ProportionalProduct(_));
         found.or_else(|| self.from_records(run).filter(|_| is_there)).filter(|value| value.is_finite())
     }
 
@@ -140,6 +145,7 @@ impl Metric {
     pub fn from_records(&self, run: &Run) -> Option<f64> {
         match self.made_of {
             MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => ratio(run.queries.iter().filter_map(fraction)),
+            MadeOf::ProportionalProduct(fractions) => product(run.queries.iter().filter_map(fractions)),
             MadeOf::Percentile(percent, value) => {
                 let values: Vec<f64> = run.completed().filter_map(value).collect();
                 let found = Distribution::of(&values)?;
@@ -160,8 +166,18 @@ impl Metric {
 
 /// Σ numerators / Σ denominators.
 pub(super) fn ratio(fractions: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let sum = fractions.fold((0.0, 0.0), |sum, item| (sum.0 + item.0, sum.1 + item.1));
-    (sum.1 > 0.0).then(|| sum.0 / sum.1)
+    product(fractions.map(|fraction| [fraction]))
+}
+
+/// Π (Σ numerators / Σ denominators).
+pub(super) fn product<const FACTORS: usize>(items: impl Iterator<Item = [(f64, f64); FACTORS]>) -> Option<f64> {
+    let mut sums = [(0.0, 0.0); FACTORS];
+    for item in items {
+        for (sum, part) in sums.iter_mut().zip(item) {
+            *sum = (sum.0 + part.0, sum.1 + part.1);
+        }
+    }
+    sums.iter().all(|sum| sum.1 > 0.0).then(|| sums.iter().map(|sum| sum.0 / sum.1).product())
 }
 
 fn of_energy(query: &Query, per: Option<u64>) -> Option<(f64, f64)> {
@@ -233,11 +249,15 @@ pub static METRICS: &[Metric] = &[
         &["/intelligence/per_joule/value"],
         |query| Some((yes(query.correct == Some(true)), query.energy?.gross)),
     ),
-    proportional(
-        metric("intelligence_per_watt", "intelligence/watt", Unit::Count("/W"), HIGHER),
-        &["/intelligence/per_watt/value"],
-        |query| Some((yes(query.correct == Some(true)), query.energy?.gross)),
-    ),
+    Metric {
+        paths: &["/intelligence/per_watt/value"],
+        // Accuracy over mean power: right / graded x seconds / joules.
+        made_of: MadeOf::ProportionalProduct(|query| {
+            let (right, graded) = (query.correct == Some(true), query.correct.is_some());
+            Some([(yes(right), yes(graded)), (query.total_s?, query.energy?.gross)])
+        }),
+        ..metric("intelligence_per_watt", "intelligence/watt", Unit::Count("/W"), HIGHER)
+    },
     proportional(metric("mean_power_w", "mean power", Unit::Watts, None), &["/energy/*/mean_power_w"], |query| {
         Some((query.energy?.gross, query.total_s?))
     }),
@@ -264,7 +284,8 @@ pub static METRICS: &[Metric] = &[
     sums(metric("output_tokens_per_query", "tokens/query", Unit::Count(""), None), &[], |query| {
         Some((query.output_tokens? as f64, 1.0))
     }),
-    sums(metric("cost_usd", "cost", Unit::Dollars, LOWER), &["/cost_usd"], |query| Some((query.cost_usd?, 1.0))),
+    // A summary has the cost of the whole run, which grows with its length.
+    sums(metric("cost_usd_per_query", "cost/query", Unit::Dollars, LOWER), &[], |query| Some((query.cost_usd?, 1.0))),
     Metric { paths: &["/duration_s"], ..metric("duration", "duration", Unit::Seconds, None) },
 ];
 

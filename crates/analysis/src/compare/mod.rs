@@ -2,7 +2,7 @@
 //! a verdict come out, and what else differs between them.
 //!
 //! Intervals come from what varies inside the two runs, by bootstrap; where both sides are several runs, from what varies
-//! between the runs, by Welch's t. Values are those of the runs' summaries. Joules that were measured and joules that
+//! between the runs, by Welch's t and Fieller's interval of a ratio. Values are those of the runs' summaries. Joules that were measured and joules that
 //! were modelled are never compared. The same runs and the same seed always give the same.
 
 mod comparable;
@@ -17,7 +17,7 @@ mod shown;
 use ergometer_charts::Table;
 use serde::Serialize;
 
-pub use comparable::{Comparability, Difference, Role};
+pub use comparable::{Comparability, Difference, Role, Warning};
 pub use front::{Dominance, Front, FrontPoint, front, front_of};
 pub use limit::{Bound, Judgement, Limit, Operator};
 pub use metric::{METRICS, Metric, Unit};
@@ -127,13 +127,18 @@ impl Candidate {
     fn of(baseline: &Group<'_>, group: &Group<'_>, options: &Options) -> Self {
         let compared = pair::Pair::of(baseline, group);
         let rows: Vec<Row> = METRICS.iter().filter_map(|metric| compared.row(metric, options)).collect();
-        Self {
-            side: Side::of(group),
-            paired_queries: compared.paired(),
-            notes: compared.notes(),
-            rows,
-            comparability: Comparability::of(baseline, group),
+        let comparability = Comparability::of(baseline, group);
+        let is_alike = comparability.differences.is_empty() && baseline.runs.len() + group.runs.len() == 2;
+        let mut notes = compared.notes();
+        if is_alike && rows.iter().any(|row| row.verdict.is_change()) {
+            notes.insert(
+                0,
+                String::from(
+                    "nothing was set differently: what changed is what varies from run to run, or was not recorded",
+                ),
+            );
         }
+        Self { side: Side::of(group), paired_queries: compared.paired(), notes, rows, comparability }
     }
 
     /// The row of a metric.

@@ -1,11 +1,11 @@
 //! Two sides that are compared: groups of runs go in; the row of any metric comes out.
 
 use ergometer_statistics::{
-    Change, Drawing, Interval, NoInterval, Pairing, block_for, percentile_effect, proportion_effect, sums_effect,
-    welch_interval,
+    Change, Drawing, Interval, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
+    sums_effect, welch_interval, welch_ratio_interval,
 };
 
-use super::metric::{MadeOf, Metric, Unit, ratio};
+use super::metric::{MadeOf, Metric, Unit, product, ratio};
 use super::row::{Effect, Method, Row, Verdict};
 use super::sample::{Samples, slices};
 use super::{Group, Options};
@@ -50,7 +50,7 @@ impl<'a> Pair<'a> {
         if self.samples.is_none() {
             let (one, two) = (self.baseline.runs.len(), self.candidate.runs.len());
             notes.push(format!(
-                "values are means over {one} and {two} runs, and intervals are of what varies between runs (Welch's t)"
+                "values are means over {one} and {two} runs, and intervals are of what varies between runs (Welch's t; of ratios Fieller's)"
             ));
             return notes;
         }
@@ -137,7 +137,7 @@ impl<'a> Pair<'a> {
     fn inside(&self, metric: &Metric, samples: &Samples<'_>, whole: f64, options: &Options) -> Found {
         let (first, second) = (&self.baseline.runs[0], &self.candidate.runs[0]);
         let drawing = Drawing { draws: options.draws, seed: options.seed, pairing: samples.pairing };
-        let method = if samples.is_paired() { Method::Paired } else { Method::Apart };
+        let method = samples.method();
         match metric.made_of {
             MadeOf::Whole => Found { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
             MadeOf::Rate(amount) => {
@@ -166,46 +166,58 @@ impl<'a> Pair<'a> {
                 Found { value, interval, is_same: samples.is_paired() && one == two }
             }
             MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => {
-                let of = |queries: &[&Query]| -> Vec<(f64, f64)> {
-                    queries.iter().map(|query| fraction(query).unwrap_or_default()).collect()
-                };
-                let (one, two) = (of(&samples.first), of(&samples.second));
-                // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
-                let scale = |run: &Run| {
-                    let factor = metric.value(run).zip(metric.from_records(run)).map(|(value, made)| value / made);
-                    factor.filter(|factor| factor.is_finite() && *factor > 0.0).unwrap_or(1.0)
-                };
-                let scale = if metric.change() == Change::Ratio { scale(second) / scale(first) } else { 1.0 };
-                let mut interval =
-                    sums_effect(&one, &two, metric.change(), drawing).map(|interval| (scaled(interval, scale), method));
-                if metric.unit == Unit::Share {
-                    interval = at_the_ends(&one, &two).map_or(interval, |interval| Ok((interval, Method::Proportions)));
-                }
-                let part = || {
-                    let (one, two) = (ratio(one.iter().copied())?, ratio(two.iter().copied())?);
-                    between(metric.change(), one, two)
-                        .map(|change| if metric.change() == Change::Ratio { change * scale } else { change })
-                };
-                let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
-                let is_same = value == between_none(metric.change())
-                    && (samples.is_paired() && one == two || no_variation(&one, &two));
-                Found { value, interval, is_same }
+                self.products(metric, whole, drawing, |query| fraction(query).map(|fraction| [fraction]))
             }
+            MadeOf::ProportionalProduct(fractions) => self.products(metric, whole, drawing, fractions),
         }
+    }
+
+    /// The same of a metric that is a product of ratios of sums over queries, or goes with one.
+    fn products<const FACTORS: usize>(
+        &self,
+        metric: &Metric,
+        whole: f64,
+        drawing: Drawing,
+        fractions: impl Fn(&Query) -> Option<[(f64, f64); FACTORS]>,
+    ) -> Found {
+        let kind = metric.change();
+        let of = |queries: &[&Query]| -> Vec<[(f64, f64); FACTORS]> {
+            queries.iter().map(|query| fractions(query).unwrap_or([(0.0, 0.0); FACTORS])).collect()
+        };
+        let Some(samples) = &self.samples else {
+            return Found { value: whole, interval: Err(NoInterval::Unusable), is_same: false };
+        };
+        let (one, two) = (of(&samples.first), of(&samples.second));
+        // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
+        let scale = |run: &Run| {
+            let factor = metric.value(run).zip(metric.from_records(run)).map(|(value, made)| value / made);
+            factor.filter(|factor| factor.is_finite() && *factor > 0.0).unwrap_or(1.0)
+        };
+        let scale = match kind {
+            Change::Ratio => scale(&self.candidate.runs[0]) / scale(&self.baseline.runs[0]),
+            Change::Difference => 1.0,
+        };
+        let method = samples.method();
+        let mut interval = products_effect(&one, &two, kind, drawing).map(|interval| (scaled(interval, scale), method));
+        if metric.unit == Unit::Share {
+            interval = at_the_ends(&one, &two).map_or(interval, |interval| Ok((interval, Method::Proportions)));
+        }
+        let part = || {
+            let (one, two) = (product(one.iter().copied())?, product(two.iter().copied())?);
+            between(kind, one, two).map(|change| if kind == Change::Ratio { change * scale } else { change })
+        };
+        let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
+        let is_same = value == between_none(kind) && (samples.is_paired() && one == two || no_variation(&one, &two));
+        Found { value, interval, is_same }
     }
 }
 
 /// The change from what varies between runs.
 fn repeats(kind: Change, (before, after): (&[f64], &[f64]), whole: f64) -> Found {
-    let first = before.iter().sum::<f64>() / before.len() as f64;
-    let interval = welch_interval(before, after).map(|interval| {
-        let interval = match kind {
-            Change::Difference => interval,
-            // Of a ratio: by how much of the baseline's mean the two means differ.
-            Change::Ratio => Interval { low: 1.0 + interval.low / first, high: 1.0 + interval.high / first },
-        };
-        (interval, Method::Welch)
-    });
+    let interval = match kind {
+        Change::Difference => welch_interval(before, after).map(|interval| (interval, Method::Welch)),
+        Change::Ratio => welch_ratio_interval(before, after).map(|interval| (interval, Method::Fieller)),
+    };
     let is_same = interval == Err(NoInterval::NoVariation) && whole == between_none(kind);
     Found { value: whole, interval, is_same }
 }
@@ -235,10 +247,13 @@ fn percentile_of(values: &[Option<f64>], percent: f64) -> f64 {
 }
 
 /// The interval of proportions where one of them is none or all: no draw of such a run differs from another.
-fn at_the_ends(first: &[(f64, f64)], second: &[(f64, f64)]) -> Option<Interval> {
+fn at_the_ends<const FACTORS: usize>(
+    first: &[[(f64, f64); FACTORS]],
+    second: &[[(f64, f64); FACTORS]],
+) -> Option<Interval> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sums of zeros and ones")]
-    let of = |items: &[(f64, f64)]| {
-        let sum = items.iter().fold((0.0, 0.0), |sum, item| (sum.0 + item.0, sum.1 + item.1));
+    let of = |items: &[[(f64, f64); FACTORS]]| {
+        let sum = items.iter().flatten().fold((0.0, 0.0), |sum, item| (sum.0 + item.0, sum.1 + item.1));
         (sum.0 as u64, sum.1 as u64)
     };
     let (first, second) = (of(first), of(second));
@@ -246,6 +261,6 @@ fn at_the_ends(first: &[(f64, f64)], second: &[(f64, f64)]) -> Option<Interval> 
     if is_end(first) || is_end(second) { proportion_effect(first, second) } else { None }
 }
 
-fn no_variation(first: &[(f64, f64)], second: &[(f64, f64)]) -> bool {
+fn no_variation<T: PartialEq>(first: &[T], second: &[T]) -> bool {
     first.first().is_some_and(|item| first.iter().chain(second).all(|other| other == item))
 }

@@ -55,11 +55,12 @@ pub enum Method {
     Proportions,
     /// Welch's t over the values of several runs.
     Welch,
+    /// Fieller's, of the ratio of the means of several runs, with Welch's t.
+    Fieller,
 }
 
 /// What to think of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// For the better.
     Better,
@@ -105,6 +106,22 @@ impl Verdict {
         }
     }
 
+    /// Whether something changed.
+    #[must_use]
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
+    }
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CannotTell => "cannot_tell",
+            Self::None => "none",
+            Self::Better | Self::Worse | Self::Higher | Self::Lower | Self::Same => self.words(),
+        }
+    }
+
     /// In words.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -117,6 +134,12 @@ impl Verdict {
             Self::CannotTell => "can't tell",
             Self::None => "-",
         }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

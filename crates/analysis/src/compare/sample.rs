@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use ergometer_statistics::{MINIMUM_BLOCKS, Pairing, block_for};
 
+use super::row::Method;
 use crate::saved::{Query, Run};
 
 /// Queries of two runs.
@@ -35,6 +36,10 @@ impl<'a> Samples<'a> {
 
     pub(super) fn is_paired(&self) -> bool {
         matches!(self.pairing, Pairing::Paired { .. })
+    }
+
+    pub(super) fn method(&self) -> Method {
+        if self.is_paired() { Method::Paired } else { Method::Apart }
     }
 }
 

@@ -97,6 +97,37 @@ fn repeats_are_joined_and_the_front_is_told() {
 }
 
 #[test]
+fn the_same_twice_is_no_change() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, second] = folders.each_ref().map(|folder| made(folder.path(), &["-n", "100"]));
+    let verdicts = |other: &str| -> Vec<(String, String)> {
+        let output = compare(&[&first, other, "--format", "csv"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = stdout(&output);
+        let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let column = |name: &str| heads.iter().position(|head| *head == name).unwrap();
+        let fields = text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        fields.map(|fields| (fields[column("metric")].clone(), fields[column("verdict")].clone())).collect()
+    };
+    let itself = verdicts(&first);
+    assert!(itself.len() > 10, "{itself:?}");
+    for (metric, verdict) in itself {
+        assert!(["same", "cannot_tell", "none"].contains(&verdict.as_str()), "{metric}: {verdict}");
+    }
+    // Times of two runs may differ by what other work the machine had; answers may not.
+    let again = verdicts(&second);
+    for name in ["accuracy", "failed_share", "output_tokens_per_query"] {
+        let (_, verdict) = again.iter().find(|(metric, _)| metric == name).unwrap();
+        assert!(["same", "cannot_tell"].contains(&verdict.as_str()), "{name}: {verdict}");
+    }
+    let shown = stdout(&compare(&[&first, &second]));
+    assert!(shown.contains("not from run to run (heat, other load): for that, repeat the runs"), "{shown}");
+    let is_changed =
+        again.iter().any(|(_, verdict)| ["better", "worse", "higher", "lower"].contains(&verdict.as_str()));
+    assert_eq!(shown.contains("nothing was set differently"), is_changed, "{shown}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_told() {
     let one = saved("h200_one");
     assert_fails(&["compare", &one], 2, &["nothing to compare it with", "hint:"]);

@@ -114,6 +114,63 @@ fn repeats_go_round_by_round_and_have_intervals() {
 }
 
 #[test]
+fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
+    let served = Served::start(Duration::from_millis(5));
+    let folder = tempfile::tempdir().unwrap();
+    let output = served.profile(folder.path(), &["-n", "12", "-c", "1,2,4", "--repeat", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let sweep = run_in(folder.path());
+    let compared = |format: &str| {
+        let output = ergo().args(["compare", "--format", format]).arg(&sweep).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        output
+    };
+    let output = compared("json");
+    assert!(!stderr(&output).contains("each load was run once"), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let candidates = found["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 2);
+    for candidate in candidates {
+        assert_eq!(candidate["runs"].as_array().unwrap().len(), 2);
+        let row = |name: &str| {
+            let rows = candidate["rows"].as_array().unwrap();
+            rows.iter().find(|row| row["metric"] == name).unwrap_or_else(|| panic!("{name}")).clone()
+        };
+        let change = row("e2e_p50")["change"].clone();
+        let [low, value, high] = [&change["interval"]["low"], &change["value"], &change["interval"]["high"]]
+            .map(|number| number.as_f64().unwrap());
+        assert!(change["method"] == "welch" && low < value && value < high, "{change}");
+        // Two runs may vary so much that the baseline of a ratio might be zero; then that is told.
+        let rate = row("requests_per_second");
+        let told = rate["reason"].as_str().is_some_and(|reason| reason.contains("may be"));
+        assert!(
+            rate["change"]["method"] == "fieller" && rate["change"]["interval"]["low"].is_number() || told,
+            "{rate}"
+        );
+    }
+    let points = found["curve"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    for point in points {
+        let speed = &point["output_tokens_per_second"];
+        assert!(speed["low"].as_f64().unwrap() <= speed["value"].as_f64().unwrap(), "{point}");
+    }
+
+    // The same with figures that have a knee: what is gained from 1 to 2 in flight is paid for from 2 to 4.
+    let mut record = json(&sweep.join("sweep.json"));
+    for (point, (speed, e2e)) in [(100.0, 100.0), (190.0, 105.0), (200.0, 300.0)].into_iter().enumerate() {
+        let point = &mut record["points"][point];
+        point["client_limited"] = 0.into();
+        point["figures"]["output_tokens_per_second"]["mean"] = speed.into();
+        point["figures"]["e2e_p50_ms"]["mean"] = e2e.into();
+    }
+    std::fs::write(sweep.join("sweep.json"), record.to_string()).unwrap();
+    let shown = stdout(&compared("table"));
+    assert!(shown.contains("knee at concurrency 2: the most tok/s for a second of latency"), "{shown}");
+    let found: Value = serde_json::from_slice(&compared("json").stdout).unwrap();
+    assert_eq!((&found["curve"]["knee"], &found["curve"]["no_knee_because"]), (&2.0.into(), &Value::Null));
+}
+
+#[test]
 fn what_was_deleted_is_made_again_and_the_rest_is_left() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();

@@ -28,8 +28,8 @@ use crate::Interval;
 
 pub use percentiles::percentile_effect;
 pub use proportions::proportion_effect;
-pub use sums::sums_effect;
-pub use welch::welch_interval;
+pub use sums::{products_effect, sums_effect};
+pub use welch::{welch_interval, welch_ratio_interval};
 
 /// What is asked of two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

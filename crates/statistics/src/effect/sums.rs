@@ -1,4 +1,5 @@
-//! The change of a ratio of sums: of an accuracy, of joules per query, of tokens per second.
+//! The change of a ratio of sums: of an accuracy, of joules per query, of tokens per second; and of a product of such
+//! ratios: of an accuracy over a mean power.
 
 use super::blocks::{Blocks, draw};
 use super::{Change, Drawing, NoInterval, wider};
@@ -23,8 +24,20 @@ pub fn sums_effect(
     change: Change,
     drawing: Drawing,
 ) -> Result<Interval, NoInterval> {
+    let alone = |items: &[(f64, f64)]| items.iter().map(|&item| [item]).collect::<Vec<_>>();
+    products_effect(&alone(first), &alone(second), change, drawing)
+}
+
+/// The same of Π (Σ numerators / Σ denominators): each item has a numerator and a denominator for every factor, and is
+/// drawn whole, because they go together.
+pub fn products_effect<const FACTORS: usize>(
+    first: &[[(f64, f64); FACTORS]],
+    second: &[[(f64, f64); FACTORS]],
+    change: Change,
+    drawing: Drawing,
+) -> Result<Interval, NoInterval> {
     let usable = |&(top, bottom): &(f64, f64)| top.is_finite() && bottom.is_finite() && bottom >= 0.0;
-    if !first.iter().chain(second).all(usable) {
+    if !first.iter().chain(second).flatten().all(usable) {
         return Err(NoInterval::Unusable);
     }
     let blocks = drawn(first, second, change, drawing);
@@ -35,32 +48,43 @@ pub fn sums_effect(
     wider(blocks, drawn(&one, &two, change, drawing.one_by_one()))
 }
 
-fn drawn(
-    first: &[(f64, f64)],
-    second: &[(f64, f64)],
+/// The sums of each factor.
+struct Factors<const FACTORS: usize>([PrefixSums; FACTORS]);
+
+impl<const FACTORS: usize> Factors<FACTORS> {
+    fn of(items: &[[(f64, f64); FACTORS]]) -> Self {
+        Self(std::array::from_fn(|factor| PrefixSums::of(&items.iter().map(|item| item[factor]).collect::<Vec<_>>())))
+    }
+
+    /// The product over these stretches of items.
+    fn product(&self, stretches: impl Iterator<Item = (usize, usize)>) -> Option<f64> {
+        let mut sums = [(0.0, 0.0); FACTORS];
+        for (start, length) in stretches {
+            for (sum, factor) in sums.iter_mut().zip(&self.0) {
+                let part = factor.circular(start, length);
+                *sum = (sum.0 + part.0, sum.1 + part.1);
+            }
+        }
+        sums.iter().all(|sum| sum.1 > 0.0).then(|| sums.iter().map(|sum| sum.0 / sum.1).product())
+    }
+}
+
+fn drawn<const FACTORS: usize>(
+    first: &[[(f64, f64); FACTORS]],
+    second: &[[(f64, f64); FACTORS]],
     change: Change,
     drawing: Drawing,
 ) -> Result<Interval, NoInterval> {
-    let (sums, other) = (PrefixSums::of(first), PrefixSums::of(second));
+    let (one, two) = (Factors::of(first), Factors::of(second));
     let between = |first: f64, second: f64| match change {
         Change::Difference => Some(second - first),
         Change::Ratio => (first > 0.0).then(|| second / first),
     };
-    let of = |sums: &PrefixSums, blocks: &Blocks| {
-        let (mut top, mut bottom) = (0.0, 0.0);
-        for (start, length) in blocks.each() {
-            let sum = sums.circular(start, length);
-            top += sum.0;
-            bottom += sum.1;
-        }
-        (bottom > 0.0).then(|| top / bottom)
-    };
-    let drawn = draw((first.len(), second.len()), drawing, |one, two| between(of(&sums, one)?, of(&other, two)?))?;
-    let whole = |sums: &PrefixSums, count: usize| {
-        let sum = sums.circular(0, count);
-        sum.0 / sum.1
-    };
-    let (before, after) = (whole(&sums, first.len()), whole(&other, second.len()));
+    let of = |sums: &Factors<FACTORS>, blocks: &Blocks| sums.product(blocks.each());
+    let drawn =
+        draw((first.len(), second.len()), drawing, |before, after| between(of(&one, before)?, of(&two, after)?))?;
+    let whole = |sums: &Factors<FACTORS>, count: usize| sums.product([(0, count)].into_iter()).unwrap_or(f64::NAN);
+    let (before, after) = (whole(&one, first.len()), whole(&two, second.len()));
     drawn.interval(match change {
         Change::Difference => before.abs().max(after.abs()),
         Change::Ratio => (after / before).abs(),
@@ -112,6 +136,30 @@ mod tests {
             });
             assert!((0.925..=0.975).contains(&apart), "{change:?} apart: {apart}");
         }
+    }
+
+    /// Right answers over joules, times seconds over queries. Where power is the same in every query, joules and seconds
+    /// cancel, and what is left is the interval of the accuracy alone.
+    #[test]
+    fn the_factors_of_a_product_are_drawn_together() {
+        let run = |seed: u64| -> Vec<[(f64, f64); 2]> {
+            let mut random = Rng::with_seed(seed);
+            let query = |_| {
+                let (right, seconds) = (f64::from(u8::from(random.f64() < 0.7)), 1.0 + 50.0 * random.f64().powi(3));
+                [(right, 1.0), (seconds, 80.0 * seconds)]
+            };
+            (0..300).map(query).collect()
+        };
+        let (first, second) = (run(1), run(2));
+        let drawing = Drawing { draws: 2000, seed: 0, pairing: Pairing::Paired { block: 1 } };
+        let found = products_effect(&first, &second, Change::Ratio, drawing).unwrap();
+        let accuracy = |run: &[[(f64, f64); 2]]| run.iter().map(|factors| factors[0]).collect::<Vec<_>>();
+        let expected = sums_effect(&accuracy(&first), &accuracy(&second), Change::Ratio, drawing).unwrap();
+        assert!((found.low - expected.low).abs() < 1e-9 && (found.high - expected.high).abs() < 1e-9, "{found:?}");
+        let per_joule =
+            |run: &[[(f64, f64); 2]]| run.iter().map(|factors| (factors[0].0, factors[1].1)).collect::<Vec<_>>();
+        let joules = sums_effect(&per_joule(&first), &per_joule(&second), Change::Ratio, drawing).unwrap();
+        assert!(found.width() < 0.7 * joules.width(), "{} beside {}", found.width(), joules.width());
     }
 
     #[test]

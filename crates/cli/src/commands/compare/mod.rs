@@ -6,7 +6,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use ergometer_analysis::compare::{Comparison, Front, Group, Judgement, Options, compare_groups, front_of};
+use ergometer_analysis::compare::{Comparison, Front, Group, Judgement, Options, Warning, compare_groups, front_of};
 use ergometer_analysis::curve::Curve;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -33,8 +33,18 @@ struct Found {
 struct Judged {
     limit: String,
     candidate: String,
-    outcome: &'static str,
+    outcome: Outcome,
     message: Option<String>,
+}
+
+/// What came of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Kept,
+    Broken,
+    Unsure,
+    Absent,
 }
 
 pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -44,7 +54,7 @@ pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCo
     let comparison = compare_groups(&groups, &options).map_err(Failure::failed)?;
     let with_front = arguments.pareto || groups.len() >= FRONT_FROM;
     let found = Found {
-        front: with_front.then(|| front_of(&groups, &options)),
+        front: with_front.then(|| front_of(&groups, &options, &comparison.candidates)),
         judged: judge(&comparison, &arguments.fail_if),
         comparison,
         curve: named.curve,
@@ -63,10 +73,10 @@ fn judge(comparison: &Comparison, limits: &[Limits]) -> Vec<Judged> {
     let pairs = limits.flat_map(|limit| comparison.candidates.iter().map(move |candidate| (limit, candidate)));
     let judged = pairs.map(|(limit, candidate)| {
         let (outcome, message) = match limit.judge(candidate.row(limit.metric.name)) {
-            Judgement::Kept => ("kept", None),
-            Judgement::Broken(message) => ("broken", Some(message)),
-            Judgement::Unsure(message) => ("unsure", Some(message)),
-            Judgement::Absent(message) => ("absent", Some(message)),
+            Judgement::Kept => (Outcome::Kept, None),
+            Judgement::Broken(message) => (Outcome::Broken, Some(message)),
+            Judgement::Unsure(message) => (Outcome::Unsure, Some(message)),
+            Judgement::Absent(message) => (Outcome::Absent, Some(message)),
         };
         Judged { limit: limit.text.clone(), candidate: candidate.side.label.clone(), outcome, message }
     });
@@ -79,9 +89,11 @@ fn warn(found: &Found, screen: Screen) {
     let mut told: Vec<String> = Vec::new();
     for candidate in &found.comparison.candidates {
         for warning in candidate.comparability.all_warnings() {
-            // What is said of the baseline is said for every candidate.
-            let is_own = warning.starts_with("what ");
-            let line = if several && is_own { format!("{}: {warning}", candidate.side.label) } else { warning };
+            let line = match warning {
+                Warning::Differs(text) if several => format!("{}: {text}", candidate.side.label),
+                // A condition names its side; that of the baseline is found for every candidate.
+                Warning::Differs(text) | Warning::Condition(text) => text,
+            };
             if !told.contains(&line) {
                 screen.warning(&line);
                 told.push(line);
@@ -98,7 +110,7 @@ fn verdict(judged: &[Judged], strict: bool, screen: Screen) -> ExitCode {
     for Judged { candidate, outcome, message, .. } in judged {
         let Some(message) = message else { continue };
         let line = format!("{candidate}: {message}");
-        if *outcome == "unsure" && !strict {
+        if *outcome == Outcome::Unsure && !strict {
             screen.warning(&format!("{line}. --strict would fail here; more queries or repeats would tell"));
         } else {
             fails = true;
@@ -159,7 +171,7 @@ fn rows(comparison: &Comparison) -> String {
                 csv::number(row.change.map(|change| change.value)),
                 csv::number(ends.map(|ends| ends.low)),
                 csv::number(ends.map(|ends| ends.high)),
-                row.verdict.words().replace('-', ""),
+                row.verdict.name().to_owned(),
                 row.reason.clone().unwrap_or_default(),
             ]);
         }
