@@ -240,7 +240,8 @@ fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
     (!measured.is_empty()).then(|| 100.0 * within as f64 / measured.len() as f64)
 }
 
-/// What is good of the requests sent in the steady state, and how many a second that makes of its rate.
+/// What is good of the requests sent in the steady state, and how many a second that makes: the rate is of completed
+/// requests, so it is taken times the share of good ones among those.
 fn steady(run: &Run, timings: &[Timing], limits: &Limits) -> Option<(Kept, f64)> {
     let windows = run.summary.at("/load/steady_state/windows_ns")?.as_array()?;
     let windows: Vec<(i64, i64)> =
@@ -251,8 +252,10 @@ fn steady(run: &Run, timings: &[Timing], limits: &Limits) -> Option<(Kept, f64)>
     };
     let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
     let good = inside.iter().filter(|timing| timing.is_good(limits)).count() as u64;
+    let completed = inside.iter().filter(|timing| timing.is_completed).count();
+    let rate = run.summary.number("/load/steady_state/requests_per_second")?;
     let kept = Kept { kept: good, all: inside.len() as u64 };
-    Some((kept, kept.share()?.value * run.summary.number("/load/steady_state/requests_per_second")?))
+    (kept.all > 0).then(|| (kept, good as f64 / completed.max(1) as f64 * rate))
 }
 
 fn proposed_table(proposed: &[(Limited, Option<f64>)], timings: &[Timing]) -> Table {
