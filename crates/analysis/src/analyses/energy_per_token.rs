@@ -9,6 +9,7 @@ use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use serde::Serialize;
 
 use super::cell::{self, Unit};
+use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
 use crate::saved::{Query, Run};
@@ -34,7 +35,7 @@ impl Analysis for EnergyPerToken {
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         caution::check_queries(run)?;
         let mut findings = Findings::default();
-        let queries = caution::in_order_of_sending(run.completed());
+        let queries = in_order_of_sending(run.completed());
         let counted: Vec<Counted> = queries.iter().filter_map(|query| Counted::of(query)).collect();
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
         let rows: Vec<Row> = std::iter::once(None)
