@@ -110,7 +110,8 @@ impl Timing {
         let tokens = attempt.output_tokens.filter(|&tokens| tokens > 1 && has_gaps);
         let tpot = tokens.and_then(|tokens| Some(seconds(first, last)? / (tokens - 1) as f64));
         let longest = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(0)).max();
-        let longest = longest.filter(|_| first.is_some()).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
+        let longest =
+            longest.filter(|_| first.is_some()).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
         let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
         let known = |took: Option<f64>| took.map_or(Took::Unknown, Took::Seconds);
         let between = |took: Option<f64>| if took.is_none() && is_short { Took::Nothing } else { known(took) };
