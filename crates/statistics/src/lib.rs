@@ -5,6 +5,7 @@
 
 mod bootstrap;
 mod density;
+mod draws;
 mod effect;
 mod fit;
 mod gaps;

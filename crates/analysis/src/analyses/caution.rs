@@ -1,7 +1,7 @@
 //! What several analyses have to say about the records they were given.
 
 use crate::AnalysisError;
-use crate::saved::{EnergySource, Query, Run};
+use crate::saved::{EnergySource, Run};
 
 /// A run without a record has nothing to be found out.
 pub(super) fn check_queries(run: &Run) -> Result<(), AnalysisError> {
@@ -34,11 +34,4 @@ pub(super) fn failed_left_out(run: &Run) -> Option<String> {
 pub(super) fn modelled(run: &Run) -> Option<String> {
     (run.energy == Some(EnergySource::Modelled))
         .then(|| String::from("energy is modelled from the use of the processor, not measured"))
-}
-
-/// Queries in the order they were sent, in which those that ran together are neighbours.
-pub(super) fn in_order_of_sending<'a>(queries: impl Iterator<Item = &'a Query>) -> Vec<&'a Query> {
-    let mut queries: Vec<&Query> = queries.collect();
-    queries.sort_by_key(|query| (query.session, query.sent));
-    queries
 }

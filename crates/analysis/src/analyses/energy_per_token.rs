@@ -5,10 +5,11 @@
 //! blocks where requests ran together; a query outside the range adds nothing to either sum.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_statistics::{Interval, MINIMUM_BLOCKS, Resampling, ratio_interval};
+use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use serde::Serialize;
 
 use super::cell::{self, Unit};
+use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
 use crate::saved::{Query, Run};
@@ -34,7 +35,7 @@ impl Analysis for EnergyPerToken {
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         caution::check_queries(run)?;
         let mut findings = Findings::default();
-        let queries = caution::in_order_of_sending(run.completed());
+        let queries = in_order_of_sending(run.completed());
         let counted: Vec<Counted> = queries.iter().filter_map(|query| Counted::of(query)).collect();
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
         let rows: Vec<Row> = std::iter::once(None)
@@ -140,14 +141,12 @@ impl Serialize for Ratio {
 
 impl Ratio {
     /// Of pairs in the order of sending; those that are `None` are other queries. Without a positive denominator there is
-    /// none, and below ten pairs no interval.
+    /// none, and below ten blocks that hold a pair no interval.
     pub(super) fn of(pairs: &[Option<(f64, f64)>], resampling: Resampling) -> Option<Self> {
-        let there: Vec<(f64, f64)> = pairs.iter().copied().flatten().collect();
-        let (top, bottom) = there.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        let value = Some(top / bottom).filter(|value| bottom > 0.0 && value.is_finite())?;
         let all: Vec<(f64, f64)> = pairs.iter().map(|pair| pair.unwrap_or((0.0, 0.0))).collect();
-        let interval = (there.len() >= MINIMUM_BLOCKS).then(|| ratio_interval(&all, resampling)).flatten();
-        Some(Self { value, interval })
+        let (top, bottom) = all.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        let value = Some(top / bottom).filter(|value| bottom > 0.0 && value.is_finite())?;
+        Some(Self { value, interval: ratio_interval(&all, resampling) })
     }
 }
 
@@ -231,7 +230,9 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         .push(String::from("sums of joules over sums of tokens; ± is a 95 % interval by bootstrap over queries"));
     table.notes.push(match run.block() {
         1 => String::from("below ten queries there is no interval"),
-        block => format!("below ten blocks of {block} queries, which ran together, there is no interval"),
+        block => {
+            format!("queries ran together, in blocks of {block}: below ten blocks that hold one there is no interval")
+        }
     });
     table
 }

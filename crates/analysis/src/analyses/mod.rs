@@ -12,6 +12,7 @@ mod entries;
 #[cfg(test)]
 mod example;
 mod goodput;
+mod order;
 mod outliers;
 mod percentiles;
 mod phases;

@@ -4,9 +4,8 @@
 //! values are one a query; gaps between chunks of one answer are not independent, so theirs has none.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_statistics::{Distribution, Gaps, Interval, median_interval};
+use ergometer_statistics::{Distribution, Gaps, Interval};
 use ergometer_units::shown;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::cell;
@@ -35,7 +34,7 @@ impl Analysis for Percentiles {
         findings.summary.insert(String::from("completed"), run.completed().count().into());
         for name in ["ttft_ms", "tpot_ms", "e2e_ms", "joules_per_query"] {
             let row = rows.iter().find(|row| row.name == name);
-            let median = row.and_then(|row| row.found.as_ref()).map(|found| found.distribution.p50);
+            let median = row.and_then(|row| row.found).map(|found| found.p50);
             findings.summary.insert(format!("{name}_p50"), median.map_or(Value::Null, Value::from));
         }
         for row in &rows {
@@ -53,15 +52,7 @@ impl Analysis for Percentiles {
 struct Row {
     name: &'static str,
     words: &'static str,
-    found: Option<Found>,
-}
-
-#[derive(Debug, Serialize)]
-struct Found {
-    #[serde(flatten)]
-    distribution: Distribution,
-    /// The 95 % interval of the median.
-    p50_interval: Option<Interval>,
+    found: Option<Distribution>,
 }
 
 /// A name with its unit, the same in words, and the value of a completed query.
@@ -92,11 +83,8 @@ fn milliseconds(seconds: f64) -> f64 {
 
 impl Row {
     fn of<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
-        let mut values: Vec<f64> = queries.filter_map(value).filter(|value| value.is_finite()).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let found = Distribution::of(&values)
-            .map(|distribution| Found { distribution, p50_interval: median_interval(&values) });
-        Self { name, words, found }
+        let values: Vec<f64> = queries.filter_map(value).collect();
+        Self { name, words, found: Distribution::of(&values) }
     }
 }
 
@@ -109,8 +97,7 @@ fn gaps(run: &Run) -> Result<Row, AnalysisError> {
             pairs.for_each(|gap| gaps.push(u64::try_from(gap).unwrap_or(0)));
         }
     })?;
-    let found = Gaps::distribution(&mut [&mut gaps]).map(|distribution| Found { distribution, p50_interval: None });
-    Ok(Row { name: "itl_ms", words: "ITL, ms", found })
+    Ok(Row { name: "itl_ms", words: "ITL, ms", found: Gaps::distribution(&mut [&mut gaps]) })
 }
 
 fn table(run: &Run, rows: &[Row]) -> Table {
@@ -128,7 +115,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
     ];
     let mut table = Table::new("percentiles", "How values are distributed, over completed queries", &columns);
     for row in rows {
-        let Some(Found { distribution, p50_interval }) = &row.found else { continue };
+        let Some(distribution) = row.found else { continue };
         let number = |value: f64| Cell::number(Some(value), show);
         let absent = |value: Option<f64>| value.map_or(Cell::Absent, number);
         table.rows.push(vec![
@@ -137,7 +124,9 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             number(distribution.mean),
             absent(distribution.std),
             number(distribution.min),
-            p50_interval.map_or_else(|| number(distribution.p50), |interval| median(distribution.p50, interval)),
+            distribution
+                .p50_interval
+                .map_or_else(|| number(distribution.p50), |interval| median(distribution.p50, interval)),
             number(distribution.p90),
             number(distribution.p95),
             absent(distribution.p99),

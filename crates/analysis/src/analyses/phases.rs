@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::cell::{self, Unit};
 use super::energy_per_token::Ratio;
+use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
 use crate::saved::{Query, Run};
@@ -30,7 +31,7 @@ impl Analysis for PhaseCosts {
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         caution::check_queries(run)?;
-        let queries = caution::in_order_of_sending(run.completed());
+        let queries = in_order_of_sending(run.completed());
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
         let parts = Parts::of(&queries, resampling);
         let costs = costs(run, &queries);

@@ -3,8 +3,8 @@
 use fastrand::Rng;
 
 use super::{Drawing, NoInterval, Pairing};
-use crate::normal::tails;
-use crate::{Interval, MINIMUM_BLOCKS, percentile, t_quantile};
+use crate::draws::interval_of;
+use crate::{Interval, MINIMUM_BLOCKS};
 
 /// Blocks are made longer beyond this number of them: the width of an interval from a thousand is known to 2 %, and with
 /// prefix sums time does not grow with the run.
@@ -84,12 +84,7 @@ pub(super) fn draw(
 impl Drawn {
     /// The interval. `magnitude` is that of the numbers the changes were made of, whose last digits round.
     pub(super) fn interval(&self, magnitude: f64) -> Result<Interval, NoInterval> {
-        let blocks = self.blocks as f64;
-        let further =
-            t_quantile(0.975, blocks - 1.0).ok_or(NoInterval::TooFewBlocks)? * (blocks / (blocks - 1.0)).sqrt();
-        let percent = 100.0 * tails(further).outside / 2.0;
-        let at = |percent| percentile(&self.changes, percent).ok_or(NoInterval::Unusable);
-        let interval = Interval { low: at(percent)?, high: at(100.0 - percent)? };
+        let interval = interval_of(&self.changes, self.blocks).ok_or(NoInterval::Unusable)?;
         if interval.width() > 1e-9 * magnitude { Ok(interval) } else { Err(NoInterval::NoVariation) }
     }
 }

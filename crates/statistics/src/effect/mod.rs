@@ -10,9 +10,7 @@
 //! blocks are more alike than items, and would narrow it: that a dataset is in order says nothing about the next one. So
 //! the same is drawn once more with the items shuffled, and the wider interval counts.
 //!
-//! Percentile intervals are too narrow for few blocks: by √(n/(n-1)), and by as much as Student's t is wider than the
-//! normal distribution. So they are taken further out, at Φ(-t √(n/(n-1))): T. Hesterberg, "What Teachers Should Know
-//! About the Bootstrap" (The American Statistician 69, 2015), section 3.3.
+//! Few blocks widen the interval as `draws` says.
 
 mod blocks;
 mod percentiles;

@@ -160,7 +160,7 @@ fn total(readings: &[(f64, f64)], is_counted: impl Fn(f64) -> bool) -> Option<f6
 
 /// Values inside the stretch, each with the seconds for which it held while requests were in flight.
 fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
-    let mut gaps: Vec<i64> = channel.at_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut gaps: Vec<i64> = channel.at_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     gaps.sort_unstable();
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of some seconds")]
@@ -179,7 +179,8 @@ fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
 fn overlap(spans: &[(i64, i64)], from: i64, to: i64) -> i64 {
     let first = spans.partition_point(|span| span.1 <= from);
     let inside = spans[first..].iter().take_while(|span| span.0 < to);
-    inside.map(|span| (span.1.min(to) - span.0.max(from)).max(0)).sum()
+    let each = inside.map(|span| span.1.min(to).saturating_sub(span.0.max(from)).max(0));
+    each.fold(0, i64::saturating_add)
 }
 
 /// As people read it.

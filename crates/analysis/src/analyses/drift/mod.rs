@@ -182,7 +182,7 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
     ));
     table.notes.push(String::from(
         "It rises or falls where the interval excludes zero and the change is more than 1 % (1 °C of temperatures). By chance \
-         alone, one interval in twenty excludes zero.",
+         alone, one interval in twenty excludes zero, and up to one in five where values remember for long (50 s of 5 minutes).",
     ));
     table
 }

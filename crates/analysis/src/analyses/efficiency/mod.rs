@@ -12,6 +12,7 @@ use ergometer_units::shown;
 use serde_json::{Map, Value, json};
 
 use super::entries::{self, estimate_cell};
+use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use crate::saved::{EnergySource, Estimate, Query, Run};
@@ -112,7 +113,7 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     // The summary has no interval for joules by token: how they vary over queries is resampled.
     let by_token = |name: &str, pair: fn(&Query) -> Option<(f64, f64)>| {
         let value = energy(name)?.value;
-        let pairs: Vec<(f64, f64)> = in_order(run).filter_map(pair).collect();
+        let pairs: Vec<(f64, f64)> = in_order_of_sending(run.queries.iter()).into_iter().filter_map(pair).collect();
         let resampling = Resampling { block: run.block(), seed, ..Resampling::default() };
         let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
         // The summary's figure may have joules of queries without a count in it: the interval is put around it.
@@ -158,13 +159,6 @@ fn scaled(found: Estimate, function: impl Fn(f64) -> f64) -> Estimate {
     let interval = ends.map(|(one, other)| (one.min(other), one.max(other)));
     let is_finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
     Estimate { value: function(found.value), interval: interval.filter(is_finite) }
-}
-
-/// The queries in the order of sending.
-fn in_order(run: &Run) -> impl Iterator<Item = &Query> {
-    let mut queries: Vec<&Query> = run.queries.iter().collect();
-    queries.sort_by_key(|query| (query.session, query.request));
-    queries.into_iter()
 }
 
 /// What was paid; null where there are no prices.

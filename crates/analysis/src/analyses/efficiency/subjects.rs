@@ -6,7 +6,8 @@ use ergometer_units::shown;
 use serde_json::{Value, json};
 
 use super::super::entries::{self, count_cell, estimate_cell};
-use super::{in_order, show};
+use super::super::order::in_order_of_sending;
+use super::show;
 use crate::saved::{EnergySource, Estimate, Query, Run};
 
 /// The queries about one thing that have energy.
@@ -24,7 +25,7 @@ pub(super) struct Subject {
 /// The worst first: with the fewest right answers per joule, then with the most joules.
 pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
     let mut members: Vec<Vec<(usize, &Query)>> = vec![Vec::new(); run.subjects.len()];
-    for (place, query) in in_order(run).enumerate() {
+    for (place, query) in in_order_of_sending(run.queries.iter()).into_iter().enumerate() {
         if let Some(members) = members.get_mut(query.subject as usize).filter(|_| query.energy.is_some()) {
             members.push((place, query));
         }

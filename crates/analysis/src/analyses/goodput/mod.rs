@@ -7,7 +7,7 @@ mod load;
 mod timing;
 
 use ergometer_charts::{Cell, Table};
-use ergometer_statistics::proportion_interval;
+use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
@@ -44,7 +44,8 @@ impl Analysis for Goodput {
                 .warnings
                 .push(String::from("requests.parquet has no requests of the records, so nothing can be judged"));
         } else if let Some((limits, whose)) = limits {
-            let judged = Judged::new(run, &timings, limits);
+            let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
+            let judged = Judged::new(run, &timings, limits, resampling);
             judged.fill(whose, &mut findings);
         } else {
             findings.warnings.push(String::from(
@@ -96,12 +97,29 @@ fn smallest_kept(what: Limited, timings: &[Timing]) -> Option<f64> {
 struct Kept {
     kept: u64,
     all: u64,
+    /// Of the share.
+    interval: Option<Interval>,
 }
 
 impl Kept {
+    /// Of requests in the order of sending. Those that ran together keep to limits and break them together, so they are
+    /// drawn in blocks; Wilson's interval takes each for itself and would be too narrow.
+    fn of<'a>(
+        timings: impl Iterator<Item = &'a Timing>,
+        resampling: Resampling,
+        is_kept: impl Fn(&Timing) -> bool,
+    ) -> Self {
+        let pairs: Vec<(f64, f64)> = timings.map(|timing| (f64::from(u8::from(is_kept(timing))), 1.0)).collect();
+        let (kept, all) = (pairs.iter().filter(|pair| pair.0 > 0.0).count() as u64, pairs.len() as u64);
+        let interval = match resampling.block {
+            0 | 1 => proportion_interval(kept, all),
+            _ => ratio_interval(&pairs, resampling),
+        };
+        Self { kept, all, interval }
+    }
+
     fn share(self) -> Option<Estimate> {
-        (self.all > 0)
-            .then(|| entries::with(self.kept as f64 / self.all as f64, proportion_interval(self.kept, self.all)))
+        (self.all > 0).then(|| entries::with(self.kept as f64 / self.all as f64, self.interval))
     }
 }
 
@@ -124,11 +142,12 @@ struct Judged {
     per_second: Option<f64>,
     /// Of the requests sent in the steady state.
     steady: Option<(Kept, f64)>,
+    /// How many requests are drawn together for an interval.
+    block: usize,
 }
 
 impl Judged {
-    fn new(run: &Run, timings: &[Timing], limits: Limits) -> Self {
-        let all = timings.len() as u64;
+    fn new(run: &Run, timings: &[Timing], limits: Limits, resampling: Resampling) -> Self {
         let each = Limited::ALL.into_iter().filter_map(|what| {
             let limit = what.of(&limits)?;
             let others =
@@ -137,12 +156,12 @@ impl Judged {
             Some(OneLimit {
                 what,
                 limit,
-                kept: Kept { kept: count(timings, |timing| timing.keeps(what, &limits)), all },
+                kept: Kept::of(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
                 only_this: timings.iter().filter(breaks_only).count() as u64,
                 stands_at: stands_at(what, limit, timings),
             })
         });
-        let good = Kept { kept: count(timings, |timing| timing.is_good(&limits)), all };
+        let good = Kept::of(timings.iter(), resampling, |timing| timing.is_good(&limits));
         let seconds = run.summary.number("/load/duration_s").or(run.summary.number("/duration_s"));
         let seconds = seconds.filter(|&seconds| seconds > 0.0);
         Self {
@@ -150,7 +169,8 @@ impl Judged {
             each: each.collect(),
             good,
             per_second: seconds.map(|seconds| good.kept as f64 / seconds),
-            steady: steady(run, timings, &limits),
+            steady: steady(run, timings, &limits, resampling),
+            block: resampling.block,
         }
     }
 
@@ -216,6 +236,13 @@ impl Judged {
             "A failed request keeps to nothing. Stands at: the share of the times that were measured which are within the \
              limit. Broken alone: by requests that keep to all others.",
         ));
+        if self.block > 1 {
+            table.notes.push(format!(
+                "Requests ran together: intervals are by bootstrap over blocks of {} of them, and absent below ten blocks and \
+                 where all or none keep to a limit.",
+                self.block
+            ));
+        }
         table
     }
 }
@@ -240,8 +267,9 @@ fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
     (!measured.is_empty()).then(|| 100.0 * within as f64 / measured.len() as f64)
 }
 
-/// What is good of the requests sent in the steady state, and how many a second that makes of its rate.
-fn steady(run: &Run, timings: &[Timing], limits: &Limits) -> Option<(Kept, f64)> {
+/// What is good of the requests sent in the steady state, and how many a second that makes: the rate is of completed
+/// requests, so it is taken times the share of good ones among those.
+fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(Kept, f64)> {
     let windows = run.summary.at("/load/steady_state/windows_ns")?.as_array()?;
     let windows: Vec<(i64, i64)> =
         windows.iter().filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?))).collect();
@@ -250,9 +278,10 @@ fn steady(run: &Run, timings: &[Timing], limits: &Limits) -> Option<(Kept, f64)>
         sent.is_some_and(|sent| windows.iter().any(|(start, end)| (*start..*end).contains(&sent)))
     };
     let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
-    let good = inside.iter().filter(|timing| timing.is_good(limits)).count() as u64;
-    let kept = Kept { kept: good, all: inside.len() as u64 };
-    Some((kept, kept.share()?.value * run.summary.number("/load/steady_state/requests_per_second")?))
+    let completed = inside.iter().filter(|timing| timing.is_completed).count();
+    let rate = run.summary.number("/load/steady_state/requests_per_second")?;
+    let kept = Kept::of(inside.into_iter(), resampling, |timing| timing.is_good(limits));
+    (kept.all > 0).then(|| (kept, kept.kept as f64 / completed.max(1) as f64 * rate))
 }
 
 fn proposed_table(proposed: &[(Limited, Option<f64>)], timings: &[Timing]) -> Table {
@@ -299,7 +328,7 @@ mod tests {
     fn each_limit_and_all_are_counted() {
         let limits = Limits { ttft_s: Some(0.08), e2e_s: Some(0.1), tpot_s: Some(1e-9), ..Limits::default() };
         let run = example::with_summary(Vec::new(), &[], json!({"duration_s": 10.0}));
-        let found = Judged::new(&run, &hundred(), limits);
+        let found = Judged::new(&run, &hundred(), limits, Resampling::default());
         let kept: Vec<(&str, u64, u64)> =
             found.each.iter().map(|one| (one.what.name(), one.kept.kept, one.only_this)).collect();
         assert_eq!(kept, [("ttft", 80, 0), ("tpot", 98, 0), ("e2e", 50, 30)]);
@@ -307,6 +336,23 @@ mod tests {
         assert_eq!(found.broken_most().unwrap().what, Limited::E2e);
         assert_eq!(found.each[0].stands_at, Some(100.0 * 80.0 / 98.0));
         assert_eq!(found.each[1].stands_at, None, "no time between tokens was measured");
+    }
+
+    #[test]
+    fn what_runs_together_breaks_limits_together() {
+        // Of 400 requests, stretches of twenty are quick and slow by turns.
+        let timings: Vec<Timing> =
+            (0..400).map(|place| timing(if place / 20 % 2 == 0 { 10 } else { 90 }, true)).collect();
+        let width = |block| {
+            let resampling = Resampling { block, ..Resampling::default() };
+            let kept = Kept::of(timings.iter(), resampling, |timing| timing.took(Limited::Ttft).keeps(0.05));
+            assert_eq!((kept.kept, kept.all), (200, 400));
+            kept.interval.map(Interval::width)
+        };
+        assert!(width(8).unwrap() > 2.0 * width(1).unwrap(), "{:?} and {:?}", width(8), width(1));
+        assert_eq!(width(41), None, "nine blocks");
+        let all = Kept::of(timings.iter(), Resampling { block: 8, ..Resampling::default() }, |_| true);
+        assert_eq!((all.share().unwrap().value, all.interval), (1.0, None));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use ergometer_units::Timestamp;
 
 use super::super::Limits;
+use super::super::order::of_sending;
 use crate::AnalysisError;
 use crate::saved::{Attempt, Run};
 
@@ -61,7 +62,7 @@ impl Limited {
 pub(super) enum Took {
     /// So many seconds.
     Seconds(f64),
-    /// One token or one chunk: there is no time between tokens to be too long.
+    /// One token, one chunk, or all at once: there is no time between tokens to be too long.
     Nothing,
     /// Nobody could measure it, or it failed.
     Unknown,
@@ -104,12 +105,13 @@ impl Timing {
     fn of(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
         let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
         let (first, last) = (attempt.first_token, attempt.last_token);
-        // An answer in one piece has no first token, whatever it is made of.
-        let has_gaps = chunks.len() > 1 && first.is_some();
+        // An answer in one piece has no first token, whatever it is made of. Chunks that came at once have no gap.
+        let has_gaps = chunks.windows(2).any(|pair| pair[1] > pair[0]) && first.is_some();
         let tokens = attempt.output_tokens.filter(|&tokens| tokens > 1 && has_gaps);
         let tpot = tokens.and_then(|tokens| Some(seconds(first, last)? / (tokens - 1) as f64));
         let longest = chunks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(0)).max();
-        let longest = longest.filter(|_| has_gaps).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
+        let longest =
+            longest.filter(|_| first.is_some()).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
         let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
         let known = |took: Option<f64>| took.map_or(Took::Unknown, Took::Seconds);
         let between = |took: Option<f64>| if took.is_none() && is_short { Took::Nothing } else { known(took) };
@@ -126,7 +128,7 @@ impl Timing {
         }
     }
 
-    /// Of every record of a run. Where `requests.parquet` is missing there are none.
+    /// Of every record of a run, in the order of sending. Where `requests.parquet` is missing there are none.
     pub(super) fn all(run: &Run) -> Result<Vec<Self>, AnalysisError> {
         let records: HashSet<(u32, u64)> = run.queries.iter().map(|query| (query.session, query.request)).collect();
         // Rows stand by query, then by session and time; those lost with a kill come last and repeat nothing.
@@ -145,10 +147,12 @@ impl Timing {
                 repeated.remove(&query)
             };
             if records.contains(&(attempt.session, attempt.request)) {
-                timings.push(Self::of(&attempt, chunks, first.unwrap_or(attempt.scheduled)));
+                let place = of_sending(attempt.session, attempt.sent, attempt.request);
+                timings.push((place, Self::of(&attempt, chunks, first.unwrap_or(attempt.scheduled))));
             }
         })?;
-        Ok(timings)
+        timings.sort_by_key(|timing| timing.0);
+        Ok(timings.into_iter().map(|timing| timing.1).collect())
     }
 }
 
@@ -188,6 +192,7 @@ mod tests {
         let (quarter, gap) = (Took::Seconds(0.25), Took::Seconds(0.75));
         assert_eq!(of(&attempt(Some(1)), &chunks), (quarter, Took::Nothing, gap), "one token in two chunks");
         assert_eq!(of(&attempt(Some(9)), &chunks[..1]), (quarter, Took::Nothing, Took::Nothing), "one chunk");
+        assert_eq!(of(&attempt(Some(9)), &[1, 1]), (quarter, Took::Nothing, Took::Seconds(0.0)), "two at once");
         assert_eq!(of(&attempt(None), &chunks), (quarter, Took::Unknown, gap), "not counted");
         let whole = Attempt { first_token: None, ..attempt(Some(9)) };
         assert_eq!(of(&whole, &chunks), (Took::Unknown, Took::Unknown, Took::Unknown), "an answer in one piece");

@@ -96,21 +96,25 @@ struct Looked {
     usual: Result<Usual, NoScore>,
     /// The line of E2E: seconds, and seconds a token.
     line: Option<(f64, f64)>,
+    /// Queries that cannot be seen against the line, as nobody counted their tokens.
+    uncounted: usize,
     outliers: Vec<Outlier>,
 }
 
 fn look(run: &Run, figure: Figure) -> Looked {
     let queries = run.queries.iter().enumerate().filter(|(_, query)| query.is_completed());
-    let found: Vec<(usize, &Query, f64)> =
+    let mut found: Vec<(usize, &Query, f64)> =
         queries.filter_map(|(place, query)| Some((place, query, figure.of(query)?))).collect();
     let line = if figure == Figure::E2e { line(&found) } else { None };
-    // What it would be at its length; without a line, or where that is below zero, all have the same: one.
-    let expected = |query: &Query| {
-        let (intercept, slope) = line?;
-        Some(intercept + slope * query.output_tokens? as f64).filter(|seconds| *seconds > 0.0)
+    let all = found.len();
+    if line.is_some() {
+        found.retain(|(_, query, _)| query.output_tokens.is_some());
+    }
+    // What it would be at its length; without a line all have the same: one.
+    let scale = |query: &Query| {
+        let (intercept, slope) = line.unwrap_or((1.0, 0.0));
+        intercept + slope * query.output_tokens.unwrap_or(0) as f64
     };
-    let has_line = line.is_some() && found.iter().all(|(_, query, _)| expected(query).is_some());
-    let scale = |query: &Query| if has_line { expected(query).unwrap_or(1.0) } else { 1.0 };
     let scaled: Vec<f64> = found.iter().map(|(_, query, value)| value / scale(query)).collect();
     let usual = Usual::of(&scaled);
     let outliers = usual.map_or_else(
@@ -123,14 +127,17 @@ fn look(run: &Run, figure: Figure) -> Looked {
             each.collect()
         },
     );
-    Looked { figure, values: found.len(), usual, line: line.filter(|_| has_line), outliers }
+    Looked { figure, values: found.len(), usual, line, uncounted: all - found.len(), outliers }
 }
 
-/// The line by medians of E2E on output tokens; where all answers have one length, there is none.
+/// The line by medians of E2E on output tokens, through those that were counted. There is none where all answers have one
+/// length, where it is not above zero at every length, and where too few were counted to say what is usual.
 fn line(found: &[(usize, &Query, f64)]) -> Option<(f64, f64)> {
     let pairs = found.iter().filter_map(|(_, query, value)| Some((query.output_tokens? as f64, *value)));
-    let line = TheilSen::of(&pairs.collect::<Vec<_>>()).ok()?;
-    Some((line.intercept, line.slope))
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    let line = TheilSen::of(&pairs).ok().filter(|_| pairs.len() >= FEWEST)?;
+    let is_above = |tokens: f64| line.intercept + line.slope * tokens > 0.0;
+    pairs.iter().all(|pair| is_above(pair.0)).then_some((line.intercept, line.slope))
 }
 
 impl Analysis for Outliers {
@@ -147,6 +154,7 @@ impl Analysis for Outliers {
         let mut findings = Findings::default();
         for one in &looked {
             findings.warnings.extend(one.warning());
+            findings.warnings.extend(one.uncounted());
         }
         let mut listed: Vec<Outlier> = looked.iter().flat_map(|one| &one.outliers).copied().collect();
         listed.sort_by(|one, other| other.score.abs().total_cmp(&one.score.abs()).then(one.place.cmp(&other.place)));
@@ -232,6 +240,15 @@ impl Looked {
         }
     }
 
+    fn uncounted(&self) -> Option<String> {
+        let head = self.figure.head();
+        match self.uncounted {
+            0 => None,
+            1 => Some(format!("1 query has no count of output tokens: its {head} is not judged")),
+            many => Some(format!("{many} queries have no count of output tokens: their {head} is not judged")),
+        }
+    }
+
     fn json(&self) -> Value {
         let usual = self.usual.ok();
         let fences = usual.map(Usual::fences);
@@ -242,7 +259,7 @@ impl Looked {
             Ok(_) => None,
         };
         json!({"figure": self.figure.name(), "values": self.values, "outliers": self.outliers.len(), "high": self.high(),
-            "low": self.outliers.len() - self.high(), "relative_to_line": line,
+            "low": self.outliers.len() - self.high(), "relative_to_line": line, "without_token_count": self.uncounted,
             "usual": entries::number(usual.map(Usual::value)),
             "fence_low": entries::number(fences.map(|fences| fences.0)),
             "fence_high": entries::number(fences.map(|fences| fences.1)), "no_score": why})

@@ -206,7 +206,8 @@ impl<'a> Evidence<'a> {
         let channels = self.telemetry.of(signal).filter(is_meant);
         let found = channels.filter_map(|channel| {
             let at = |time: Timestamp| channel.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
-            let now = channel.values[at(sent)..at(end)].iter().copied().reduce(fold)?;
+            // A clock that was set back may have a query end before it was sent.
+            let now = channel.values.get(at(sent)..at(end))?.iter().copied().reduce(fold)?;
             Some((now, middle(channel.values.clone())?))
         });
         // Of several devices, the one that is furthest from what is usual.

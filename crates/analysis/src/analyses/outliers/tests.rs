@@ -56,6 +56,26 @@ fn a_long_answer_is_no_outlier_and_a_slow_one_is() {
 }
 
 #[test]
+fn a_query_that_nobody_counted_is_left_out_and_the_others_are_judged() {
+    let found = run(|query| match query.request {
+        40 => query.last_token = query.last_token.map(|last| last + Seconds::new(0.04)),
+        50 | 51 => query.output_tokens = None,
+        _ => (),
+    });
+    let told = Outliers.run(&found, &Options::default()).unwrap();
+    let e2e = &told.data["figures"][2];
+    assert_eq!((&e2e["values"], &e2e["without_token_count"], &e2e["high"]), (&json!(98), &json!(2), &json!(1)));
+    assert!(e2e["relative_to_line"].is_object(), "{e2e}");
+    let warning = String::from("2 queries have no count of output tokens: their E2E for its length is not judged");
+    assert!(told.warnings.contains(&warning), "{:?}", told.warnings);
+    // Where hardly any was counted there is no line, and all are taken as they are.
+    let few = run(|query| query.output_tokens = query.output_tokens.filter(|_| query.request < 3));
+    let told = Outliers.run(&few, &Options::default()).unwrap();
+    let e2e = &told.data["figures"][2];
+    assert_eq!((&e2e["values"], &e2e["without_token_count"]), (&json!(100), &json!(0)));
+}
+
+#[test]
 fn reasons_are_those_that_the_data_has() {
     let odd = run(|query| match query.request {
         0 => query.ttft_s = Some(0.5),

@@ -132,13 +132,21 @@ impl Load<'_> {
                 goodput: figures
                     .goodput
                     .zip(self.steady_rate(figures.duration_s))
-                    .map(|(goodput, rate)| Goodput { requests_per_second: goodput.share * rate, ..goodput }),
+                    .map(|(goodput, rate)| Goodput { requests_per_second: self.good_of_completed() * rate, ..goodput }),
                 output_tokens_per_second: output_tokens
                     .filter(|_| figures.duration_s > 0.0)
                     .map(|tokens| tokens / figures.duration_s),
                 ..figures
             },
         })
+    }
+
+    /// The share of good ones among the completed requests sent inside the steady state. Times the rate, which is of
+    /// completed requests, it is the rate of good ones; the share of all would count failures against them twice.
+    fn good_of_completed(&self) -> f64 {
+        let done = || self.passages(Part::Steady).filter(|passage| completed(passage));
+        let good = done().filter(|passage| passage.standing == Standing::Good).count();
+        good as f64 / done().count().max(1) as f64
     }
 
     /// Completed requests a second inside the steady state, each by the share of its time that lies inside: a window that
@@ -384,6 +392,19 @@ mod tests {
         assert_eq!(figures.completed, 18, "the last but one ended at its end, the last after it");
         assert!(near(steady.output_tokens, 36.0) && near(figures.output_tokens_per_second, 36.0 / 0.95));
         assert!(steady.energy.is_none());
+    }
+
+    #[test]
+    fn failures_do_not_count_twice_against_what_is_good() {
+        let config = RunConfig { slo: Slo { e2e_s: Some(0.15), ..Slo::default() }, ..closed_loop(2) };
+        let mut sketches = two_at_a_time();
+        for place in [4, 7, 8, 11] {
+            (sketches[place].failure, sketches[place].tokens) = (Some(FailureKind::Truncated), None);
+        }
+        let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, None).steady_state.unwrap().figures;
+        let goodput = found.goodput.unwrap();
+        assert_eq!((goodput.good, goodput.share), (15, 15.0 / 19.0));
+        assert_eq!(Some(goodput.requests_per_second), found.requests_per_second, "all that completed are good");
     }
 
     #[test]

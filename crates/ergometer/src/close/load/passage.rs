@@ -24,7 +24,7 @@ pub(super) struct Passage {
     pub(super) standing: Standing,
     /// Whether an attempt at its query came before it in the session: nobody scheduled it.
     pub(super) is_repeat: bool,
-    /// Whether more than one chunk came, so that there is a gap to measure.
+    /// Whether more than one chunk came, and not all at once, so that there is a gap to measure.
     has_gaps: bool,
     pub(super) connection: Connection,
     pub(super) in_conversation: bool,
@@ -84,7 +84,7 @@ impl Passage {
             },
             standing: Standing::Attempt,
             is_repeat: first_due.is_some(),
-            has_gaps: transcript.chunks.len() > 1 && !transcript.is_whole,
+            has_gaps: has_gaps(exchange),
             connection: match transcript.line {
                 None => Connection::Unknown,
                 Some(line) if line.connect.is_some() => Connection::New,
@@ -127,7 +127,8 @@ impl Passage {
         self.last_token.map(|last| last - self.sent)
     }
 
-    /// One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content.
+    /// One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content. Nor have chunks
+    /// that a busy client read all at once: they say nothing of when they came.
     pub(super) fn tpot(&self) -> Option<Seconds> {
         let tokens = self.tokens.filter(|&tokens| tokens > 1 && self.has_gaps)?;
         Some((self.last_token? - self.first_token?) / f64::from(tokens - 1))
@@ -139,7 +140,7 @@ impl Passage {
     }
 
     /// Whether it keeps to every limit. What nobody could measure is not kept; but where there is one token, or one chunk,
-    /// there is no time between tokens to be too long.
+    /// or all chunks came at once, there is no time between tokens to be too long.
     fn keeps_to(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
         let limits = [
             (slo.ttft_s, self.ttft()),
@@ -163,6 +164,10 @@ pub(super) fn gaps(exchange: &Exchange) -> impl Iterator<Item = u64> {
     let chunks = if exchange.transcript.is_whole { &[] } else { exchange.transcript.chunks.as_slice() };
     let between = |one: Timestamp, other: Timestamp| other.nanos_since_epoch().saturating_sub(one.nanos_since_epoch());
     chunks.windows(2).map(move |pair| u64::try_from(between(pair[0].at, pair[1].at)).unwrap_or(0))
+}
+
+fn has_gaps(exchange: &Exchange) -> bool {
+    gaps(exchange).any(|nanos| nanos > 0)
 }
 
 fn longest_gap(exchange: &Exchange) -> Option<Seconds> {
@@ -199,6 +204,8 @@ mod tests {
         assert_eq!(one_token.tpot(), None);
         let whole = passage(Sketch { chunks: &[5.0], end: 6.0, tokens: Some(9), is_whole: true, ..Sketch::default() });
         assert_eq!((whole.ttft(), millis(whole.e2e()), whole.tpot()), (None, Some(5.0), None));
+        let at_once = passage(Sketch { chunks: &[5.0, 5.0], end: 6.0, tokens: Some(9), ..Sketch::default() });
+        assert_eq!((millis(at_once.ttft()), at_once.tpot()), (Some(5.0), None));
     }
 
     #[test]
@@ -225,6 +232,7 @@ mod tests {
         assert!(!keeps(both, answer), "one broken limit is enough");
         let strict = Slo { tpot_s: limit(0.1), itl_s: limit(0.1), ttft_s: limit(31.0), ..Slo::default() };
         assert!(keeps(strict, Sketch { chunks: &[30.0], tokens: Some(1), ..answer }), "one token has no gap");
+        assert!(keeps(strict, Sketch { chunks: &[30.0, 30.0], ..answer }), "nor have chunks that came at once");
         let uncounted = Sketch { tokens: None, ..answer };
         assert!(!keeps(Slo { tpot_s: limit(1e6), ..Slo::default() }, uncounted), "nobody knows");
         let whole = Sketch { is_whole: true, chunks: &[30.0], ..answer };
