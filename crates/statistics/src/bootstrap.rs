@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn only_blocks_that_hold_a_query_count() {
         let with = |every: u32| -> Vec<(f64, f64)> {
-            let pair = |place: u32| if place % every == 0 { (f64::from(place % 7), 1.0) } else { (0.0, 0.0) };
+            let pair = |place: u32| if place.is_multiple_of(every) { (f64::from(place % 7), 1.0) } else { (0.0, 0.0) };
             (0..80).map(pair).collect()
         };
         let resampling = Resampling { block: 4, ..Resampling::default() };
