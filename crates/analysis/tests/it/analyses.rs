@@ -331,7 +331,7 @@ proptest! {
             prop_assert_eq!(&found, &analyse(id, &run), "the same every time");
             let judged = analysis.run(&run, &Options { limits, ..Options::default() });
             prop_assert!(judged.is_ok(), "{}", id);
-            let entries = Value::from_iter([("summary", found.summary.clone()), ("data", found.data.clone())]);
+            let entries = json!({"summary": found.summary, "data": found.data});
             prop_assert!(!entries.to_string().contains("NaN"), "{}: {}", id, entries);
             for table in &found.tables {
                 prop_assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", &table.id);

@@ -94,14 +94,14 @@ fn smallest_kept(what: Limited, timings: &[Timing]) -> Option<f64> {
 
 /// Requests that keep to something, of how many.
 #[derive(Debug, Clone, Copy)]
-struct Keeping {
+struct Part {
     kept: u64,
     all: u64,
     /// Of the share.
     interval: Option<Interval>,
 }
 
-impl Keeping {
+impl Part {
     /// Of requests in the order of sending. Those that ran together keep to limits and break them together, so they are
     /// drawn in blocks; Wilson's interval takes each for itself and would be too narrow.
     fn of<'a>(
@@ -127,7 +127,7 @@ impl Keeping {
 struct OneLimit {
     what: Limited,
     limit: f64,
-    kept: Keeping,
+    kept: Part,
     /// Completed requests that break it and no other.
     only_this: u64,
     /// The percentile of the measured times at which it stands.
@@ -138,10 +138,10 @@ struct OneLimit {
 struct Judged {
     limits: Limits,
     each: Vec<OneLimit>,
-    good: Keeping,
+    good: Part,
     per_second: Option<f64>,
     /// Of the requests sent in the steady state.
-    steady: Option<(Keeping, f64)>,
+    steady: Option<(Part, f64)>,
     /// How many requests are drawn together for an interval.
     block: usize,
 }
@@ -156,12 +156,12 @@ impl Judged {
             Some(OneLimit {
                 what,
                 limit,
-                kept: Keeping::of(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
+                kept: Part::of(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
                 only_this: timings.iter().filter(breaks_only).count() as u64,
                 stands_at: stands_at(what, limit, timings),
             })
         });
-        let good = Keeping::of(timings.iter(), resampling, |timing| timing.is_good(&limits));
+        let good = Part::of(timings.iter(), resampling, |timing| timing.is_good(&limits));
         let seconds = run.summary.number("/load/duration_s").or(run.summary.number("/duration_s"));
         let seconds = seconds.filter(|&seconds| seconds > 0.0);
         Self {
@@ -269,7 +269,7 @@ fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
 
 /// What is good of the requests sent in the steady state, and how many a second that makes: the rate is of completed
 /// requests, so it is taken times the share of good ones among those.
-fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(Keeping, f64)> {
+fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(Part, f64)> {
     let windows = run.summary.at("/load/steady_state/windows_ns")?.as_array()?;
     let windows: Vec<(i64, i64)> =
         windows.iter().filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?))).collect();
@@ -280,7 +280,7 @@ fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling
     let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
     let completed = inside.iter().filter(|timing| timing.is_completed).count();
     let rate = run.summary.number("/load/steady_state/requests_per_second")?;
-    let kept = Keeping::of(inside.into_iter(), resampling, |timing| timing.is_good(limits));
+    let kept = Part::of(inside.into_iter(), resampling, |timing| timing.is_good(limits));
     (kept.all > 0).then(|| (kept, kept.kept as f64 / completed.max(1) as f64 * rate))
 }
 
@@ -345,13 +345,13 @@ mod tests {
             (0..400).map(|place| timing(if place / 20 % 2 == 0 { 10 } else { 90 }, true)).collect();
         let width = |block| {
             let resampling = Resampling { block, ..Resampling::default() };
-            let kept = Keeping::of(timings.iter(), resampling, |timing| timing.took(Limited::Ttft).keeps(0.05));
+            let kept = Part::of(timings.iter(), resampling, |timing| timing.took(Limited::Ttft).keeps(0.05));
             assert_eq!((kept.kept, kept.all), (200, 400));
             kept.interval.map(Interval::width)
         };
         assert!(width(8).unwrap() > 2.0 * width(1).unwrap(), "{:?} and {:?}", width(8), width(1));
         assert_eq!(width(41), None, "nine blocks");
-        let all = Keeping::of(timings.iter(), Resampling { block: 8, ..Resampling::default() }, |_| true);
+        let all = Part::of(timings.iter(), Resampling { block: 8, ..Resampling::default() }, |_| true);
         assert_eq!((all.share().unwrap().value, all.interval), (1.0, None));
     }
 
