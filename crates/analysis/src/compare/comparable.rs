@@ -100,6 +100,7 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// Settings that are looked at above, or that change nothing of what is measured.
 const KNOWN_SETTINGS: &[&str] = &[
+    "draw",
     "dataset",
     "client",
     "request",

@@ -108,6 +108,16 @@ pub fn compare_groups(groups: &[Group<'_>], options: &Options) -> Result<Compari
         let message = "there is nothing to compare with. hint: name two runs, or a sweep with several points";
         return Err(AnalysisError::Impossible(String::from(message)));
     };
+    for group in groups {
+        let mut folders: Vec<_> =
+            group.runs.iter().map(|run| run.folder.canonicalize().unwrap_or_else(|_| run.folder.clone())).collect();
+        folders.sort_unstable();
+        if let Some(pair) = folders.windows(2).find(|pair| pair[0] == pair[1]) {
+            let twice = pair[0].display();
+            let message = format!("{twice} is given twice on one side. hint: join different runs of one configuration");
+            return Err(AnalysisError::Impossible(message));
+        }
+    }
     Ok(Comparison {
         baseline: Side::of(baseline),
         candidates: groups[1..].iter().map(|group| Candidate::of(baseline, group, options)).collect(),

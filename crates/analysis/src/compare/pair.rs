@@ -85,6 +85,10 @@ impl<'a> Pair<'a> {
                 return Some(row);
             }
         }
+        row.reason = self.is_nothing(metric);
+        if row.reason.is_some() {
+            return Some(row);
+        }
         let kind = metric.change();
         let Some(whole) = between(kind, first, second) else {
             row.reason = Some(NoInterval::NoBaseline.to_string());
@@ -115,6 +119,19 @@ impl<'a> Pair<'a> {
         };
         row.change = Some(effect);
         Some(row)
+    }
+
+    /// Why a net energy has no ratio: what is no more than the error of idle power may as well be nothing.
+    fn is_nothing(&self, metric: &Metric) -> Option<String> {
+        let may_be_nothing = |run: &Run| {
+            let path = run.energy_path("net_j_per_query")?;
+            let net = run.summary.estimate(&path)?;
+            Some(net.value <= 0.0 || net.interval.is_some_and(|(low, _)| low <= 0.0))
+        };
+        let groups = [self.baseline, self.candidate];
+        let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
+        let lost = groups.iter().find(is_lost).filter(|_| metric.name == "net_joules_per_query")?;
+        Some(format!("net of idle, {} may have used nothing: its interval reaches zero", lost.label))
     }
 
     /// Why the joules of the two cannot be compared.
@@ -207,7 +224,9 @@ impl<'a> Pair<'a> {
             between(kind, one, two).map(|change| if kind == Change::Ratio { change * scale } else { change })
         };
         let value = if self.is_part() { part().unwrap_or(whole) } else { whole };
-        let is_same = value == between_none(kind) && (samples.is_paired() && one == two || no_variation(&one, &two));
+        // Of shares no variation is no certainty: none of three failing says little.
+        let is_alike = samples.is_paired() && one == two || metric.unit != Unit::Share && no_variation(&one, &two);
+        let is_same = value == between_none(kind) && is_alike;
         Found { value, interval, is_same }
     }
 }

@@ -8,7 +8,7 @@ use super::row::{Effect, Row, Verdict};
 use super::{Candidate, Side};
 
 /// An interval whose sides differ by more than this part of its half is told by its two ends.
-const ALIKE: f64 = 0.25;
+const ALIKE: f64 = 0.08;
 
 /// The table of a candidate.
 pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Table {

@@ -70,7 +70,7 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
             let change = row.and_then(Row::change_in_short).unwrap_or_else(|| String::from("-"));
             let verdict = row.map_or(Verdict::None, |row| row.verdict);
             let mark = match verdict {
-                Verdict::CannotTell => " ?",
+                Verdict::CannotTell | Verdict::None => " ?",
                 _ => "",
             };
             (tone(verdict), change + mark)
@@ -78,7 +78,7 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
         table.row(cells);
     }
     let mut lines = vec![String::from(
-        "changes from the first; ? where it cannot be told from none. --format json has the intervals",
+        "changes from the first; ? where it cannot be told from none, or has no interval. --format json has the intervals",
     )];
     let verdicts: Vec<&str> = comparison.candidates.iter().map(|other| other.comparability.verdict.as_str()).collect();
     if verdicts.windows(2).all(|pair| pair[0] == pair[1]) {
