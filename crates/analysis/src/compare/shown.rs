@@ -121,7 +121,7 @@ mod tests {
             change(metric, &Effect { kind: metric.change(), value, interval, method: None, is_constant: false })
         };
         assert_eq!(of("accuracy", 0.117, Some((0.088, 0.146))), "+11.7 points ±2.9");
-        assert_eq!(of("joules_per_query", 3.52, Some((3.3, 3.7))), "×3.52 ±0.20");
+        assert_eq!(of("joules_per_query", 3.52, Some((3.32, 3.72))), "×3.52 ±0.20");
         assert_eq!(of("joules_per_query", 3.5, Some((3.4, 4.2))), "×3.50 (3.40 to 4.20)");
         assert_eq!(of("ttft_p50", 0.0025, Some((0.0024, 0.0026))), "+2.50 ms ±0.10");
         assert_eq!(of("ttft_p99", -0.0025, Some((-0.004, 0.03))), "-2 ms (-4 to +30)");

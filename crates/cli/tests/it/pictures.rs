@@ -61,11 +61,11 @@ fn hostile_text_is_shown_and_never_obeyed() {
         .args(["profile", "--idle", "0s", "--quiet", "--dataset"])
         .arg(&dataset)
         .arg("--output-dir")
-        .arg(folder.path())
+        .arg(folder.path().join("runs"))
         .output()
         .unwrap();
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-    let made = super::profile::run_in(folder.path());
+    let made = super::profile::run_in(&folder.path().join("runs"));
     let html = stdout(&run(&["report", "-o", "-"], &[&made]));
     assert!(!html.contains("<script>alert") && !html.contains("<img src=x") && !html.contains('\u{1b}'));
     assert!(html.contains("&lt;img src=x"), "what was asked is there to be read");

@@ -70,7 +70,8 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
             let change = row.and_then(Row::change_in_short).unwrap_or_else(|| String::from("-"));
             let verdict = row.map_or(Verdict::None, |row| row.verdict);
             let mark = match verdict {
-                Verdict::CannotTell | Verdict::None => " ?",
+                Verdict::CannotTell => " ?",
+                Verdict::None if change != "-" => " ?",
                 _ => "",
             };
             (tone(verdict), change + mark)
