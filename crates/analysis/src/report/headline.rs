@@ -96,11 +96,12 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     };
     let summary = &run.summary;
     let joules = |value: f64| quantity(value, "J");
+    let counted = if failed(run) > 0.0 { "; failed queries count" } else { "" };
     add("accuracy", with_interval(summary.estimate("/accuracy/rate"), &percent), "right answers, Wilson's interval");
     add(
         "energy per query",
         with_interval(energy(run, "gross_j_per_query"), &joules),
-        &format!("gross, {source}; failed queries count"),
+        &format!("gross, {source}{counted}"),
     );
     if failed(run) > 0.0 {
         let value = per_answer(run).map(|value| (joules(value), String::new()));

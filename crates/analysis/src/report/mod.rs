@@ -44,7 +44,7 @@ pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
     let mut charts = Charts::draw(shown, in_detail)?;
     let mut sections = vec![overview(&studied, shown, options)?];
     sections.push(section("notices", "What to know", notices(&studied)));
-    let parts: [(&str, &str, &[&str], &[&str]); 6] = [
+    let mut parts: [(&str, &str, &[&str], &[&str]); 6] = [
         ("under_load", "Under load", &["sweep"], &["goodput"]),
         ("as_it_went", "As it went", &["power_timeline"], &["drift"]),
         ("latencies", "Latency", &["latency_cdf"], &["percentiles"]),
@@ -52,6 +52,10 @@ pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
         ("right_answers", "Accuracy", &["accuracy_per_joule", "pareto"], &["accuracy"]),
         ("lengths", "What length costs", &["regression", "output_kde"], &["regression"]),
     ];
+    // What a load does is the point of a sweep; of a run it comes after how it went and how long things took.
+    if shown.sweeps.is_empty() {
+        parts[..3].rotate_left(1);
+    }
     for (id, title, plots, analyses) in parts {
         let mut blocks: Vec<Block> = plots.iter().flat_map(|plot| charts.take(plot)).map(chart).collect();
         blocks.extend(analyses.iter().flat_map(|analysis| tables(&studied, analysis)).map(Block::Table));

@@ -1,5 +1,7 @@
 //! What the user typed after `ergo compare`.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use ergometer_analysis::compare::Limit;
 
@@ -14,7 +16,7 @@ use super::Format;
 pub(crate) struct CompareArguments {
     /// Folders of runs, the first of which is the baseline, or one of a sweep; `+` joins repeats of one run.
     #[arg(required = true, value_name = "RUN")]
-    pub(crate) runs: Vec<String>,
+    pub(crate) runs: Vec<OsString>,
     /// Exit with 1 where this is so: METRIC, one of > >= < <=, and a limit. With a sign the limit is a change from the
     /// baseline (+5%, -2, +20ms), without one a value (200ms, 90%). Repeatable, or with commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]

@@ -1,5 +1,6 @@
 //! Folders as the user named them: one run, several joined with `+`, or a sweep, whose points are each a side.
 
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::Path;
 
@@ -19,7 +20,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    pub(super) fn open(arguments: &[String]) -> Result<Self, Failure> {
+    pub(super) fn open(arguments: &[OsString]) -> Result<Self, Failure> {
         let mut named = Self::default();
         for argument in arguments {
             named.add(argument, arguments.len() == 1).map_err(Failure::failed)?;
@@ -32,9 +33,11 @@ impl Named {
         Ok(named)
     }
 
-    fn add(&mut self, argument: &str, is_alone: bool) -> Result<(), AnalysisError> {
-        let paths: Vec<&str> =
-            if Path::new(argument).exists() { vec![argument] } else { argument.split('+').collect() };
+    fn add(&mut self, argument: &OsStr, is_alone: bool) -> Result<(), AnalysisError> {
+        // A name that is no text is one path: only a text can be taken apart.
+        let joined = argument.to_str().filter(|_| !Path::new(argument).exists());
+        let paths: Vec<&OsStr> =
+            joined.map_or_else(|| vec![argument], |joined| joined.split('+').map(OsStr::new).collect());
         let start = self.runs.len();
         for path in &paths {
             match Saved::open(Path::new(path))? {
