@@ -6,7 +6,8 @@ use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Homogeneity, homogeneity, percentile, proportion_interval};
 use serde_json::{Value, json};
 
-use super::entries::{self, count_cell, share_cell};
+use super::cell::{self, count_cell, share_cell};
+use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use crate::saved::{Estimate, Query, Run};
@@ -208,14 +209,14 @@ fn subject_table(subjects: &[(String, Counted)], whole: &Counted, differ: Option
     let mut table =
         Table::new("accuracy_by_subject", "Accuracy by subject, the worst first", &columns(("subject", "subject")));
     let row = |name: Cell, found: &Counted| std::iter::once(name).chain(found.cells()).collect();
-    table.rows = subjects.iter().map(|(name, found)| row(Cell::text(entries::outside(name)), found)).collect();
+    table.rows = subjects.iter().map(|(name, found)| row(Cell::text(cell::outside(name)), found)).collect();
     if subjects.len() > 1 {
         table.rows.push(row(Cell::text("all"), whole));
     }
     table.notes.push(String::from("In brackets: Wilson's 95 % interval. A failed request is a wrong answer."));
     if let Some(found) = differ {
         let verdict = if found.p_value < SIGNIFICANT { "Subjects differ" } else { "Subjects may all be alike" };
-        table.notes.push(format!("{verdict}: {} (permutation of chi-square).", entries::p_value(found.p_value)));
+        table.notes.push(format!("{verdict}: {} (permutation of chi-square).", cell::p_value(found.p_value)));
     }
     table
 }
@@ -232,7 +233,7 @@ fn length_table(lengths: &[Tercile], differ: &Homogeneity) -> Table {
     }
     table.notes.push(format!(
         "Answers of these lengths differ: {}. Subjects that ask for longer answers may be the reason.",
-        entries::p_value(differ.p_value)
+        cell::p_value(differ.p_value)
     ));
     table
 }

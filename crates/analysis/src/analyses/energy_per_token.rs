@@ -218,7 +218,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
     for row in rows.iter().filter(|row| row.queries > 0) {
         table.rows.push(vec![
             Cell::text(row.label()),
-            cell::count(row.queries),
+            cell::count_cell(row.queries as u64),
             ratio(row.gross_j_per_output_token),
             ratio(row.net_j_per_output_token),
             ratio(row.gross_j_per_token),

@@ -120,7 +120,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         let absent = |value: Option<f64>| value.map_or(Cell::Absent, number);
         table.rows.push(vec![
             Cell::text(row.words),
-            cell::count(distribution.count),
+            cell::count_cell(distribution.count as u64),
             number(distribution.mean),
             absent(distribution.std),
             number(distribution.min),

@@ -130,7 +130,7 @@ impl Parts {
             let per = part.per_token;
             table.rows.push(vec![
                 Cell::text(label),
-                cell::count(part.queries),
+                cell::count_cell(part.queries as u64),
                 cell::number(part.sum, unit),
                 cell::number(part.mean, unit),
                 cell::share(part.share),
@@ -242,7 +242,7 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
         let (text, tone) = verdict(plane);
         table.rows.push(vec![
             label,
-            cell::count(plane.count),
+            cell::count_cell(plane.count as u64),
             cell::coefficient(&plane.constant, cost.unit),
             cell::coefficient(&plane.per_input_token, cost.unit),
             cell::coefficient(&plane.per_output_token, cost.unit),

@@ -277,7 +277,7 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
         let tone = if fit.is_evidence { Tone::Plain } else { Tone::Warning };
         table.rows.push(vec![
             Cell::text(format!("{}, {}", fit.words, fit.unit.of)),
-            cell::count(fit.count),
+            cell::count_cell(fit.count as u64),
             line.map_or(Cell::Absent, |line| cell::coefficient(&line.slope, fit.unit)),
             line.map_or(Cell::Absent, |line| cell::coefficient(&line.intercept, fit.unit)),
             Cell::number(line.map(|line| line.r2), |r2| format!("{r2:.3}")),

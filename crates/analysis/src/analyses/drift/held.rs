@@ -8,7 +8,8 @@ use ergometer_charts::{Cell, Table};
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
-use super::super::entries::{self, quantity_cell};
+use super::super::cell::{self, quantity_cell};
+use super::super::entries;
 use super::series::{Stretch, device};
 use crate::saved::{Channel, Telemetry};
 
@@ -190,7 +191,7 @@ pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
     columns.extend([("held back", "share"), ("for", "held_s"), ("of", "seconds"), ("by", "by")]);
     let mut table = Table::new("held_back", "How much of the time the clocks were held back", &columns);
     for held in found {
-        let mut row = vec![Cell::text(entries::outside(&held.device))];
+        let mut row = vec![Cell::text(cell::outside(&held.device))];
         row.extend(has_sessions.then(|| Cell::text(held.session.to_string())));
         row.extend([
             Cell::number(held.share(), shown::percent),

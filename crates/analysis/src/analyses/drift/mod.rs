@@ -11,6 +11,7 @@ use ergometer_charts::{Cell, Table, Tone};
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
+use super::cell;
 use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
@@ -161,13 +162,13 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
             .map(|value| Estimate { value, interval: trend.per_minute_interval.map(|found| (found.low, found.high)) });
         let mut row = vec![
             Cell::text(series.head),
-            series.device.as_deref().map_or(Cell::text("queries"), |device| Cell::text(entries::outside(device))),
+            series.device.as_deref().map_or(Cell::text("queries"), |device| Cell::text(cell::outside(device))),
         ];
         row.extend(has_sessions.then(|| Cell::text(series.session.to_string())));
         row.extend([
             Cell::number(trend.first_tenth, show),
             Cell::number(trend.last_tenth, show),
-            entries::estimate_cell(slope, signed),
+            cell::estimate_cell(slope, signed),
             Cell::number(trend.change, signed),
             Cell::Verdict {
                 text: trend.verdict.words().to_owned(),

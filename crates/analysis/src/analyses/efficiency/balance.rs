@@ -4,7 +4,8 @@ use ergometer_charts::{Cell, Table};
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
-use super::super::entries::{self, quantity_cell};
+use super::super::cell::quantity_cell;
+use super::super::entries;
 use crate::saved::Run;
 
 /// Where the joules of the meter went.

@@ -11,7 +11,8 @@ use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use ergometer_units::shown;
 use serde_json::{Map, Value, json};
 
-use super::entries::{self, estimate_cell};
+use super::cell::estimate_cell;
+use super::entries;
 use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;

@@ -5,7 +5,8 @@ use ergometer_statistics::{Resampling, ratio_interval};
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
-use super::super::entries::{self, count_cell, estimate_cell};
+use super::super::cell::{self, count_cell, estimate_cell};
+use super::super::entries;
 use super::super::order::in_order_of_sending;
 use super::show;
 use crate::saved::{EnergySource, Estimate, Query, Run};
@@ -92,7 +93,7 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
     let mut table = Table::new("efficiency_by_subject", &title, &columns);
     for subject in subjects {
         let mut row = vec![
-            Cell::text(entries::outside(&subject.name)),
+            Cell::text(cell::outside(&subject.name)),
             estimate_cell(subject.per_joule, |value| show(value, "/J")),
             estimate_cell(subject.joules_per_query, |value| shown::quantity(value, "J")),
             count_cell(subject.right),

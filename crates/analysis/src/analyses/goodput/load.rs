@@ -81,7 +81,7 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
         );
     }
     if let Some(why) = reason.filter(|_| !has_steady) {
-        table.notes.push(format!("No steady state: {}.", entries::outside(why)));
+        table.notes.push(format!("No steady state: {}.", super::super::cell::outside(why)));
     }
     findings.tables.push(table);
     let load = json!({"figures": figures, "steady_state_reason": reason, "client_limited": client_limited,

@@ -11,7 +11,8 @@ use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_inte
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
-use super::entries::{self, count_cell, quantity_cell, share_cell};
+use super::cell::{count_cell, quantity_cell, share_cell};
+use super::entries;
 use super::{Analysis, Findings, Limits, Options};
 use crate::AnalysisError;
 use crate::saved::{Estimate, Run};

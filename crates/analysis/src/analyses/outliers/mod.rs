@@ -11,7 +11,8 @@ use ergometer_statistics::TheilSen;
 use ergometer_units::shown;
 use serde_json::{Value, json};
 
-use super::entries::{self, count_cell};
+use super::cell::count_cell;
+use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use crate::saved::{Query, Run};
