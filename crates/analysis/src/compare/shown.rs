@@ -89,6 +89,13 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
     units.into_iter().find(|(factor, _)| seconds >= *factor).unwrap_or((1e-9, " ns"))
 }
 
+/// Whether half of an interval says as much as its two ends: both arms are alike, and no change is on the same side.
+fn is_even(value: f64, (low, high): (f64, f64), none: f64) -> bool {
+    let half = (high - low) / 2.0;
+    let is_alike = (high + low - 2.0 * value).abs() <= ALIKE * half * 2.0;
+    is_alike && (value - half > none) == (low > none) && (value + half < none) == (high < none)
+}
+
 /// A number with its interval, to two digits of the margin.
 fn written(mark: &str, unit: &str, value: f64, ends: Option<(f64, f64)>) -> String {
     let half = ends.map_or(value.abs() / 30.0, |(low, high)| (high - low) / 2.0);
@@ -101,7 +108,7 @@ fn written(mark: &str, unit: &str, value: f64, ends: Option<(f64, f64)>) -> Stri
     let told = format!("{sign}{}{unit}", number(value));
     match ends {
         None => told,
-        Some((low, high)) if (high + low - 2.0 * value).abs() <= ALIKE * half * 2.0 => {
+        Some((low, high)) if is_even(value, (low, high), if mark == "+" { 0.0 } else { 1.0 }) => {
             format!("{told} ±{half:.decimals$}")
         }
         Some((low, high)) => format!("{told} ({} to {})", number(low), number(high)),
@@ -123,6 +130,7 @@ mod tests {
         assert_eq!(of("accuracy", 0.117, Some((0.088, 0.146))), "+11.7 points ±2.9");
         assert_eq!(of("joules_per_query", 3.52, Some((3.32, 3.72))), "×3.52 ±0.20");
         assert_eq!(of("joules_per_query", 3.5, Some((3.4, 4.2))), "×3.50 (3.40 to 4.20)");
+        assert_eq!(of("ttft_p50", 0.000_312, Some((0.000_012, 0.000_645))), "+312 µs (+12 to +645)");
         assert_eq!(of("ttft_p50", 0.0025, Some((0.0024, 0.0026))), "+2.50 ms ±0.10");
         assert_eq!(of("ttft_p99", -0.0025, Some((-0.004, 0.03))), "-2 ms (-4 to +30)");
         assert_eq!((of("duration", 4.714, None), of("itl_p50", 0.0, None)), ("×4.71".into(), "+0.00 ns".into()));
