@@ -90,8 +90,8 @@ pub struct Findings {
 }
 
 /// `analysis/<id>.json`, in the shape that tools written for intelligence-per-watt read.
-#[derive(Serialize)]
-struct Artifact<'a> {
+#[derive(Debug, Serialize)]
+pub struct Artifact<'a> {
     analysis: &'a str,
     summary: &'a Map<String, Value>,
     warnings: &'a [String],
@@ -105,13 +105,18 @@ pub fn find(id: &str) -> Option<&'static dyn Analysis> {
 }
 
 impl Findings {
+    /// As programs read them.
+    #[must_use]
+    pub fn artifact<'a>(&'a self, id: &'a str) -> Artifact<'a> {
+        Artifact { analysis: id, summary: &self.summary, warnings: &self.warnings, data: &self.data }
+    }
+
     /// Writes them into the folder of the run or the sweep, whole or not at all. Says where.
     pub fn write(&self, folder: &Path, id: &str) -> Result<PathBuf, AnalysisError> {
         let folder = folder.join("analysis");
         fs::create_dir_all(&folder).map_err(AnalysisError::io("make", &folder))?;
         let path = folder.join(format!("{id}.json"));
-        let artifact = Artifact { analysis: id, summary: &self.summary, warnings: &self.warnings, data: &self.data };
-        let mut text = serde_json::to_vec_pretty(&artifact).map_err(AnalysisError::damaged(&path))?;
+        let mut text = serde_json::to_vec_pretty(&self.artifact(id)).map_err(AnalysisError::damaged(&path))?;
         text.push(b'\n');
         write_whole(&path, &text)?;
         Ok(path)

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ergometer_analysis::AnalysisError;
-use ergometer_analysis::analyses::{self, Analysis, Findings, Options};
+use ergometer_analysis::analyses::{self, Analysis, Artifact, Findings, Options};
 use ergometer_analysis::curve::Curve;
 use ergometer_analysis::saved::{Run, Sweep};
 use ergometer_charts::{Cell, Table as Findable};
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::arguments::{AnalyzeArguments, Format};
 use crate::csv;
@@ -77,15 +76,7 @@ struct Analysed {
 #[derive(Serialize)]
 struct Report<'a> {
     run: String,
-    findings: Vec<FindingsReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct FindingsReport<'a> {
-    analysis: &'a str,
-    summary: &'a Map<String, Value>,
-    warnings: &'a [String],
-    data: &'a Map<String, Value>,
+    findings: Vec<Artifact<'a>>,
 }
 
 impl Analysed {
@@ -121,16 +112,7 @@ impl Analysed {
     fn report(&self) -> Report<'_> {
         Report {
             run: self.folder.display().to_string(),
-            findings: self
-                .findings
-                .iter()
-                .map(|(analysis, findings)| FindingsReport {
-                    analysis,
-                    summary: &findings.summary,
-                    warnings: &findings.warnings,
-                    data: &findings.data,
-                })
-                .collect(),
+            findings: self.findings.iter().map(|(id, findings)| findings.artifact(id)).collect(),
         }
     }
 

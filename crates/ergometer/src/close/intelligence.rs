@@ -1,9 +1,10 @@
 //! Right answers per joule and per watt.
 
+use ergometer_statistics::{Interval, Resampling, ratio_interval};
+
 use super::summary::IntelligenceSummary;
 use super::tally::Tally;
 use super::totals::Figure;
-use ergometer_statistics::{Interval, Resampling, ratio_interval};
 
 /// From the tally, the gross energy of the queries' time with its interval, and that time.
 ///

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ergometer_statistics::{Distribution, proportion_interval};
 use ergometer_telemetry::sensors::host::SystemInfo;
 use serde::Serialize;
 
@@ -20,7 +21,6 @@ use crate::config::RunConfig;
 use crate::journal::{Closing, Manifest};
 use crate::record::GpuColumn;
 use crate::store::write_json;
-use ergometer_statistics::{Distribution, proportion_interval};
 
 /// The version of `summary.json`.
 const VERSION: u32 = 1;

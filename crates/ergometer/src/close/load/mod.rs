@@ -18,6 +18,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
+use ergometer_statistics::Gaps;
 use ergometer_units::{Seconds, Timestamp, Window};
 
 pub use in_flight::InFlightSummary;
@@ -28,7 +29,6 @@ use super::session::Loaded;
 use crate::client::{Outcome, TokenSource, fewest};
 use crate::config::{RunConfig, Schedule};
 use crate::journal::{Exchange, Ordered};
-use ergometer_statistics::Gaps;
 use in_flight::InFlight;
 use over_time::Bins;
 use passage::{Ending, Passage, Standing};

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use ergometer_statistics::Distribution;
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use super::passage::{Ending, Passage};
 use super::{Load, LoadSession, millis};
 use crate::journal::{Exchange, JournalError};
 use crate::store::write_json;
-use ergometer_statistics::Distribution;
 
 /// The version of the file.
 const VERSION: u32 = 1;

@@ -7,12 +7,12 @@
 
 use std::fmt;
 
+use ergometer_statistics::Distribution;
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::in_flight::InFlight;
 use super::passage::Passage;
 use crate::config::{RunConfig, Schedule};
-use ergometer_statistics::Distribution;
 
 /// Fewer completed requests sent inside it say nothing.
 pub(super) const FEWEST: u64 = 10;

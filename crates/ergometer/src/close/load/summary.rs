@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ergometer_statistics::Distribution;
 use serde::Serialize;
 
 use super::super::totals::Figure;
 use super::in_flight::InFlightSummary;
 use super::verdict::ClientSummary;
 use crate::client::{Connections, FailureKind};
-use ergometer_statistics::Distribution;
 
 /// What a run under load came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
