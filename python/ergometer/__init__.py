@@ -1,0 +1,3 @@
+"""What AI inference costs, in time and in energy: from a whole benchmark run down to one GPU kernel."""
+
+from __future__ import annotations
