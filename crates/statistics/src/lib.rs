@@ -36,7 +36,7 @@ pub use huber::Huber;
 pub use interval::Interval;
 pub use knee::{NoKnee, knee, power};
 pub use least_squares::LeastSquares;
-pub use median::median_interval;
+pub use median::{median_interval, median_interval_at};
 pub use normal::normal_p_value;
 pub use pareto::{Aim, pareto_front};
 pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};

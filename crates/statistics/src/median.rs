@@ -17,12 +17,28 @@ use super::Interval;
 /// ```
 #[must_use]
 pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
-    let place = lowest(sorted.len())?;
+    median_interval_at(sorted, 0.95)
+}
+
+/// As [`median_interval`], at another level. `None` with too few values for it, or where it is not between 0 and 1.
+///
+/// ```
+/// # use ergometer_statistics::{Interval, median_interval_at};
+/// let sorted: Vec<f64> = (1..=10).map(f64::from).collect();
+/// assert_eq!(median_interval_at(&sorted, 0.99), Some(Interval { low: 1.0, high: 10.0 }));
+/// assert_eq!(median_interval_at(&sorted, 0.999), None);
+/// ```
+#[must_use]
+pub fn median_interval_at(sorted: &[f64], level: f64) -> Option<Interval> {
+    if !(level > 0.0 && level < 1.0) {
+        return None;
+    }
+    let place = lowest(sorted.len(), (1.0 - level) / 2.0)?;
     Some(Interval { low: *sorted.get(place)?, high: *sorted.get(sorted.len().checked_sub(place + 1)?)? })
 }
 
-/// The place, from 0, of the order statistic at the lower end: the most `l` - 1 with P(X < l) ≤ 2.5 %.
-fn lowest(count: usize) -> Option<usize> {
+/// The place, from 0, of the order statistic at the lower end: the most `l` - 1 with P(X < l) ≤ the share of a tail.
+fn lowest(count: usize, most: f64) -> Option<usize> {
     // Chances relative to that of the middle, outwards: beyond 20 standard deviations (half √n each) they are nothing.
     let n = count as f64;
     let middle = count / 2;
@@ -40,7 +56,7 @@ fn lowest(count: usize) -> Option<usize> {
     let mut found = None;
     for (below, chance) in chances.into_iter().rev() {
         tail += chance / whole;
-        if tail > 0.025 {
+        if tail > most * (1.0 + 1e-12) {
             break;
         }
         found = Some(below);
@@ -70,13 +86,13 @@ mod tests {
             (50, 18),
             (100, 40),
         ] {
-            assert_eq!(lowest(count), Some(rank - 1), "{count}");
+            assert_eq!(lowest(count, 0.025), Some(rank - 1), "{count}");
         }
         for count in 0..6 {
-            assert_eq!(lowest(count), None, "{count}");
+            assert_eq!(lowest(count, 0.025), None, "{count}");
         }
         // The normal approximation: n/2 - 0.98 √n.
-        let rank = lowest(1_000_000).unwrap();
+        let rank = lowest(1_000_000, 0.025).unwrap();
         assert!((499_015..=499_025).contains(&rank), "{rank}");
         assert_eq!(median_interval(&[]), None);
     }

@@ -198,6 +198,32 @@ pub enum Signal {
     PrefixCacheQueries,
 }
 
+impl Signal {
+    /// The unit of its values.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Energy => "J",
+            Self::PowerRing | Self::PowerInstant | Self::PowerAverage | Self::PowerModelled => "W",
+            Self::MemoryUsed | Self::MemoryTotal => "B",
+            Self::Temperature => "degC",
+            Self::ClockCore | Self::ClockMemory => "MHz",
+            Self::Utilization
+            | Self::MemoryUtilization
+            | Self::SmActivity
+            | Self::TensorActivity
+            | Self::DramActivity
+            | Self::KvCacheUse => "%",
+            Self::RequestsRunning | Self::RequestsWaiting => "requests",
+            Self::PromptTokens | Self::GenerationTokens | Self::PrefixCacheHits | Self::PrefixCacheQueries => {
+                "tokens"
+            }
+            Self::Preemptions => "preemptions",
+            Self::ThrottleReasons => "bits",
+        }
+    }
+}
+
 /// How a number came to be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -18,7 +18,7 @@ use std::path::Path;
 pub use name::labels;
 pub use query::{Energy, Outcome, Phases, Query};
 pub use requests::{Attempt, Chunks};
-pub use run::{EnergySource, Run};
+pub use run::{EnergySource, Run, data_files};
 pub use summary::{Estimate, Summary};
 pub use sweep::{Sweep, SweepPoint};
 pub use telemetry::{Channel, Telemetry};

@@ -55,8 +55,7 @@ impl EnergySource {
 impl Run {
     /// Reads the run in a folder.
     pub fn open(folder: &Path) -> Result<Self, AnalysisError> {
-        check_folder(folder)?;
-        let summary = Summary::read(folder)?;
+        let summary = Summary::open(folder)?;
         let source = |name: &str| summary.at(&format!("/energy/{name}")).is_some();
         let energy = match (source("measured"), source("modelled")) {
             (true, _) => Some(EnergySource::Measured),
@@ -114,6 +113,14 @@ impl Run {
     }
 }
 
+impl Summary {
+    /// Reads that of the run in a folder.
+    pub fn open(folder: &Path) -> Result<Self, AnalysisError> {
+        check_folder(folder)?;
+        Self::read(folder)
+    }
+}
+
 /// Says what is wrong with a folder that has no results.
 fn check_folder(folder: &Path) -> Result<(), AnalysisError> {
     if folder.join("summary.json").is_file() {
@@ -130,8 +137,8 @@ fn check_folder(folder: &Path) -> Result<(), AnalysisError> {
     Err(AnalysisError::NotARun { path, why: why.to_owned() })
 }
 
-/// The files of the records, as `state.json` names them.
-pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
+/// The files of the records of a run, as `state.json` names them.
+pub fn data_files(folder: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let path = folder.join("state.json");
     let text = fs::read(&path).map_err(AnalysisError::io("read", &path))?;
     let state: Value = serde_json::from_slice(&text).map_err(AnalysisError::damaged(&path))?;

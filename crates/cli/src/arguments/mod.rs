@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ergometer_telemetry::sensors::Selector;
 use ergometer_units::Window;
 
-use crate::devices::Selector;
 use crate::figures::{parse_duration, parse_window};
 
 pub(crate) use analyze::AnalyzeArguments;

@@ -68,7 +68,7 @@ impl<'a> Stretch<'a> {
             ("scope", self.repeated(&scope.to_string())),
             ("signal", self.repeated(&signal.to_string())),
             ("value", Arc::new(Float64Array::from(self.values.to_vec()))),
-            ("unit", self.repeated(unit(*signal))),
+            ("unit", self.repeated(signal.unit())),
             ("provenance", self.repeated(&provenance.to_string())),
         ]
     }
@@ -111,29 +111,6 @@ fn schema() -> SchemaRef {
     let nothing = Stretch { session: 0, sensor: "", channel: &channel, at_ns: &[], early_ns: &[], values: &[] };
     let field = |(name, array): (&str, ArrayRef)| Field::new(name, array.data_type().clone(), true);
     Arc::new(Schema::new(nothing.columns().map(field).to_vec()))
-}
-
-/// The unit of a signal's values.
-const fn unit(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Energy => "J",
-        Signal::PowerRing | Signal::PowerInstant | Signal::PowerAverage | Signal::PowerModelled => "W",
-        Signal::MemoryUsed | Signal::MemoryTotal => "B",
-        Signal::Temperature => "degC",
-        Signal::ClockCore | Signal::ClockMemory => "MHz",
-        Signal::Utilization
-        | Signal::MemoryUtilization
-        | Signal::SmActivity
-        | Signal::TensorActivity
-        | Signal::DramActivity
-        | Signal::KvCacheUse => "%",
-        Signal::RequestsRunning | Signal::RequestsWaiting => "requests",
-        Signal::PromptTokens | Signal::GenerationTokens | Signal::PrefixCacheHits | Signal::PrefixCacheQueries => {
-            "tokens"
-        }
-        Signal::Preemptions => "preemptions",
-        Signal::ThrottleReasons => "bits",
-    }
 }
 
 impl TelemetryWriter {

@@ -13,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ergometer_units::Timestamp;
+
 use crate::{Batch, Clock, Event, EventKind, Sensor, SensorInfo, SensorKey, Timeline};
 use worker::Worker;
 
@@ -100,6 +102,11 @@ impl Sampler {
     /// Looks at what was read so far. Sensors cannot add to it meanwhile, so look briefly.
     pub fn with_timeline<T>(&self, look: impl FnOnce(&Timeline) -> T) -> T {
         look(&lock(&self.shared.timeline))
+    }
+
+    /// Lets go of what was read before a time, but for the last reading of each channel: for one that samples for days.
+    pub fn forget_before(&self, time: Timestamp) {
+        lock(&self.shared.timeline).forget_before(time);
     }
 
     /// How many sensors are still being sampled: less than there were when one was lost or came to its end.

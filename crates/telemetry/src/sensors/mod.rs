@@ -6,10 +6,12 @@ pub mod nvidia;
 mod processor_time;
 pub mod rapl;
 pub mod replay;
+mod selection;
 
 use crate::Probe;
 use modelled::Modelled;
 pub use processor_time::ProcessorShare;
+pub use selection::{Selector, UnknownDevice, have_energy, select};
 
 /// Looks for every sensor of this machine.
 ///

@@ -90,6 +90,31 @@ impl Column {
         self.values.insert(place, value);
     }
 
+    /// The readings of a window with their neighbours.
+    pub(super) fn around(&self, window: Window) -> Self {
+        let Range { start, end } = self.range(window);
+        self.part(start.saturating_sub(1)..(end + 1).min(self.len()))
+    }
+
+    /// Lets go of the readings before a time, but for the last of them.
+    pub(super) fn forget_before(&mut self, time: Timestamp) {
+        let before = self.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
+        if before > 1 {
+            *self = self.part(before - 1..self.len());
+        }
+    }
+
+    fn part(&self, places: Range<usize>) -> Self {
+        let mut part = Self {
+            at_ns: self.at_ns[places.clone()].to_vec(),
+            early_ns: self.early_ns[places.clone()].to_vec(),
+            values: self.values[places].to_vec(),
+            spacing: Spacing::default(),
+        };
+        part.settle();
+        part
+    }
+
     /// How many readings there are.
     #[must_use]
     pub fn len(&self) -> usize {

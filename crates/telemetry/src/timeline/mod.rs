@@ -66,6 +66,12 @@ struct Track {
     column: Column,
 }
 
+impl Track {
+    fn clone_empty(&self) -> Self {
+        Self { channel: self.channel.clone(), sensor: self.sensor, column: Column::default() }
+    }
+}
+
 impl Timeline {
     /// Makes room for a sensor and its channels.
     pub fn add_sensor(&mut self, info: &SensorInfo, channels: &[Channel]) -> SensorKey {
@@ -209,6 +215,22 @@ impl Timeline {
         Window::new(Timestamp::from_nanos_since_epoch(*first), Timestamp::from_nanos_since_epoch(*last)).ok()
     }
 
+    /// The readings of a window, with the one before and the one after it of each channel, and all events.
+    #[must_use]
+    pub fn around(&self, window: Window) -> Self {
+        let track = |track: &Track| Track { column: track.column.around(window), ..track.clone_empty() };
+        Self {
+            sensors: self.sensors.clone(),
+            tracks: self.tracks.iter().map(track).collect(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Lets go of the readings before a time, but for the last of each channel; events stay.
+    pub fn forget_before(&mut self, time: Timestamp) {
+        self.tracks.iter_mut().for_each(|track| track.column.forget_before(time));
+    }
+
     /// The stretches of a window in which the channel was silent for longer than 250 ms and than five of its usual
     /// spacings. The usual spacing is the larger of the source's update period and the median between readings; where
     /// neither is known, the interval of its sensor.
@@ -324,5 +346,42 @@ mod tests {
         assert_eq!(timeline.gaps(temperature, window(0, second / 4)), [], "the sensor's interval is 100 ms");
         assert_eq!(timeline.gaps(temperature, window(0, second)).len(), 1);
         assert_eq!(timeline.stats(temperature, window(0, second)).unwrap().covered, Seconds::new(0.5));
+    }
+
+    #[test]
+    fn a_part_has_its_neighbours_and_what_is_forgotten_is_gone() {
+        let mut timeline = Timeline::default();
+        let info = SensorInfo {
+            id: String::from("one"),
+            name: String::from("one"),
+            device: DeviceId::gpu(0),
+            interval: std::time::Duration::from_millis(10),
+        };
+        let channel = Channel {
+            device: DeviceId::gpu(0),
+            scope: Scope::Device,
+            signal: Signal::PowerRing,
+            provenance: crate::Provenance::SampledPower,
+            update_period: None,
+        };
+        let key = timeline.add_sensor(&info, &[channel]);
+        let at = |second: i64| Timestamp::from_nanos_since_epoch(second * 1_000_000_000);
+        let readings = (0..10).map(|second| crate::Reading {
+            channel: 0,
+            after: at(second),
+            at: at(second),
+            value: f64::from(u8::try_from(second).unwrap()),
+        });
+        timeline.append(key, &Batch { readings: readings.collect(), events: Vec::new() });
+        let id = timeline.find(DeviceId::gpu(0), Scope::Device, Signal::PowerRing).unwrap();
+        let part = timeline.around(Window::new(at(3), at(5)).unwrap());
+        assert_eq!(part.column(id).readings().values, [2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(part.column(id).median_spacing_ns(), timeline.column(id).median_spacing_ns());
+        timeline.forget_before(at(6));
+        assert_eq!(timeline.column(id).readings().values, [5.0, 6.0, 7.0, 8.0, 9.0]);
+        timeline.forget_before(at(100));
+        assert_eq!(timeline.column(id).readings().values, [9.0]);
+        timeline.forget_before(at(0));
+        assert_eq!(timeline.len(), 1);
     }
 }

@@ -32,6 +32,20 @@ pub enum FoundBy {
     Nothing,
 }
 
+impl FoundBy {
+    /// As tables and files have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RunId => "run_id",
+            Self::Scope => "scope",
+            Self::Correlation => "correlation",
+            Self::ModuleLine => "module_line",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
 /// One run of one module on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ergometer_telemetry::sensors::have_energy;
 use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler};
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use crate::arguments::{Format, MeasureArguments};
-use crate::devices::{have_energy, select};
+use crate::devices::select;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::keep::{Keep, tell_events};

@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<Exi
             Cell::program(row.program.filter(|_| is_ambiguous)),
             Cell::Count(row.number),
             Cell::number(row.id),
-            Cell::text(Some(found_by(row.found_by))),
+            Cell::text(Some(row.found_by.name())),
             Cell::Time(row.span.start),
             Cell::Time(row.account.busy),
             Cell::Time(row.span.length()),
@@ -84,16 +84,6 @@ pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<Exi
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes: Vec::new() }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
-}
-
-fn found_by(found_by: FoundBy) -> &'static str {
-    match found_by {
-        FoundBy::RunId => "run_id",
-        FoundBy::Scope => "scope",
-        FoundBy::Correlation => "correlation",
-        FoundBy::ModuleLine => "module_line",
-        FoundBy::Nothing => "nothing",
-    }
 }
 
 fn compare(trace: &Trace, key: ExecutionSort, left: &Execution, right: &Execution) -> Ordering {

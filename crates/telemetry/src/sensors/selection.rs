@@ -1,0 +1,96 @@
+//! Which sensors to use: what the machine has, narrowed by what the user asked for.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{DeviceId, DeviceKind, Provenance, Sensor};
+
+/// What `--device` names: a device, all devices of a kind, or a sensor by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selector {
+    /// One device.
+    Device(DeviceId),
+    /// All devices of a kind.
+    Kind(DeviceKind),
+    /// One sensor, by its id.
+    Sensor(String),
+}
+
+impl FromStr for Selector {
+    type Err = Infallible;
+
+    /// Whether a name exists is only known when the machine has been looked at.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "gpu" => Self::Kind(DeviceKind::Gpu),
+            "cpu" => Self::Kind(DeviceKind::Cpu),
+            "host" => Self::Kind(DeviceKind::Host),
+            _ => text.parse().map_or_else(|_| Self::Sensor(text.to_owned()), Self::Device),
+        })
+    }
+}
+
+impl Selector {
+    fn matches(&self, sensor: &dyn Sensor) -> bool {
+        let info = sensor.info();
+        match self {
+            Self::Device(device) => info.device == *device,
+            Self::Kind(kind) => info.device.kind == *kind,
+            Self::Sensor(id) => info.id == *id,
+        }
+    }
+
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(device) => device.fmt(f),
+            Self::Kind(kind) => f.write_str(kind.name()),
+            Self::Sensor(id) => f.write_str(id),
+        }
+    }
+}
+
+/// The error of a name that no device or sensor of the machine has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no device or sensor `{name}` on this machine. \
+     hint: there are the devices {devices} and the sensors {sensors}; `ergo doctor` says what is missing, and why"
+)]
+pub struct UnknownDevice {
+    /// What was asked for.
+    pub name: String,
+    /// The devices there are.
+    pub devices: String,
+    /// The sensors there are, by their ids.
+    pub sensors: String,
+}
+
+/// Keeps the sensors that are asked for: all where nothing is.
+pub fn select(sensors: Vec<Box<dyn Sensor>>, asked: &[Selector]) -> Result<Vec<Box<dyn Sensor>>, UnknownDevice> {
+    let is_there = |selector: &&Selector| sensors.iter().any(|sensor| selector.matches(&**sensor));
+    if let Some(unknown) = asked.iter().find(|selector| !is_there(selector)) {
+        return Err(UnknownDevice::new(unknown, &sensors));
+    }
+    let wanted = |sensor: &dyn Sensor| asked.is_empty() || asked.iter().any(|selector| selector.matches(sensor));
+    Ok(sensors.into_iter().filter(|sensor| wanted(&**sensor)).collect())
+}
+
+impl UnknownDevice {
+    fn new(selector: &Selector, sensors: &[Box<dyn Sensor>]) -> Self {
+        let mut devices: Vec<DeviceId> = sensors.iter().map(|sensor| sensor.info().device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+        let ids: Vec<&str> = sensors.iter().map(|sensor| sensor.info().id.as_str()).collect();
+        Self { name: selector.to_string(), devices: devices.join(", "), sensors: ids.join(", ") }
+    }
+}
+
+/// Whether any of the sensors knows of energy or power, measured or modelled.
+#[must_use]
+pub fn have_energy(sensors: &[Box<dyn Sensor>]) -> bool {
+    sensors.iter().flat_map(|sensor| sensor.channels()).any(|channel| channel.provenance != Provenance::Gauge)
+}

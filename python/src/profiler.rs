@@ -1,0 +1,82 @@
+//! The rules of the profiler that autotuners know; the class that people use is Python's, in `ergometer.profiler`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ergometer_trace::{FunctionSeconds, Profiled, Profiler, ProfilerOptions};
+use pyo3::prelude::*;
+use regex::Regex;
+
+use crate::error::ProfilingError;
+use crate::interruptible::interruptible;
+use crate::trace::Trace;
+
+/// Times of events and functions by these options.
+#[pyclass(frozen, module = "ergometer._native")]
+pub(crate) struct ProfilerRules {
+    profiler: Profiler,
+}
+
+#[pymethods]
+impl ProfilerRules {
+    #[new]
+    #[pyo3(signature = (*, prefix_filter, event_filter_regex, min_duration_ns, max_events_per_profile, verbose))]
+    fn new(
+        prefix_filter: String,
+        event_filter_regex: Option<String>,
+        min_duration_ns: f64,
+        max_events_per_profile: Option<usize>,
+        verbose: bool,
+    ) -> PyResult<Self> {
+        let options =
+            ProfilerOptions { prefix_filter, event_filter_regex, min_duration_ns, max_events_per_profile, verbose };
+        Ok(Self { profiler: Profiler::new(options).map_err(|error| told(&error))? })
+    }
+
+    /// The numbers of the planes whose name has the device in it.
+    fn find_device_plane_ids(&self, trace: &Trace, device: &str) -> PyResult<Vec<usize>> {
+        self.profiler.find_device_plane_ids(&trace.trace, device).map_err(|error| told(&error))
+    }
+
+    /// Seconds by event of a plane, and warnings.
+    fn events_of_plane(
+        &self,
+        py: Python<'_>,
+        trace: &Trace,
+        plane: usize,
+    ) -> PyResult<(BTreeMap<String, f64>, Vec<String>)> {
+        let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.trace));
+        let found = interruptible(py, move || profiler.get_events_from_plane(&trace, plane))?;
+        parted(found.map_err(|error| told(&error))?)
+    }
+
+    /// Mean and standard deviation in seconds by function id, and warnings.
+    fn function_seconds(
+        &self,
+        py: Python<'_>,
+        traces: Vec<Bound<'_, Trace>>,
+        platform: String,
+    ) -> PyResult<(FunctionSeconds, Vec<String>)> {
+        let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
+        let profiler = self.profiler.clone();
+        let found = interruptible(py, move || {
+            profiler.profile_times_by_function_id(traces.iter().map(AsRef::as_ref), &platform)
+        })?;
+        parted(found.map_err(|error| told(&error))?)
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "its callers return it")]
+fn parted<T>(profiled: Profiled<T>) -> PyResult<(T, Vec<String>)> {
+    Ok((profiled.found, profiled.warnings.iter().map(ToString::to_string).collect()))
+}
+
+fn told(error: &ergometer_trace::ProfilingError) -> PyErr {
+    ProfilingError::new_err(error.to_string())
+}
+
+/// Whether a regular expression is one that `pattern` and the profiler's rules take: Rust's have no look-around.
+#[pyfunction]
+pub(crate) fn is_pattern(pattern: &str) -> bool {
+    Regex::new(pattern).is_ok()
+}

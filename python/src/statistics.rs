@@ -1,0 +1,72 @@
+//! Statistics of repeated times, for what the package times itself.
+
+use ergometer_statistics::median_interval_at;
+use ergometer_trace::statistics::{Sample, Variant, Verdict};
+use ergometer_units::Seconds;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// The median with its interval, the mean with its, and the spread of some times in seconds.
+#[pyfunction]
+#[pyo3(signature = (seconds, level=0.95))]
+pub(crate) fn summarize(py: Python<'_>, seconds: Vec<f64>, level: f64) -> PyResult<Bound<'_, PyDict>> {
+    let sample = sample(&seconds)?;
+    let summary = sample.summary();
+    let median = median_interval_at(sample.sorted_seconds(), level);
+    let mean = sample.mean_interval(level);
+    let found = PyDict::new(py);
+    found.set_item("n", summary.n)?;
+    found.set_item("median_s", summary.median_s)?;
+    found.set_item("median_low_s", median.map(|interval| interval.low))?;
+    found.set_item("median_high_s", median.map(|interval| interval.high))?;
+    found.set_item("mean_s", summary.mean_s)?;
+    found.set_item("mean_low_s", mean.map(|interval| interval.low))?;
+    found.set_item("mean_high_s", mean.map(|interval| interval.high))?;
+    found.set_item("std_s", summary.std_s)?;
+    found.set_item("min_s", summary.min_s)?;
+    found.set_item("max_s", summary.max_s)?;
+    Ok(found)
+}
+
+/// Named times in seconds, the smallest median first, each compared with the first.
+#[pyfunction]
+#[pyo3(signature = (samples, level=0.95))]
+pub(crate) fn rank<'py>(py: Python<'py>, samples: &Bound<'py, PyDict>, level: f64) -> PyResult<Bound<'py, PyList>> {
+    let mut variants = Vec::with_capacity(samples.len());
+    for (id, times) in samples.iter() {
+        variants.push(Variant { id: id.extract()?, sample: sample(&times.extract::<Vec<f64>>()?)? });
+    }
+    let rows = PyList::empty(py);
+    for row in ergometer_trace::statistics::rank(&variants, level).rows {
+        let found = PyDict::new(py);
+        found.set_item("id", row.id)?;
+        found.set_item("n", row.n)?;
+        found.set_item("median_s", row.median_s)?;
+        found.set_item("ratio", row.ratio)?;
+        found.set_item("ratio_low", row.ratio_interval.map(|interval| interval.low))?;
+        found.set_item("ratio_high", row.ratio_interval.map(|interval| interval.high))?;
+        found.set_item("p", row.p)?;
+        found.set_item("corrected_p", row.corrected_p)?;
+        found.set_item("verdict", verdict(row.verdict))?;
+        rows.append(found)?;
+    }
+    Ok(rows)
+}
+
+fn sample(seconds: &[f64]) -> PyResult<Sample> {
+    let is_finite = seconds.iter().all(|time| time.is_finite());
+    let times: Vec<Seconds> = seconds.iter().map(|&time| Seconds::new(time)).collect();
+    let sample = Sample::from_seconds(&times).filter(|_| is_finite);
+    sample.ok_or_else(|| PyValueError::new_err("a sample has at least one time, and finite ones only"))
+}
+
+/// The name of a verdict, as JSON has it.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fastest => "fastest",
+        Verdict::Slower => "slower",
+        Verdict::TooCloseToCall => "too_close_to_call",
+        Verdict::TooFewSamples => "too_few_samples",
+    }
+}

@@ -1,0 +1,74 @@
+//! A table of Python's own lists: what parts of the package that are written in Python hand out.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use super::{Columns, Table};
+
+/// What the values of a column are. A column of nothing is one of numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Nothing,
+    Boolean,
+    Integer,
+    Number,
+    Text,
+}
+
+/// A table of lists of equal length, of bool, int, float or str and None.
+#[pyfunction]
+pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
+    let mut built = Columns::default();
+    let mut rows = None;
+    for (name, values) in columns.iter() {
+        let (name, values) = (name.extract::<String>()?, values.cast_into::<PyList>()?);
+        if *rows.get_or_insert(values.len()) != values.len() {
+            return Err(PyValueError::new_err(format!("column {name} has {} values, others have more or less", values.len())));
+        }
+        let mut kind = Type::Nothing;
+        for value in values.iter() {
+            kind = both(kind, of(&value)?).ok_or_else(|| mixed(&name))?;
+        }
+        built = match kind {
+            Type::Boolean => built.boolean(&name, extract::<bool>(&values)?.into_iter()),
+            Type::Integer => built.integer(&name, extract::<i64>(&values)?.into_iter()),
+            Type::Nothing | Type::Number => built.number(&name, extract::<f64>(&values)?.into_iter()),
+            Type::Text => built.text(&name, extract::<String>(&values)?.into_iter()),
+        };
+    }
+    built.finish()
+}
+
+fn extract<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>>(values: &Bound<'_, PyList>) -> PyResult<Vec<Option<T>>> {
+    values.iter().map(|value| if value.is_none() { Ok(None) } else { value.extract::<T>().map(Some) }).collect()
+}
+
+fn of(value: &Bound<'_, PyAny>) -> PyResult<Type> {
+    if value.is_none() {
+        Ok(Type::Nothing)
+    } else if value.is_instance_of::<PyBool>() {
+        Ok(Type::Boolean)
+    } else if value.is_instance_of::<PyInt>() {
+        Ok(Type::Integer)
+    } else if value.is_instance_of::<PyFloat>() {
+        Ok(Type::Number)
+    } else if value.is_instance_of::<PyString>() {
+        Ok(Type::Text)
+    } else {
+        Err(PyTypeError::new_err(format!("a table holds bool, int, float, str and None, not {}", value.get_type())))
+    }
+}
+
+/// What both are, where they are one.
+fn both(one: Type, other: Type) -> Option<Type> {
+    match (one, other) {
+        (Type::Nothing, known) | (known, Type::Nothing) => Some(known),
+        (Type::Integer, Type::Number) | (Type::Number, Type::Integer) => Some(Type::Number),
+        (one, other) => (one == other).then_some(one),
+    }
+}
+
+fn mixed(name: &str) -> PyErr {
+    PyTypeError::new_err(format!("column {name} holds values of several types"))
+}

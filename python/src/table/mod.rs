@@ -1,0 +1,197 @@
+//! Columns of equal length, as Python sees them: by Arrow's `PyCapsule` interface without a copy, or as Python's own
+//! lists and dictionaries.
+
+mod build;
+mod columns;
+mod shown;
+mod value;
+
+use std::sync::Arc;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator};
+use arrow_schema::SchemaRef;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use pyo3::exceptions::{PyImportError, PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyCapsule, PyDict, PyList};
+
+pub(crate) use build::table;
+pub(crate) use columns::Columns;
+use value::value;
+
+/// Columns of equal length.
+#[pyclass(frozen, module = "ergometer")]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Table {
+    /// Of batches that share a schema.
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn place(&self, name: &str) -> PyResult<usize> {
+        self.schema.index_of(name).map_err(|_| {
+            let there: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+            PyKeyError::new_err(format!("no column {name}; there are {}", there.join(", ")))
+        })
+    }
+
+    fn column<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for batch in &self.batches {
+            let column = batch.column(place);
+            for row in 0..column.len() {
+                list.append(value(py, column, row)?)?;
+            }
+        }
+        Ok(list)
+    }
+
+    /// Rows as dictionaries, so many at most.
+    fn dictionaries<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        let rows = self.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)));
+        for (batch, row) in rows.take(most) {
+            let dictionary = PyDict::new(py);
+            for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+                dictionary.set_item(field.name(), value(py, column, row)?)?;
+            }
+            list.append(dictionary)?;
+        }
+        Ok(list)
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The names of the columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// How many rows there are.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.rows()
+    }
+
+    /// How many columns there are.
+    #[getter]
+    fn num_columns(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    /// Rows and columns.
+    #[getter]
+    fn shape(&self) -> (usize, usize) {
+        (self.num_rows(), self.num_columns())
+    }
+
+    fn __len__(&self) -> usize {
+        self.rows()
+    }
+
+    /// The values of a column, as a list.
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
+        self.column(py, self.place(name)?)
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        name.extract::<String>().is_ok_and(|name| self.schema.index_of(&name).is_ok())
+    }
+
+    /// The rows, each a dictionary.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.dictionaries(py, usize::MAX)?.try_iter()?.into_any())
+    }
+
+    /// The columns as an Arrow stream, without a copy.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // A producer may hand out what it has; whoever wanted another schema casts.
+        let _ = requested_schema;
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+    }
+
+    /// The names and types of the columns, as an Arrow schema.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref());
+        let schema = schema.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The rows, as a list of dictionaries.
+    fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.dictionaries(py, usize::MAX)
+    }
+
+    /// The columns, as a dictionary of lists.
+    fn to_pydict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dictionary = PyDict::new(py);
+        for (place, field) in self.schema.fields().iter().enumerate() {
+            dictionary.set_item(field.name(), self.column(py, place)?)?;
+        }
+        Ok(dictionary)
+    }
+
+    /// As a `pyarrow.Table`, without a copy.
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        needed(slf.py(), "pyarrow")?.call_method1("table", (slf,))
+    }
+
+    /// As a `pandas.DataFrame`. With pyarrow numbers are not copied where pandas allows it; without, by way of lists.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let pandas = needed(py, "pandas")?;
+        match py.import("pyarrow") {
+            Ok(pyarrow) => {
+                // A whole number beside an absent one would become a float, which has no room for a 64-bit id.
+                let types = PyDict::new(py);
+                for (arrow, own) in [("int64", "Int64Dtype"), ("uint64", "UInt64Dtype")] {
+                    types.set_item(pyarrow.call_method0(arrow)?, pandas.getattr(own)?.call0()?)?;
+                }
+                let keywords = [("types_mapper", types.getattr("get")?)].into_py_dict(py)?;
+                pyarrow.call_method1("table", (slf,))?.call_method("to_pandas", (), Some(&keywords))
+            }
+            Err(_) => pandas.call_method1("DataFrame", (slf.get().to_pydict(py)?,)),
+        }
+    }
+
+    /// As a `polars.DataFrame`, without a copy where polars allows it.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        needed(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        shown::text(&self.column_names(), &self.dictionaries(py, shown::MOST_ROWS)?, self.rows())
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        shown::html(&self.column_names(), &self.dictionaries(py, shown::MOST_ROWS)?, self.rows())
+    }
+}
+
+/// A package that the user has to have.
+fn needed<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
+    py.import(package).map_err(|cause| {
+        let told = format!("{package} is not installed. hint: `pip install {package}`, or use to_pylist() or to_pydict()");
+        let error = PyImportError::new_err(told);
+        error.set_cause(py, Some(cause));
+        error
+    })
+}

@@ -1,0 +1,82 @@
+//! What a user has of a trace into a trace: a path, several, bytes, or an object of another reader.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ergometer_trace::{Leniency, ReadOptions, Reading, Source, find, read};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use rayon::prelude::*;
+
+use super::{Trace, profile_data};
+use crate::error::{unopened, unread};
+use crate::interruptible::interruptible;
+
+/// Where the bytes are.
+enum Place {
+    Files(Vec<PathBuf>),
+    Bytes(Vec<u8>),
+}
+
+/// Reads a trace: a file (`.xplane.pb`, also `.gz`, `.xz`, `.zst`) or the profiler's log folder by its path, several of
+/// them in a list, the bytes of a file, a `jax.profiler.ProfileData`, or an `XSpace` of protobuf.
+///
+/// Of a trace that is cut or damaged `lenient=True` reads what is whole; `warnings` then says what is lost.
+#[pyfunction]
+#[pyo3(signature = (source, *, lenient=false))]
+pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: bool) -> PyResult<Trace> {
+    if let Ok(trace) = source.cast::<Trace>() {
+        let known = trace.get();
+        return Ok(Trace { trace: Arc::clone(&known.trace), files: known.files.clone() });
+    }
+    let place = place(source)?;
+    let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
+    let reading = Reading { leniency, ..Reading::default() };
+    let (files, sources) = interruptible(py, move || match place {
+        Place::Bytes(bytes) => {
+            Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source]))
+        }
+        Place::Files(paths) => {
+            let files = find(&paths)?.files;
+            let sources: Result<Vec<Source>, _> = files.par_iter().map(|file| Source::open(file, &reading)).collect();
+            sources.map(|sources| (files, sources))
+        }
+    })?
+    .map_err(|error| unopened(&error))?;
+    let options = ReadOptions { leniency, ..ReadOptions::default() };
+    let trace = interruptible(py, move || read(sources, &options))?.map_err(|error| unread(&error))?;
+    let files = files.iter().map(|file| file.display().to_string()).collect();
+    Ok(Trace { trace: Arc::new(trace), files })
+}
+
+fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {
+    if let Ok(bytes) = source.cast::<PyBytes>() {
+        return Ok(Place::Bytes(bytes.as_bytes().to_vec()));
+    }
+    if let Ok(bytes) = source.cast::<PyByteArray>() {
+        return Ok(Place::Bytes(bytes.to_vec()));
+    }
+    if source.is_instance_of::<PyMemoryView>() {
+        let bytes = source.call_method0("tobytes")?;
+        return Ok(Place::Bytes(bytes.cast::<PyBytes>()?.as_bytes().to_vec()));
+    }
+    if let Ok(path) = source.extract::<PathBuf>() {
+        return Ok(Place::Files(vec![path]));
+    }
+    if source.hasattr("SerializeToString")? {
+        let bytes = source.call_method0("SerializeToString")?;
+        return Ok(Place::Bytes(bytes.cast::<PyBytes>()?.as_bytes().to_vec()));
+    }
+    if source.hasattr("planes")? {
+        return Ok(Place::Bytes(profile_data::serialized(source)?));
+    }
+    if let Ok(paths) = source.extract::<Vec<PathBuf>>() {
+        return Ok(Place::Files(paths));
+    }
+    let told = format!(
+        "a trace is a path, several paths, bytes, a jax.profiler.ProfileData or an XSpace, not {}",
+        source.get_type().name()?
+    );
+    Err(PyTypeError::new_err(told))
+}

@@ -1,0 +1,204 @@
+//! Planes, lines and events one by one, as `jax.profiler.ProfileData` shows them.
+
+use std::sync::Arc;
+
+use ergometer_trace::{EventId, Stat, StatValue, Trace};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::error::TraceError;
+
+/// A device or a host.
+#[pyclass(frozen, module = "ergometer")]
+pub(crate) struct Plane {
+    trace: Arc<Trace>,
+    plane: usize,
+}
+
+/// A timeline of a plane: a stream of a GPU, a unit of a TPU, a thread of a host.
+#[pyclass(frozen, module = "ergometer")]
+pub(crate) struct Line {
+    trace: Arc<Trace>,
+    plane: usize,
+    line: usize,
+}
+
+/// An event of a line.
+#[pyclass(frozen, module = "ergometer")]
+pub(crate) struct Event {
+    trace: Arc<Trace>,
+    id: EventId,
+    event: ergometer_trace::Event,
+}
+
+/// Hands the events of a line out one by one.
+#[pyclass(module = "ergometer")]
+pub(crate) struct Events {
+    line: Line,
+    next: usize,
+}
+
+impl Plane {
+    pub(super) fn new(trace: &Arc<Trace>, plane: usize) -> Self {
+        Self { trace: Arc::clone(trace), plane }
+    }
+
+    fn get(&self) -> &ergometer_trace::Plane {
+        &self.trace.planes()[self.plane]
+    }
+}
+
+#[pymethods]
+impl Plane {
+    /// Its name, as `/device:GPU:0`.
+    #[getter]
+    fn name(&self) -> &str {
+        self.trace.text(self.get().name)
+    }
+
+    /// The machine, where the trace names it.
+    #[getter]
+    fn host(&self) -> Option<&str> {
+        self.get().host.map(|host| self.trace.text(host))
+    }
+
+    /// Its timelines.
+    #[getter]
+    fn lines(&self) -> Vec<Line> {
+        let line = |line| Line { trace: Arc::clone(&self.trace), plane: self.plane, line };
+        (0..self.get().lines.len()).map(line).collect()
+    }
+
+    /// Everything the trace says of it, as pairs of a name and a value.
+    #[getter]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let found = self.trace.plane_stats(self.plane);
+        pairs(py, found.map_err(|damage| TraceError::new_err(damage.to_string()))?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ergometer.Plane {} of {} lines>", self.name(), self.get().lines.len())
+    }
+}
+
+impl Line {
+    fn get(&self) -> &ergometer_trace::Line {
+        &self.trace.planes()[self.plane].lines[self.line]
+    }
+
+    fn event(&self, event: usize) -> Option<Event> {
+        let id = EventId { plane: self.plane, line: self.line, event };
+        Some(Event { trace: Arc::clone(&self.trace), id, event: self.get().event(event)? })
+    }
+}
+
+#[pymethods]
+impl Line {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.trace.text(self.get().name)
+    }
+
+    /// The number that makes it one timeline.
+    #[getter]
+    fn id(&self) -> i64 {
+        self.get().id
+    }
+
+    /// Its events, in the order of the file.
+    #[getter]
+    fn events(&self) -> Events {
+        Events { line: Line { trace: Arc::clone(&self.trace), plane: self.plane, line: self.line }, next: 0 }
+    }
+
+    /// How many events there are.
+    fn __len__(&self) -> usize {
+        self.get().len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ergometer.Line {} of {} events>", self.name(), self.get().len())
+    }
+}
+
+#[pymethods]
+impl Events {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> Option<Event> {
+        let event = self.line.event(self.next)?;
+        self.next += 1;
+        Some(event)
+    }
+}
+
+#[pymethods]
+impl Event {
+    /// Its own name; on GPU that of the kernel.
+    #[getter]
+    fn name(&self) -> &str {
+        self.trace.text(self.trace.kind(self.event.kind).name)
+    }
+
+    /// When it starts, from the trace's zero; `None` where it has no place in time.
+    #[getter]
+    fn start_ps(&self) -> Option<i64> {
+        self.event.start.map(ergometer_units::Picos::get)
+    }
+
+    /// How long it takes.
+    #[getter]
+    fn duration_ps(&self) -> i64 {
+        self.event.duration.get()
+    }
+
+    /// When it starts, from the trace's zero; 0 where it has no place in time.
+    #[getter]
+    fn start_ns(&self) -> f64 {
+        self.start_ps().unwrap_or(0) as f64 / 1000.0
+    }
+
+    /// When it ends.
+    #[getter]
+    fn end_ns(&self) -> f64 {
+        (self.start_ps().unwrap_or(0) + self.duration_ps()) as f64 / 1000.0
+    }
+
+    /// How long it takes.
+    #[getter]
+    fn duration_ns(&self) -> f64 {
+        self.duration_ps() as f64 / 1000.0
+    }
+
+    /// Everything the trace says of it, as pairs of a name and a value.
+    #[getter]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let found = self.trace.event_stats(self.id);
+        pairs(py, found.map_err(|damage| TraceError::new_err(damage.to_string()))?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ergometer.Event {} of {} ns>", self.name(), self.duration_ns())
+    }
+}
+
+fn pairs<'py>(py: Python<'py>, stats: Vec<Stat<'_>>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+    stats
+        .into_iter()
+        .map(|stat| {
+            let value = match stat.value {
+                StatValue::Double(value) => value.into_bound_py_any(py)?,
+                StatValue::Unsigned(value) => value.into_bound_py_any(py)?,
+                StatValue::Signed(value) => value.into_bound_py_any(py)?,
+                StatValue::Text(value) | StatValue::Reference(Ok(value)) => PyString::new(py, &value).into_any(),
+                StatValue::Bytes(value) => PyBytes::new(py, value).into_any(),
+                StatValue::Reference(Err(_)) | StatValue::Absent => py.None().into_bound(py),
+            };
+            Ok((stat.name.into_owned(), value))
+        })
+        .collect()
+}

@@ -1,0 +1,188 @@
+//! A `jax.profiler.ProfileData`, which cannot be written back, into the bytes of an `XSpace`: what it shows of planes,
+//! lines, events and stats, as a file would have it.
+//!
+//! It gives times in nanoseconds as floats: below 104 days (2^53 ps) from the session's start they are exact to a
+//! picosecond.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+
+/// The fields of the messages, by number.
+mod field {
+    pub(super) const SPACE_PLANES: u64 = 1;
+    pub(super) const PLANE_NAME: u64 = 2;
+    pub(super) const PLANE_LINES: u64 = 3;
+    pub(super) const PLANE_EVENT_METADATA: u64 = 4;
+    pub(super) const PLANE_STAT_METADATA: u64 = 5;
+    pub(super) const PLANE_STATS: u64 = 6;
+    pub(super) const LINE_ID: u64 = 1;
+    pub(super) const LINE_NAME: u64 = 2;
+    pub(super) const LINE_EVENTS: u64 = 4;
+    pub(super) const EVENT_METADATA: u64 = 1;
+    pub(super) const EVENT_OFFSET: u64 = 2;
+    pub(super) const EVENT_DURATION: u64 = 3;
+    pub(super) const EVENT_STATS: u64 = 4;
+    pub(super) const STAT_METADATA: u64 = 1;
+    pub(super) const STAT_DOUBLE: u64 = 2;
+    pub(super) const STAT_UNSIGNED: u64 = 3;
+    pub(super) const STAT_SIGNED: u64 = 4;
+    pub(super) const STAT_TEXT: u64 = 5;
+    pub(super) const STAT_BYTES: u64 = 6;
+    pub(super) const KEY: u64 = 1;
+    pub(super) const VALUE: u64 = 2;
+    pub(super) const METADATA_ID: u64 = 1;
+    pub(super) const METADATA_NAME: u64 = 2;
+}
+
+/// The bytes of what it shows.
+pub(super) fn serialized(profile: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let mut space = Message::default();
+    for plane in profile.getattr("planes")?.try_iter()? {
+        space.message(field::SPACE_PLANES, &plane_of(&plane?)?);
+    }
+    Ok(space.0)
+}
+
+fn plane_of(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
+    let (mut out, mut events, mut stats) = (Message::default(), Names::default(), Names::default());
+    out.text(field::PLANE_NAME, &text(&plane.getattr("name")?)?);
+    for (number, line) in (1..).zip(plane.getattr("lines")?.try_iter()?) {
+        plane.py().check_signals()?;
+        out.message(field::PLANE_LINES, &line_of(&line?, number, &mut events, &mut stats)?);
+    }
+    for stat in plane.getattr("stats")?.try_iter()? {
+        if let Some(stat) = stat_of(&stat?, &mut stats)? {
+            out.message(field::PLANE_STATS, &stat);
+        }
+    }
+    for (names, number) in [(&events, field::PLANE_EVENT_METADATA), (&stats, field::PLANE_STAT_METADATA)] {
+        for (id, name) in (1..).zip(&names.ordered) {
+            let (mut entry, mut metadata) = (Message::default(), Message::default());
+            metadata.number(field::METADATA_ID, id);
+            metadata.text(field::METADATA_NAME, name);
+            entry.number(field::KEY, id);
+            entry.message(field::VALUE, &metadata);
+            out.message(number, &entry);
+        }
+    }
+    Ok(out)
+}
+
+/// A line, under a number of its own: `ProfileData` shows none, and lines of one number would be one timeline.
+fn line_of(line: &Bound<'_, PyAny>, number: u64, events: &mut Names, stats: &mut Names) -> PyResult<Message> {
+    let mut out = Message::default();
+    out.number(field::LINE_ID, number);
+    out.text(field::LINE_NAME, &text(&line.getattr("name")?)?);
+    for event in line.getattr("events")?.try_iter()? {
+        let event = event?;
+        let mut message = Message::default();
+        message.number(field::EVENT_METADATA, events.id(&text(&event.getattr("name")?)?));
+        message.signed(field::EVENT_OFFSET, picos(&event.getattr("start_ns")?)?);
+        message.signed(field::EVENT_DURATION, picos(&event.getattr("duration_ns")?)?);
+        for stat in event.getattr("stats")?.try_iter()? {
+            if let Some(stat) = stat_of(&stat?, stats)? {
+                message.message(field::EVENT_STATS, &stat);
+            }
+        }
+        out.message(field::LINE_EVENTS, &message);
+    }
+    Ok(out)
+}
+
+/// A name and its value; `None` where it has no value.
+fn stat_of(stat: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Option<Message>> {
+    let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = stat.extract()?;
+    let mut out = Message::default();
+    out.number(field::STAT_METADATA, names.id(&text(&name)?));
+    if let Ok(value) = value.cast::<PyInt>() {
+        match value.extract::<i64>() {
+            Ok(value) => out.signed(field::STAT_SIGNED, value),
+            Err(_) => out.number(field::STAT_UNSIGNED, value.extract()?),
+        }
+    } else if let Ok(value) = value.cast::<PyFloat>() {
+        out.fixed(field::STAT_DOUBLE, value.value());
+    } else if let Ok(value) = value.cast::<PyBytes>() {
+        out.bytes(field::STAT_BYTES, value.as_bytes());
+    } else if value.is_instance_of::<PyString>() {
+        out.text(field::STAT_TEXT, &text(&value)?);
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(out))
+}
+
+/// Nanoseconds as whole picoseconds.
+fn picos(nanoseconds: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let nanoseconds: f64 = nanoseconds.extract()?;
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    Ok((nanoseconds * 1000.0).round() as i64)
+}
+
+/// A name; characters that are no text are replaced.
+fn text(name: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(name.str()?.to_string_lossy().into_owned())
+}
+
+/// Names by their number, from 1.
+#[derive(Default)]
+struct Names {
+    ordered: Vec<String>,
+    ids: foldhash::HashMap<String, u64>,
+}
+
+impl Names {
+    fn id(&mut self, name: &str) -> u64 {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        self.ordered.push(name.to_owned());
+        let id = self.ordered.len() as u64;
+        self.ids.insert(name.to_owned(), id);
+        id
+    }
+}
+
+/// A message as it is written: fields one after the other.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        loop {
+            let low = (value & 0x7f) as u8;
+            value >>= 7;
+            if value == 0 {
+                return self.0.push(low);
+            }
+            self.0.push(low | 0x80);
+        }
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    fn signed(&mut self, field: u64, value: i64) {
+        self.number(field, value.cast_unsigned());
+    }
+
+    fn fixed(&mut self, field: u64, value: f64) {
+        self.varint(field << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    fn text(&mut self, field: u64, value: &str) {
+        self.bytes(field, value.as_bytes());
+    }
+
+    fn message(&mut self, field: u64, message: &Self) {
+        self.bytes(field, &message.0);
+    }
+}

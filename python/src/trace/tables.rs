@@ -1,0 +1,126 @@
+//! Lines, ops, kernels, modules and executions as tables, with the columns that `ergo trace … --format csv` has.
+
+use ergometer_trace::accounting::{self, Account, By, Class, DeviceId, Execution, Filter, Module, Row, Span};
+use ergometer_trace::statistics::percentile;
+use ergometer_trace::{Text, Trace};
+use ergometer_units::Picos;
+use pyo3::PyResult;
+
+use crate::table::{Columns, Table};
+
+/// Of which device each row is.
+fn devices(trace: &Trace, rows: &[DeviceId]) -> Columns {
+    let plane = |row: &DeviceId| trace.planes().get(row.plane);
+    Columns::default()
+        .text("plane", rows.iter().map(|row| plane(row).map(|plane| trace.text(plane.name))))
+        .text("host", rows.iter().map(|row| plane(row)?.host.map(|host| trace.text(host))))
+        .integer("device_ordinal", rows.iter().map(|row| row.ordinal))
+}
+
+fn text(trace: &Trace, text: Option<Text>) -> Option<&str> {
+    text.map(|text| trace.text(text))
+}
+
+/// Every line with its times.
+pub(super) fn lines(trace: &Trace) -> PyResult<Table> {
+    let planes = accounting::summary(trace, 1);
+    let rows: Vec<_> = planes.iter().flat_map(|plane| plane.lines.iter().map(move |line| (plane.plane, line))).collect();
+    let ids: Vec<DeviceId> = rows.iter().map(|&(plane, _)| DeviceId { plane, ordinal: None }).collect();
+    let lines = || rows.iter().map(|(_, line)| line);
+    devices(trace, &ids)
+        .text("line", lines().map(|line| Some(trace.text(line.name))))
+        .integer("line_id", lines().map(|line| line.id))
+        .count("events", lines().map(|line| line.events))
+        .integer("start_ps", lines().map(|line| line.span.map(|span| span.start.get())))
+        .integer("end_ps", lines().map(|line| line.span.map(|span| span.end.get())))
+        .integer("busy_ps", lines().map(|line| line.busy.get()))
+        .integer("total_ps", lines().map(|line| line.total.get()))
+        .integer("self_ps", lines().map(|line| line.self_time.get()))
+        .finish()
+}
+
+/// What shares a label, longest self time first.
+pub(super) fn rows(trace: &Trace, by: By, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::rows(trace, by, filter);
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let accounts = |of: fn(&Account) -> i64| rows.iter().map(move |row| of(&row.account));
+    let with_modules = |columns: Columns| match by {
+        By::Op => columns
+            .text("module", rows.iter().map(|row| text(trace, row.label.module)))
+            .program("program_id", rows.iter().map(|row| row.label.program)),
+        By::Kernel | By::Name | By::Class => columns,
+    };
+    let name = rows.iter().map(|row| text(trace, row.label.name));
+    with_modules(devices(trace, &ids).text("name", name))
+        .text("class", rows.iter().map(|row| row.class.map(Class::name)))
+        .count("count", rows.iter().map(|row| row.account.events))
+        .integer("self_ps", accounts(|account| account.self_time.get()))
+        .number("share", rows.iter().map(|row: &Row| row.share))
+        .integer("total_ps", accounts(|account| account.total.get()))
+        .integer("busy_ps", accounts(|account| account.busy.get()))
+        .integer("min_ps", accounts(|account| account.min.get()))
+        .number("median_ps", rows.iter().map(|row| row.account.median_ps))
+        .number("p90_ps", rows.iter().map(|row| row.account.p90_ps))
+        .integer("max_ps", accounts(|account| account.max.get()))
+        .finish()
+}
+
+/// What was compiled, how often it ran, and how long a run takes.
+pub(super) fn modules(trace: &Trace, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::modules(trace, filter);
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let executions = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let mut columns = devices(trace, &ids)
+        .text("module", rows.iter().map(|row| text(trace, row.module)))
+        .program("program_id", rows.iter().map(|row| row.program))
+        .count("events", rows.iter().map(|row| row.account.events))
+        .integer("executions", rows.iter().map(|row| row.executions.map(executions)))
+        .integer("busy_ps", rows.iter().map(|row| row.account.busy.get()))
+        .number("share", rows.iter().map(|row| row.share))
+        .integer("total_ps", rows.iter().map(|row| row.account.total.get()))
+        .integer("self_ps", rows.iter().map(|row| row.account.self_time.get()))
+        .integer("span_ps", rows.iter().map(|row| row.account.span.map(|span| span.length().get())));
+    let times: [(&str, fn(&Module) -> &[Picos]); 2] = [("busy", |row| &row.busy), ("span", |row| &row.spans)];
+    for (name, times) in times {
+        let spreads: Vec<Vec<i64>> = rows.iter().map(|row| sorted(times(row))).collect();
+        let named = |what: &str| format!("{name}_per_execution_{what}_ps");
+        columns = columns
+            .number(&named("mean"), spreads.iter().map(|times| mean(times)))
+            .number(&named("median"), spreads.iter().map(|times| percentile(times, 50.0)))
+            .number(&named("p90"), spreads.iter().map(|times| percentile(times, 90.0)))
+            .integer(&named("min"), spreads.iter().map(|times| times.first().copied()))
+            .integer(&named("max"), spreads.iter().map(|times| times.last().copied()));
+    }
+    columns.finish()
+}
+
+fn sorted(times: &[Picos]) -> Vec<i64> {
+    let mut sorted: Vec<i64> = times.iter().map(|time| time.get()).collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+fn mean(times: &[i64]) -> Option<f64> {
+    let sum: i128 = times.iter().map(|&time| i128::from(time)).sum();
+    (!times.is_empty()).then(|| sum as f64 / times.len() as f64)
+}
+
+/// Every run of every module, in order of time.
+pub(super) fn executions(trace: &Trace, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::executions(trace, filter);
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let times = |of: fn(&Execution) -> Picos| rows.iter().map(move |row| of(row).get());
+    devices(trace, &ids)
+        .text("module", rows.iter().map(|row| text(trace, row.module)))
+        .program("program_id", rows.iter().map(|row| row.program))
+        .count("execution", rows.iter().map(|row| row.number))
+        .integer("id", rows.iter().map(|row| row.id))
+        .text("found_by", rows.iter().map(|row| Some(row.found_by.name())))
+        .integer("start_ps", times(|row| row.span.start))
+        .integer("busy_ps", times(|row| row.account.busy))
+        .integer("span_ps", times(|row| Span::length(row.span)))
+        .integer("total_ps", times(|row| row.account.total))
+        .integer("self_ps", times(|row| row.account.self_time))
+        .count("events", rows.iter().map(|row| row.account.events))
+        .finish()
+}
