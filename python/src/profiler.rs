@@ -35,7 +35,7 @@ impl ProfilerRules {
 
     /// The numbers of the planes whose name has the device in it.
     fn find_device_plane_ids(&self, trace: &Trace, device: &str) -> PyResult<Vec<usize>> {
-        self.profiler.find_device_plane_ids(&trace.trace, device).map_err(|error| told(&error))
+        self.profiler.find_device_plane_ids(&trace.table, device).map_err(|error| told(&error))
     }
 
     /// Seconds by event of a plane, and warnings.
@@ -45,7 +45,7 @@ impl ProfilerRules {
         trace: &Trace,
         plane: usize,
     ) -> PyResult<(BTreeMap<String, f64>, Vec<String>)> {
-        let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.trace));
+        let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.table));
         let found = interruptible(py, move || profiler.get_events_from_plane(&trace, plane))?;
         parted(found.map_err(|error| told(&error))?)
     }
@@ -54,10 +54,13 @@ impl ProfilerRules {
     fn function_seconds(
         &self,
         py: Python<'_>,
-        traces: Vec<Bound<'_, Trace>>,
+        traces: &Bound<'_, PyAny>,
         platform: String,
     ) -> PyResult<(FunctionSeconds, Vec<String>)> {
-        let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
+        let traces: Vec<Arc<_>> = traces
+            .try_iter()?
+            .map(|trace| Ok(Arc::clone(&trace?.cast::<Trace>()?.get().table)))
+            .collect::<PyResult<_>>()?;
         let profiler = self.profiler.clone();
         let found = interruptible(py, move || {
             profiler.profile_times_by_function_id(traces.iter().map(AsRef::as_ref), &platform)

@@ -148,7 +148,8 @@ fn told(error: &AnalysisError) -> PyErr {
 }
 
 fn unread(path: &Path, cause: &std::io::Error) -> PyErr {
-    let told = format!("cannot read {}: {cause}. hint: is the run whole? `ergo finalize` writes its files", path.display());
+    let told =
+        format!("cannot read {}: {cause}. hint: is the run whole? `ergo finalize` writes its files", path.display());
     RunError::new_err(told)
 }
 

@@ -10,8 +10,8 @@ use pyo3::types::{PyDict, PyList};
 /// The median with its interval, the mean with its, and the spread of some times in seconds.
 #[pyfunction]
 #[pyo3(signature = (seconds, level=0.95))]
-pub(crate) fn summarize(py: Python<'_>, seconds: Vec<f64>, level: f64) -> PyResult<Bound<'_, PyDict>> {
-    let sample = sample(&seconds)?;
+pub(crate) fn summarize<'py>(py: Python<'py>, seconds: &Bound<'py, PyAny>, level: f64) -> PyResult<Bound<'py, PyDict>> {
+    let sample = sample(&seconds.extract::<Vec<f64>>()?)?;
     let summary = sample.summary();
     let median = median_interval_at(sample.sorted_seconds(), level);
     let mean = sample.mean_interval(level);

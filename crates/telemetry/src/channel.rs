@@ -215,9 +215,7 @@ impl Signal {
             | Self::DramActivity
             | Self::KvCacheUse => "%",
             Self::RequestsRunning | Self::RequestsWaiting => "requests",
-            Self::PromptTokens | Self::GenerationTokens | Self::PrefixCacheHits | Self::PrefixCacheQueries => {
-                "tokens"
-            }
+            Self::PromptTokens | Self::GenerationTokens | Self::PrefixCacheHits | Self::PrefixCacheQueries => "tokens",
             Self::Preemptions => "preemptions",
             Self::ThrottleReasons => "bits",
         }

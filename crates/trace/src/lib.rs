@@ -34,8 +34,8 @@ pub use functions::{FunctionId, FunctionOptions, FunctionTimes, Functions, compa
 pub use profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning, ProfilingError};
 pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
-    Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session, Stat, StatValue, Strings, Text,
-    Trace, Why,
+    Event, EventId, KeptStat, KeptText, KeptValue, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session,
+    Stat, StatValue, StatVisitor, Strings, Text, Trace, Why,
 };
 pub use wire::{Damage, Fault};
 pub use xspace::{KeepIds, KeepLines, ReadOptions, read};

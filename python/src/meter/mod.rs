@@ -84,7 +84,8 @@ impl Meter {
     fn new(py: Python<'_>, devices: Option<Vec<String>>, model: bool) -> PyResult<Self> {
         let modelled = if model { Modelled::WhereUnmeasured } else { Modelled::Off };
         let found = interruptible(py, move || sensors::probe_machine(modelled).sensors)?;
-        let Ok(asked) = devices.unwrap_or_default().iter().map(|name| name.parse()).collect::<Result<Vec<Selector>, _>>();
+        let Ok(asked) =
+            devices.unwrap_or_default().iter().map(|name| name.parse()).collect::<Result<Vec<Selector>, _>>();
         let sensors = sensors::select(found, &asked).map_err(|error| MeterError::new_err(error.to_string()))?;
         let has_energy = sensors::have_energy(&sensors);
         let mut devices: Vec<_> = sensors.iter().map(|sensor| sensor.info().device).collect();
@@ -145,7 +146,8 @@ impl Meter {
         loop {
             let is_read = py.detach(|| {
                 self.look(|timeline| {
-                    let mut metered = timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge);
+                    let mut metered =
+                        timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge);
                     metered.all(|(id, _)| !timeline.column(id).is_empty())
                 })
             })?;
@@ -175,9 +177,12 @@ impl Meter {
         let whole = Window::new(whole.start() - BEFORE, whole.end() + AFTER).unwrap_or(whole);
         let timeline = py.detach(|| self.part(Some(whole)))?;
         let mut known = windows.clone();
-        known.extend(activity.into_iter().filter_map(|given| window(given).ok()).filter(|other| {
-            other.start() < whole.end() && other.end() > whole.start()
-        }));
+        known.extend(
+            activity
+                .into_iter()
+                .filter_map(|given| window(given).ok())
+                .filter(|other| other.start() < whole.end() && other.end() > whole.start()),
+        );
         interruptible(py, move || {
             let meter = EnergyMeter::new(&timeline, &known);
             windows.iter().map(|&window| Energy::of(&meter.energy(window))).collect()

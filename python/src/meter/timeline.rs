@@ -58,7 +58,10 @@ fn tabled(stretches: &[Stretch<'_>]) -> PyResult<Table> {
     };
     let after = |stretch: &Stretch<'_>| {
         let times: Vec<_> = stretch.readings.at_ns.iter().zip(stretch.readings.early_ns).collect();
-        times.into_iter().map(|(&at, &early)| (early > 0).then(|| at.saturating_sub(i64::from(early)))).collect::<Vec<_>>()
+        times
+            .into_iter()
+            .map(|(&at, &early)| (early > 0).then(|| at.saturating_sub(i64::from(early))))
+            .collect::<Vec<_>>()
     };
     let times = stretches.iter().flat_map(|stretch| stretch.readings.at_ns).copied();
     let values = stretches.iter().flat_map(|stretch| stretch.readings.values).copied();

@@ -24,7 +24,10 @@ pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
     for (name, values) in columns.iter() {
         let (name, values) = (name.extract::<String>()?, values.cast_into::<PyList>()?);
         if *rows.get_or_insert(values.len()) != values.len() {
-            return Err(PyValueError::new_err(format!("column {name} has {} values, others have more or less", values.len())));
+            return Err(PyValueError::new_err(format!(
+                "column {name} has {} values, others have more or less",
+                values.len()
+            )));
         }
         let mut kind = Type::Nothing;
         for value in values.iter() {
@@ -40,7 +43,9 @@ pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
     built.finish()
 }
 
-fn extract<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>>(values: &Bound<'_, PyList>) -> PyResult<Vec<Option<T>>> {
+fn extract<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>>(
+    values: &Bound<'_, PyList>,
+) -> PyResult<Vec<Option<T>>> {
     values.iter().map(|value| if value.is_none() { Ok(None) } else { value.extract::<T>().map(Some) }).collect()
 }
 

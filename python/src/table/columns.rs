@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
+};
 use arrow_schema::{ArrowError, Field, Schema};
 use ergometer_trace::ProgramId;
 use pyo3::PyResult;
@@ -66,7 +68,9 @@ impl Columns {
     pub(crate) fn texts(self, name: &str, values: impl Iterator<Item = Vec<String>>) -> Self {
         let mut lists = ListBuilder::new(StringBuilder::new());
         for value in values {
-            value.iter().for_each(|text| lists.values().append_value(text));
+            for text in &value {
+                lists.values().append_value(text);
+            }
             lists.append(true);
         }
         self.array(name, Arc::new(lists.finish()))

@@ -119,7 +119,7 @@ impl Table {
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // A producer may hand out what it has; whoever wanted another schema casts.
         let _ = requested_schema;
@@ -189,7 +189,8 @@ impl Table {
 /// A package that the user has to have.
 fn needed<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
     py.import(package).map_err(|cause| {
-        let told = format!("{package} is not installed. hint: `pip install {package}`, or use to_pylist() or to_pydict()");
+        let told =
+            format!("{package} is not installed. hint: `pip install {package}`, or use to_pylist() or to_pydict()");
         let error = PyImportError::new_err(told);
         error.set_cause(py, Some(cause));
         error

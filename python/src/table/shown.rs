@@ -14,13 +14,18 @@ const MOST_CHARACTERS: usize = 40;
 /// So many characters of a row are shown in a terminal; columns that do not fit are named.
 const MOST_WIDTH: usize = 120;
 
+/// So many columns that do not fit are named.
+const MOST_NAMES: usize = 20;
+
 /// `12 rows, 3 columns` and the first rows, aligned.
 pub(super) fn text(names: &[String], rows: &Bound<'_, PyList>, count: usize) -> PyResult<String> {
     let rows = cells(names, rows)?;
     let widths: Vec<usize> = names
         .iter()
         .enumerate()
-        .map(|(place, name)| rows.iter().map(|row| row[place].chars().count()).chain([name.chars().count()]).max().unwrap_or(0))
+        .map(|(place, name)| {
+            rows.iter().map(|row| row[place].chars().count()).chain([name.chars().count()]).max().unwrap_or(0)
+        })
         .collect();
     let mut width = 0;
     let fit = widths.iter().take_while(|column| (width, width += *column + 2).0 + *column <= MOST_WIDTH).count().max(1);
@@ -33,9 +38,11 @@ pub(super) fn text(names: &[String], rows: &Bound<'_, PyList>, count: usize) -> 
         }
         text.push_str(line.trim_end());
     }
-    if let Some((first, rest)) = names.get(fit..).and_then(<[String]>::split_first) {
-        let rest: String = rest.iter().map(|name| format!(", {name}")).collect();
-        let _ = write!(text, "\nand the columns {first}{rest}");
+    let hidden = names.get(fit..).unwrap_or_default();
+    if !hidden.is_empty() {
+        let (named, more) = hidden.split_at(hidden.len().min(MOST_NAMES));
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        let _ = write!(text, "\nand the columns {}{more}", named.join(", "));
     }
     Ok(text)
 }
@@ -43,8 +50,8 @@ pub(super) fn text(names: &[String], rows: &Bound<'_, PyList>, count: usize) -> 
 /// The same as a table of HTML.
 pub(super) fn html(names: &[String], rows: &Bound<'_, PyList>, count: usize) -> PyResult<String> {
     let row = |tag: &str, cells: &[String]| {
-        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
-        format!("<tr>{cells}</tr>")
+        let cells: Vec<String> = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        format!("<tr>{}</tr>", cells.concat())
     };
     let body: String = cells(names, rows)?.iter().map(|cells| row("td", cells)).collect();
     Ok(format!("<p>{}</p><table><thead>{}</thead><tbody>{body}</tbody></table>", title(names, count), row("th", names)))

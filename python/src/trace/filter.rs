@@ -36,16 +36,17 @@ impl FilterArguments {
             let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
             let ordinals = trace.kinds().iter().filter_map(|kind| kind.device_ordinal).map(Some);
             let ordinals: Vec<Option<i64>> = [None].into_iter().chain(ordinals).collect();
-            let is_there = (0..trace.planes().len()).any(|plane| {
-                ordinals.iter().any(|&ordinal| alone.takes_device(trace, DeviceId { plane, ordinal }))
-            });
+            let is_there = (0..trace.planes().len())
+                .any(|plane| ordinals.iter().any(|&ordinal| alone.takes_device(trace, DeviceId { plane, ordinal })));
             if !is_there {
                 let there: Vec<&str> = trace.planes().iter().map(|plane| trace.text(plane.name)).collect();
                 let there = there.join(", ");
-                return Err(PyValueError::new_err(format!("no plane has {device} in its name. hint: there are {there}")));
+                return Err(PyValueError::new_err(format!(
+                    "no plane has {device} in its name. hint: there are {there}"
+                )));
             }
         }
-        if !(self.min_duration_ns >= 0.0) {
+        if self.min_duration_ns.is_nan() || self.min_duration_ns < 0.0 {
             let told = format!("min_duration_ns is a number of nanoseconds from 0, not {}", self.min_duration_ns);
             return Err(PyValueError::new_err(told));
         }

@@ -23,7 +23,8 @@ pub(super) fn functions(trace: &Trace, name: Regex, filter: Filter, level: f64) 
     let row = |times: &FunctionTimes| ranking.rows.iter().find(|row| row.id == times.id.to_string());
     let compared: Vec<Option<&Row>> = found.rows.iter().map(row).collect();
     let rows = &found.rows;
-    let medians: Vec<Option<Interval>> = rows.iter().map(|row| median_interval_at(&sorted(&row.busy_times), level)).collect();
+    let medians: Vec<Option<Interval>> =
+        rows.iter().map(|row| median_interval_at(&sorted(&row.busy_times), level)).collect();
     let seconds = |of: fn(&Summary) -> f64| rows.iter().map(move |row| picos(of(&row.busy)));
     let mean = rows.iter().map(|row| row.busy.mean_interval_s);
     let end = |interval: Option<f64>| interval.map(picos);

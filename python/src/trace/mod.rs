@@ -1,11 +1,13 @@
 //! Traces, for Python: read once, looked at as planes, lines and events, or as tables.
 
+mod dictionary;
 mod events;
 mod filter;
 mod functions;
 mod open;
 mod planes;
 mod profile_data;
+mod stats;
 mod tables;
 
 use std::sync::Arc;
@@ -23,8 +25,9 @@ pub(crate) use planes::{Event, Line, Plane};
 /// A trace in memory. Every time is in whole picoseconds from the trace's zero.
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Trace {
-    pub(crate) trace: Arc<ergometer_trace::Trace>,
+    pub(crate) table: Arc<ergometer_trace::Trace>,
     files: Vec<String>,
+    is_lenient: bool,
 }
 
 impl Trace {
@@ -33,10 +36,12 @@ impl Trace {
         &self,
         py: Python<'_>,
         filter: FilterArguments,
-        table: impl FnOnce(&ergometer_trace::Trace, &ergometer_trace::accounting::Filter) -> PyResult<Table> + Send + 'static,
+        table: impl FnOnce(&ergometer_trace::Trace, &ergometer_trace::accounting::Filter) -> PyResult<Table>
+        + Send
+        + 'static,
     ) -> PyResult<Table> {
-        let filter = filter.checked(&self.trace)?;
-        let trace = Arc::clone(&self.trace);
+        let filter = filter.checked(&self.table)?;
+        let trace = Arc::clone(&self.table);
         interruptible(py, move || table(&trace, &filter))?
     }
 }
@@ -46,7 +51,7 @@ impl Trace {
     /// The devices and hosts, in the order of the files.
     #[getter]
     fn planes(&self) -> Vec<Plane> {
-        (0..self.trace.planes().len()).map(|plane| Plane::new(&self.trace, plane)).collect()
+        (0..self.table.planes().len()).map(|plane| Plane::new(&self.table, plane)).collect()
     }
 
     /// The files it was read from; none of bytes.
@@ -58,26 +63,26 @@ impl Trace {
     /// What to know before the numbers are believed.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.trace.notices().iter().map(ToString::to_string).collect()
+        self.table.notices().iter().map(ToString::to_string).collect()
     }
 
     /// The wall time of the trace's zero, in nanoseconds since the epoch, where the trace tells it.
     #[getter]
     fn start_time_ns(&self) -> Option<i64> {
-        self.trace.zero().map(ergometer_units::Timestamp::nanos_since_epoch)
+        self.table.zero().map(ergometer_units::Timestamp::nanos_since_epoch)
     }
 
     /// The plane of this name.
     fn find_plane_with_name(&self, name: &str) -> Option<Plane> {
-        let place = self.trace.planes().iter().position(|plane| self.trace.text(plane.name) == name);
-        place.map(|plane| Plane::new(&self.trace, plane))
+        let place = self.table.planes().iter().position(|plane| self.table.text(plane.name) == name);
+        place.map(|plane| Plane::new(&self.table, plane))
     }
 
     /// Every name of a module, an op or an event, once.
     fn names(&self) -> Vec<String> {
-        let kinds = self.trace.kinds().iter();
+        let kinds = self.table.kinds().iter();
         let names = kinds.flat_map(|kind| [kind.module, kind.op, Some(kind.name)]).flatten();
-        let mut names: Vec<String> = names.map(|name| self.trace.text(name).to_owned()).collect();
+        let mut names: Vec<String> = names.map(|name| self.table.text(name).to_owned()).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -85,17 +90,17 @@ impl Trace {
 
     /// How many events there are.
     fn __len__(&self) -> usize {
-        self.trace.event_count()
+        self.table.event_count()
     }
 
     fn __repr__(&self) -> String {
-        let planes: Vec<&str> = self.trace.planes().iter().map(|plane| self.trace.text(plane.name)).collect();
-        format!("<ergometer.Trace of {} events on {}>", self.trace.event_count(), planes.join(", "))
+        let planes: Vec<&str> = self.table.planes().iter().map(|plane| self.table.text(plane.name)).collect();
+        format!("<ergometer.Trace of {} events on {}>", self.table.event_count(), planes.join(", "))
     }
 
     /// Every line with its times.
     fn lines(&self, py: Python<'_>) -> PyResult<Table> {
-        let trace = Arc::clone(&self.trace);
+        let trace = Arc::clone(&self.table);
         interruptible(py, move || tables::lines(&trace))?
     }
 
@@ -111,7 +116,8 @@ impl Trace {
         stats: bool,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, move |trace, filter| events::events(trace, filter, stats))
+        let wanted = events::Wanted { stats, is_lenient: self.is_lenient };
+        self.tabled(py, filter, move |trace, filter| events::events(trace, filter, &wanted))
     }
 
     /// The ops of each module, longest self time first.
@@ -171,12 +177,12 @@ impl Trace {
     }
 
     /// The variants of autotuned functions: modules whose name has `name` in it, by its first group, fastest first.
-    #[pyo3(signature = (*, name=ergometer_trace::FunctionOptions::PATTERN.to_owned(), level=0.95, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
+    #[pyo3(signature = (*, name=ergometer_trace::FunctionOptions::PATTERN, level=0.95, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python method")]
     fn functions(
         &self,
         py: Python<'_>,
-        name: String,
+        name: &str,
         level: f64,
         device: Option<Devices>,
         prefix: Option<String>,
@@ -186,7 +192,7 @@ impl Trace {
         if !(level > 0.0 && level < 1.0) {
             return Err(PyValueError::new_err(format!("level is a share between 0 and 1, as 0.95, not {level}")));
         }
-        let name = filter::compile(&name)?;
+        let name = filter::compile(name)?;
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
         self.tabled(py, filter, move |trace, filter| functions::functions(trace, name, filter.clone(), level))
     }

@@ -28,15 +28,13 @@ enum Place {
 pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: bool) -> PyResult<Trace> {
     if let Ok(trace) = source.cast::<Trace>() {
         let known = trace.get();
-        return Ok(Trace { trace: Arc::clone(&known.trace), files: known.files.clone() });
+        return Ok(Trace { table: Arc::clone(&known.table), files: known.files.clone(), is_lenient: known.is_lenient });
     }
     let place = place(source)?;
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let reading = Reading { leniency, ..Reading::default() };
     let (files, sources) = interruptible(py, move || match place {
-        Place::Bytes(bytes) => {
-            Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source]))
-        }
+        Place::Bytes(bytes) => Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source])),
         Place::Files(paths) => {
             let files = find(&paths)?.files;
             let sources: Result<Vec<Source>, _> = files.par_iter().map(|file| Source::open(file, &reading)).collect();
@@ -47,7 +45,7 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let options = ReadOptions { leniency, ..ReadOptions::default() };
     let trace = interruptible(py, move || read(sources, &options))?.map_err(|error| unread(&error))?;
     let files = files.iter().map(|file| file.display().to_string()).collect();
-    Ok(Trace { trace: Arc::new(trace), files })
+    Ok(Trace { table: Arc::new(trace), files, is_lenient: lenient })
 }
 
 fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {

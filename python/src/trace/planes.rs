@@ -13,7 +13,7 @@ use crate::error::TraceError;
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Plane {
     trace: Arc<Trace>,
-    plane: usize,
+    number: usize,
 }
 
 /// A timeline of a plane: a stream of a GPU, a unit of a TPU, a thread of a host.
@@ -21,7 +21,7 @@ pub(crate) struct Plane {
 pub(crate) struct Line {
     trace: Arc<Trace>,
     plane: usize,
-    line: usize,
+    number: usize,
 }
 
 /// An event of a line.
@@ -29,7 +29,7 @@ pub(crate) struct Line {
 pub(crate) struct Event {
     trace: Arc<Trace>,
     id: EventId,
-    event: ergometer_trace::Event,
+    seen: ergometer_trace::Event,
 }
 
 /// Hands the events of a line out one by one.
@@ -41,11 +41,11 @@ pub(crate) struct Events {
 
 impl Plane {
     pub(super) fn new(trace: &Arc<Trace>, plane: usize) -> Self {
-        Self { trace: Arc::clone(trace), plane }
+        Self { trace: Arc::clone(trace), number: plane }
     }
 
     fn get(&self) -> &ergometer_trace::Plane {
-        &self.trace.planes()[self.plane]
+        &self.trace.planes()[self.number]
     }
 }
 
@@ -66,14 +66,14 @@ impl Plane {
     /// Its timelines.
     #[getter]
     fn lines(&self) -> Vec<Line> {
-        let line = |line| Line { trace: Arc::clone(&self.trace), plane: self.plane, line };
+        let line = |line| Line { trace: Arc::clone(&self.trace), plane: self.number, number: line };
         (0..self.get().lines.len()).map(line).collect()
     }
 
     /// Everything the trace says of it, as pairs of a name and a value.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        let found = self.trace.plane_stats(self.plane);
+        let found = self.trace.plane_stats(self.number);
         pairs(py, found.map_err(|damage| TraceError::new_err(damage.to_string()))?)
     }
 
@@ -84,12 +84,12 @@ impl Plane {
 
 impl Line {
     fn get(&self) -> &ergometer_trace::Line {
-        &self.trace.planes()[self.plane].lines[self.line]
+        &self.trace.planes()[self.plane].lines[self.number]
     }
 
     fn event(&self, event: usize) -> Option<Event> {
-        let id = EventId { plane: self.plane, line: self.line, event };
-        Some(Event { trace: Arc::clone(&self.trace), id, event: self.get().event(event)? })
+        let id = EventId { plane: self.plane, line: self.number, event };
+        Some(Event { trace: Arc::clone(&self.trace), id, seen: self.get().event(event)? })
     }
 }
 
@@ -110,7 +110,7 @@ impl Line {
     /// Its events, in the order of the file.
     #[getter]
     fn events(&self) -> Events {
-        Events { line: Line { trace: Arc::clone(&self.trace), plane: self.plane, line: self.line }, next: 0 }
+        Events { line: Line { trace: Arc::clone(&self.trace), plane: self.plane, number: self.number }, next: 0 }
     }
 
     /// How many events there are.
@@ -141,19 +141,19 @@ impl Event {
     /// Its own name; on GPU that of the kernel.
     #[getter]
     fn name(&self) -> &str {
-        self.trace.text(self.trace.kind(self.event.kind).name)
+        self.trace.text(self.trace.kind(self.seen.kind).name)
     }
 
     /// When it starts, from the trace's zero; `None` where it has no place in time.
     #[getter]
     fn start_ps(&self) -> Option<i64> {
-        self.event.start.map(ergometer_units::Picos::get)
+        self.seen.start.map(ergometer_units::Picos::get)
     }
 
     /// How long it takes.
     #[getter]
     fn duration_ps(&self) -> i64 {
-        self.event.duration.get()
+        self.seen.duration.get()
     }
 
     /// When it starts, from the trace's zero; 0 where it has no place in time.

@@ -8,6 +8,9 @@ use pyo3::PyResult;
 
 use crate::table::{Columns, Table};
 
+/// The times of the runs of a module.
+type TimesOf = fn(&Module) -> &[Picos];
+
 /// Of which device each row is.
 fn devices(trace: &Trace, rows: &[DeviceId]) -> Columns {
     let plane = |row: &DeviceId| trace.planes().get(row.plane);
@@ -24,7 +27,8 @@ fn text(trace: &Trace, text: Option<Text>) -> Option<&str> {
 /// Every line with its times.
 pub(super) fn lines(trace: &Trace) -> PyResult<Table> {
     let planes = accounting::summary(trace, 1);
-    let rows: Vec<_> = planes.iter().flat_map(|plane| plane.lines.iter().map(move |line| (plane.plane, line))).collect();
+    let rows: Vec<_> =
+        planes.iter().flat_map(|plane| plane.lines.iter().map(move |line| (plane.plane, line))).collect();
     let ids: Vec<DeviceId> = rows.iter().map(|&(plane, _)| DeviceId { plane, ordinal: None }).collect();
     let lines = || rows.iter().map(|(_, line)| line);
     devices(trace, &ids)
@@ -80,7 +84,7 @@ pub(super) fn modules(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .integer("total_ps", rows.iter().map(|row| row.account.total.get()))
         .integer("self_ps", rows.iter().map(|row| row.account.self_time.get()))
         .integer("span_ps", rows.iter().map(|row| row.account.span.map(|span| span.length().get())));
-    let times: [(&str, fn(&Module) -> &[Picos]); 2] = [("busy", |row| &row.busy), ("span", |row| &row.spans)];
+    let times: [(&str, TimesOf); 2] = [("busy", |row| &row.busy), ("span", |row| &row.spans)];
     for (name, times) in times {
         let spreads: Vec<Vec<i64>> = rows.iter().map(|row| sorted(times(row))).collect();
         let named = |what: &str| format!("{name}_per_execution_{what}_ps");

@@ -40,7 +40,6 @@ impl Selector {
             Self::Sensor(id) => info.id == *id,
         }
     }
-
 }
 
 impl fmt::Display for Selector {

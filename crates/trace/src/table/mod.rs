@@ -11,6 +11,9 @@ mod notice;
 mod stat;
 mod strings;
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use ergometer_units::Timestamp;
 use foldhash::HashMap;
 
@@ -19,7 +22,7 @@ use crate::wire::Damage;
 pub use kind::{Kind, KindId, ProgramId};
 pub use line::{Event, Line, Why};
 pub use notice::Notice;
-pub use stat::{Stat, StatValue};
+pub use stat::{KeptStat, KeptText, KeptValue, Stat, StatValue, StatVisitor};
 pub use strings::{Strings, Text};
 
 pub(crate) use innermost::Innermost;
@@ -173,6 +176,29 @@ impl Trace {
     /// Everything the trace says of an event itself.
     pub fn event_stats(&self, event: EventId) -> Result<Vec<Stat<'_>>, Damage> {
         self.details.stats(self, StatsOf::Event(event))
+    }
+
+    /// Shows everything the trace says of consecutive events of a line, as it is kept: the quick way to all of them.
+    ///
+    /// # Errors
+    /// The first damage; all stats that are whole were shown nevertheless.
+    pub fn walk_stats<'a>(
+        &'a self,
+        plane: usize,
+        line: usize,
+        events: Range<usize>,
+        visit: &mut StatVisitor<'_, 'a>,
+    ) -> Result<(), Damage> {
+        match self.planes.get(plane).and_then(|plane| plane.lines.get(line)) {
+            Some(line) => self.details.walk(self, line, events, visit),
+            None => Ok(()),
+        }
+    }
+
+    /// A name or a text that the trace keeps in a table, where it is there.
+    #[must_use]
+    pub fn kept_text(&self, text: KeptText) -> Option<Cow<'_, str>> {
+        self.details.kept_text(text)
     }
 
     /// Everything the trace says of all events of a kind.

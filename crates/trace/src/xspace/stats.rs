@@ -1,11 +1,14 @@
 //! The stats of an event, a kind or a plane, read from the file when somebody asks.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::layout::{PlaneLayout, lossy};
 use super::line::{Events, LANDMARK};
 use crate::source::Source;
-use crate::table::{Description, Details, EventId, Stat, StatValue, StatsOf, Trace};
+use crate::table::{
+    Description, Details, EventId, KeptStat, KeptText, KeptValue, Line, Stat, StatValue, StatVisitor, StatsOf, Trace,
+};
 use crate::wire::{Damage, Fields, Span, Value};
 
 /// The files of a trace, and where everything is in them.
@@ -56,6 +59,62 @@ impl Details for Files {
             },
         }
     }
+
+    fn walk<'a>(
+        &'a self,
+        _: &'a Trace,
+        line: &Line,
+        events: Range<usize>,
+        visit: &mut StatVisitor<'_, 'a>,
+    ) -> Result<(), Damage> {
+        let mut first_damage = Ok(());
+        let mut next = events.start;
+        while let Some(segment) = line.segment(next).filter(|_| next < events.end) {
+            let end = segment.events.end.min(events.end);
+            let number = next - segment.events.start;
+            if let (Some((file, _)), Some(&start)) =
+                (self.plane(segment.plane), segment.landmarks.get(number / LANDMARK))
+            {
+                let messages = Events::new(file, Span { start, end: segment.end }).skip(number % LANDMARK);
+                for (event, message) in (next..end).zip(messages) {
+                    let visited = visit_event(file, segment.plane, message, &mut |stat| visit(event, stat));
+                    first_damage = first_damage.and(visited);
+                }
+            }
+            next = end;
+        }
+        first_damage
+    }
+
+    fn kept_text(&self, text: KeptText) -> Option<Cow<'_, str>> {
+        let (file, layout) = self.plane(text.plane)?;
+        layout.stat_names.get(&text.id).map(|name| lossy(name.of(file)))
+    }
+}
+
+/// Shows the stats of an event.
+fn visit_event<'a>(
+    file: &'a [u8],
+    plane: u32,
+    message: Span,
+    visit: &mut dyn FnMut(KeptStat<'a>),
+) -> Result<(), Damage> {
+    for field in Fields::new(file, message) {
+        let field = field?;
+        let (true, Some(span)) = (field.number == 4, field.span()) else { continue };
+        let (id, value) = raw_stat(file, span)?;
+        let value = match value {
+            Some((2, Value::Fixed64(bits))) => KeptValue::Double(f64::from_bits(bits)),
+            Some((3, Value::Varint(bits))) => KeptValue::Unsigned(bits),
+            Some((4, Value::Varint(bits))) => KeptValue::Signed(bits.cast_signed()),
+            Some((5, Value::Span(span))) => KeptValue::Text(span.of(file)),
+            Some((6, Value::Span(span))) => KeptValue::Bytes(span.of(file)),
+            Some((7, Value::Varint(bits))) => KeptValue::Reference(KeptText { plane, id: bits.cast_signed() }),
+            _ => KeptValue::Absent,
+        };
+        visit(KeptStat { name: KeptText { plane, id }, value });
+    }
+    Ok(())
 }
 
 /// The stats of a message, which has them in this field.
