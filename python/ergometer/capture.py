@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -64,13 +64,14 @@ def profiler_session(folder: Path) -> Iterator[None]:
         ProfilingError: JAX is missing, or a session is active already.
     """
     jax = require_jax()
+    barriers = _barriers(jax)
     started = False
     try:
         with interrupts_held():
             _start(jax, folder)
             started = True
         yield
-        wait_for_devices(jax)
+        _wait(jax, barriers)
     finally:
         if started:
             with interrupts_held():
@@ -90,8 +91,35 @@ def _start(jax: ModuleType, folder: Path) -> None:
         raise ProfilingError(f"cannot start the profiler: {cause} hint: {hint}") from cause
 
 
-def wait_for_devices(jax: ModuleType) -> None:
-    """Returns when every array there is has been computed, and every effect has taken place."""
+def _barriers(jax: ModuleType) -> list[Callable[[], None]]:
+    """For each device a wait until it has done all that this thread gave it.
+
+    A result that nobody holds cannot be waited for, and its computation goes on all the same. But a device takes what one
+    thread gives it in order, and so does a CPU: when what was queued last has ended, so has all else.
+    """
+
+    def ergometer_barrier(number: Any) -> Any:
+        return number + 1
+
+    devices = list(jax.local_devices())
+    if all(device.platform != "cpu" for device in devices):
+        with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
+            devices += jax.local_devices(backend="cpu")
+    compiled = jax.jit(ergometer_barrier)
+    numbers = [jax.device_put(0.0, device) for device in devices]
+
+    def barrier_of(number: Any) -> Callable[[], None]:
+        def wait() -> None:
+            compiled(number).block_until_ready()
+
+        wait()  # It compiles here, outside of the session.
+        return wait
+
+    return [barrier_of(number) for number in numbers]
+
+
+def _wait(jax: ModuleType, barriers: list[Callable[[], None]]) -> None:
+    # Other threads have queues of their own: of theirs, the results that are held are waited for.
     for array in jax.live_arrays():
         try:
             array.block_until_ready()
@@ -99,6 +127,8 @@ def wait_for_devices(jax: ModuleType) -> None:
             # Another thread may give an array away in between. What failed on the device is for the caller.
             if not array.is_deleted():
                 raise
+    for barrier in barriers:
+        barrier()
     jax.effects_barrier()
 
 
