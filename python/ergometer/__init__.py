@@ -1,3 +1,9 @@
 """What AI inference costs, in time and in energy: from a whole benchmark run down to one GPU kernel."""
 
 from __future__ import annotations
+
+from ergometer.measure import measure, measured
+from ergometer.measurement import Measurement
+from ergometer.monitor import Monitor
+
+__all__ = ["Measurement", "Monitor", "measure", "measured"]
