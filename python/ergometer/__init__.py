@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ergometer.errors import ProfilingError
+from ergometer.measure import measure, measured
+from ergometer.measurement import Measurement
+from ergometer.monitor import Monitor
 from ergometer.profiler import Profiler
 
-__all__ = ["Profiler", "ProfilingError"]
+__all__ = ["Measurement", "Monitor", "Profiler", "ProfilingError", "measure", "measured"]
