@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ergometer.autotune import Tuning, autotune
 from ergometer.errors import ProfilingError
 from ergometer.measure import measure, measured
 from ergometer.measurement import Measurement
 from ergometer.monitor import Monitor
 from ergometer.profiler import Profiler
 
-__all__ = ["Measurement", "Monitor", "Profiler", "ProfilingError", "measure", "measured"]
+__all__ = ["Measurement", "Monitor", "Profiler", "ProfilingError", "Tuning", "autotune", "measure", "measured"]

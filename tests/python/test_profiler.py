@@ -220,10 +220,10 @@ def test_a_pattern_that_is_none() -> None:
 
 def test_a_pattern_with_look_ahead() -> None:
     trace = trace_of("gpu_autotune")
-    pattern = r"gemm_fusion_dot(?!_1)"
+    pattern = r"gemm_fusion_dot(?![._]1)"
     assert not _native.is_pattern(pattern)
     looking = seconds_by_id(Profiler(event_filter_regex=pattern), trace, "gpu")
-    # Of fn_0 the first product is called gemm_fusion_dot and the second gemm_fusion_dot_1.
+    # Of fn_0 the first product is gemm_fusion_dot, the second gemm_fusion_dot_1, and its op gemm_fusion_dot.1.
     plain = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot$"), trace, "gpu")
     assert looking[0] == plain[0]
     both = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot"), trace, "gpu")
