@@ -21,6 +21,7 @@ import pytest
 from jax.profiler import ProfileData
 
 from ergometer import _native, profiler as module
+from ergometer.capture import profile_files, profiler_session
 from ergometer.errors import ErgometerError, ProfilingError
 from ergometer.patterns import for_rules
 from ergometer.profiler import Profiler
@@ -300,6 +301,16 @@ def test_functions_are_timed(folder: Path) -> None:
     assert 0 < found[3][0] < found[11][0]
     assert all(std_s >= 0 for _, std_s in found.values())
     assert list(folder.iterdir()) == []
+
+
+def test_results_that_nobody_holds_are_waited_for(tmp_path: Path) -> None:
+    function, x = named(2), jnp.ones((600, 600))
+    function(x).block_until_ready()
+    with profiler_session(tmp_path):
+        for _ in range(10):
+            function(x)
+    [row] = _native.read_trace(profile_files(tmp_path)).functions(device="cpu")
+    assert (row["id"], row["n"]) == ("2", 10)
 
 
 def test_a_closure_that_raises_ends_its_session(folder: Path) -> None:

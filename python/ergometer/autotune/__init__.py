@@ -60,8 +60,9 @@ def autotune(
         platform: Whose times count: "gpu", "tpu", "cpu"; by default where JAX computes.
         timer: "device"; "wall" for the clock of the host around each call, without JAX, with functions as they are given;
             "device-or-wall" for wall times, with a warning, where there are none of the device.
-        energy: Whether each variant runs for `energy_seconds` more, to measure the joules of a call. None does where a
-            sensor measures; True takes modelled energy too, and says so; False does not.
+        energy: Whether each variant runs for `energy_seconds` more, back to back, to measure the joules of a call: those
+            of whole devices, with what they use when idle. None does where a sensor measures; True takes modelled energy
+            too, and says so; False does not.
         energy_seconds: How long.
         progress: A line on standard error; by default where that is a terminal. Or a function that gets a `Progress`.
         trace_dir: Where to keep the profile; by default it goes away when it has been read.

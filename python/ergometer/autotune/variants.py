@@ -31,14 +31,17 @@ class Prepared:
 
     def fail(self, cause: Exception) -> None:
         """It raised: it is not called again, and its row says why."""
-        if "KeyboardInterrupt" in str(cause):
-            # Ctrl-C in a callback: JAX makes an error of another type of it, which has only the text.
-            raise KeyboardInterrupt from cause
         self.call, self.error = None, describe(cause)
 
 
 def describe(cause: Exception) -> str:
-    """An exception in one line. Those of JAX go on for many."""
+    """An exception in one line. Those of JAX go on for many.
+
+    Raises:
+        KeyboardInterrupt: It was one. Of Ctrl-C in a callback JAX makes an error that only has its text.
+    """
+    if "KeyboardInterrupt" in str(cause):
+        raise KeyboardInterrupt from cause
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[0]}" if lines else type(cause).__name__
 
