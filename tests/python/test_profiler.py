@@ -310,7 +310,7 @@ def test_results_that_nobody_holds_are_waited_for(tmp_path: Path) -> None:
         for _ in range(10):
             function(x)
     [row] = _native.read_trace(profile_files(tmp_path)).functions(device="cpu")
-    assert (row["id"], row["n"]) == ("2", 10)
+    assert (row["id"], row["n"]) == (2, 10)
 
 
 def test_a_closure_that_raises_ends_its_session(folder: Path) -> None:
