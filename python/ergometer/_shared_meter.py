@@ -14,9 +14,13 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ergometer._native import Energy, Meter
+from ergometer import _native
 from ergometer.errors import MeterError
+
+if TYPE_CHECKING:
+    from ergometer._native import Energy, Meter
 
 SECOND_NS = 1_000_000_000
 
@@ -75,7 +79,7 @@ class SharedMeter:
     def __init__(self, key: Key) -> None:
         devices, model = key
         self.key = key
-        self.native = Meter(None if devices is None else list(devices), model=model)
+        self.native = _native.Meter(None if devices is None else list(devices), model=model)
         self.has_energy = self.native.has_energy
         self.is_ready = False
         self._patience_s = FIRST_READINGS_S
