@@ -67,8 +67,9 @@ class Window:
         self.settled = settled
 
 
-# Guards the state of all meters; never held while waiting for readings or finding energy.
-_lock = threading.Lock()
+# Guards the state of all meters; never held while waiting for readings or finding energy. Reentrant: Python may end a
+# forgotten generator, and the window inside it, at any moment, also while this thread holds it.
+_lock = threading.RLock()
 _meters: dict[Key, SharedMeter] = {}
 _all_meters: weakref.WeakSet[SharedMeter] = weakref.WeakSet()
 
@@ -149,7 +150,7 @@ class SharedMeter:
                 return
             latest_ns = self.native.now_ns() - after_ns
             with _lock:
-                windows = [window for reference in self._unread.values() if (window := reference()) is not None]
+                windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
                 recent = list(self._recent)
             due = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             if asked is not None and asked not in due:
@@ -191,7 +192,7 @@ class SharedMeter:
 
     def _give_up(self, latest_ns: int, reason: str) -> None:
         with _lock:
-            windows = [window for reference in self._unread.values() if (window := reference()) is not None]
+            windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
             lost = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             for window in lost:
                 self._unread.pop(id(window), None)
@@ -199,8 +200,8 @@ class SharedMeter:
 
     def _drop_dead(self) -> None:
         for references in (self._open, self._unread):
-            for key in [key for key, reference in references.items() if reference() is None]:
-                del references[key]
+            for key in [key for key, reference in list(references.items()) if reference() is None]:
+                references.pop(key, None)
 
     def _leave(self) -> None:
         """No longer the meter that new windows find. With the lock held."""
@@ -253,7 +254,7 @@ _abandoned: list[Meter] = []
 
 def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for meter in list(_all_meters):
         meter.is_forked = True
         meter.native.abandon()

@@ -227,6 +227,9 @@ class Measurement(Window):
             return f"<Measurement {self.name or 'window'}: {quantity(self.seconds, 's')}, energy not asked for yet>"
         return f"<Measurement {self}>"
 
+    def __reduce__(self) -> str:
+        raise TypeError("a Measurement stays in the process that measured it. hint: send its to_dict()")
+
     def _repr_html_(self) -> str:
         if self.is_open:
             return f"<p>{escape(str(self))}</p>"

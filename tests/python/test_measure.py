@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
+import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -323,10 +325,10 @@ class TestWholeProcess:
             assert m.joules is not None
             # The outer window is open: nothing of it goes.
             end_ns = m.end_ns or 0
-            assert min(m.meter.native.timeline()["time_ns"]) <= end_ns
+            assert first_power_ns(m.meter.native) <= end_ns
         assert keeps_the_meter.joules is not None
         monkeypatch.setattr(_shared_meter, "KEEP_NS", 600 * _shared_meter.SECOND_NS)
-        wait_for(lambda: min(m.meter.native.timeline()["time_ns"]) > end_ns)
+        wait_for(lambda: first_power_ns(m.meter.native) > end_ns)
 
     def test_a_window_that_is_let_go_holds_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         block = measure()
@@ -406,11 +408,41 @@ print("child exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+def first_power_ns(meter: Meter) -> int:
+    """The time of the oldest reading of energy or power there is."""
+    timeline = meter.timeline()
+    kinds = zip(timeline["time_ns"], timeline["provenance"])
+    return min(time_ns for time_ns, provenance in kinds if provenance != "gauge")
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to be"
         time.sleep(0.05)
+
+
+def test_a_window_in_a_generator_that_is_let_go_is_closed() -> None:
+    seen: list[Measurement] = []
+
+    def numbers() -> Iterator[int]:
+        with measure() as m:
+            seen.append(m)
+            yield 1
+            yield 2
+
+    taken = numbers()
+    assert next(taken) == 1
+    del taken
+    gc.collect()
+    assert not seen[0].is_open and seen[0].joules is not None
+
+
+def test_a_measurement_stays_in_its_process() -> None:
+    with measure() as m:
+        pass
+    with pytest.raises(TypeError, match="to_dict"):
+        pickle.dumps(m)
 
 
 def test_the_names_are_there() -> None:
