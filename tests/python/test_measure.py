@@ -1,36 +1,21 @@
-"""`measure` and `measured`, with the sensors of this machine."""
+"""`measure`, with the sensors of this machine."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import inspect
-import os
 import pickle
-import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 import ergometer
-from ergometer import Measurement, _shared_meter, measure, measured
+from ergometer import Measurement, measure, measured
 from ergometer._native import Meter
 from ergometer.errors import MeterError
-from other_process import run_python
+from metered import needs_energy, work
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _needs_energy() -> None:
-    if not Meter().has_energy:
-        pytest.skip("nothing knows of energy on this machine, not even a model")
-
-
-def work(seconds: float = 0.15) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        sum(range(1000))
+pytestmark = needs_energy
 
 
 def test_a_block_has_energy_with_its_interval() -> None:
@@ -156,95 +141,6 @@ def test_without_a_sensor_there_is_a_reason_and_no_error() -> None:
     assert m.seconds > 0 and m.missing in str(m)
 
 
-class TestMeasured:
-    def test_a_function_keeps_its_face(self) -> None:
-        def add(first: int, second: int = 2) -> int:
-            """Adds."""
-            return first + second
-
-        wrapped = measured(add)
-        assert inspect.signature(wrapped) == inspect.signature(add)
-        assert wrapped.__doc__ == "Adds." and getattr(wrapped, "__name__") == "add"
-        assert wrapped.last is None and len(wrapped.measurements) == 0
-        assert wrapped(1, second=4) == 5
-        assert wrapped.last is wrapped.measurements[-1] and wrapped.last.name == "add"
-        assert wrapped.last.joules is not None
-
-    def test_results_are_told(self) -> None:
-        told: list[Measurement] = []
-
-        @measured(name="halving", on_result=told.append, sync=None)
-        def half(number: float) -> float:
-            return number / 2
-
-        assert [half(4), half(8)] == [2, 4]
-        assert told == list(half.measurements) and [m.name for m in told] == ["halving"] * 2
-        assert not any(m.is_open for m in told)
-
-    def test_a_call_that_raises_is_measured(self) -> None:
-        @measured
-        def fail() -> None:
-            raise LookupError
-
-        with pytest.raises(LookupError):
-            fail()
-        assert fail.last is not None and fail.last.seconds > 0
-
-    def test_the_last_thousand_are_kept(self) -> None:
-        @measured(sync=None)
-        def nothing() -> None: ...
-
-        for _ in range(1001):
-            nothing()
-        assert len(nothing.measurements) == 1000
-        # They are settled together, off one curve.
-        assert nothing.measurements[-1].joules is not None
-        assert all(m.settled is not None for m in nothing.measurements)
-
-    def test_methods_are_functions(self) -> None:
-        class Model:
-            @measured
-            def run(self, number: int) -> int:
-                return number + 1
-
-        assert Model().run(1) == 2
-        assert Model.run.last is not None and Model.run.last.name == "Model.run"  # type: ignore[attr-defined]
-
-    def test_a_coroutine_is_measured_over_its_awaiting(self) -> None:
-        @measured
-        async def wait(event: asyncio.Event) -> int:
-            with measure("inside") as inside:
-                await event.wait()
-            assert inside.parent is not None and inside.parent.name == "wait"
-            return 7
-
-        async def main() -> tuple[int, int]:
-            event = asyncio.Event()
-            both = asyncio.gather(wait(event), wait(event))
-            await asyncio.sleep(0)
-            assert len(wait.measurements) == 0
-            event.set()
-            first, second = await both
-            return first, second
-
-        assert inspect.iscoroutinefunction(wait)
-        assert asyncio.run(main()) == (7, 7)
-        assert [m.depth for m in wait.measurements] == [0, 0]
-
-    def test_generators_are_refused(self) -> None:
-        def numbers() -> object:
-            yield 1
-
-        async def later() -> object:
-            yield 1
-
-        for function in (numbers, later):
-            with pytest.raises(TypeError, match="is a generator.*hint: "):
-                measured(function)
-        with pytest.raises(TypeError, match="measured takes a function"):
-            measured("name")  # type: ignore[call-overload]
-
-
 class TestSync:
     def test_a_function_is_called_before_and_after(self) -> None:
         calls: list[str] = []
@@ -292,134 +188,6 @@ class TestSync:
             measure(sync="always")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="sync is 7"):
             measured(sync=7)  # type: ignore[call-overload]
-
-
-class TestWholeProcess:
-    def test_ctrl_c_breaks_the_wait_and_it_can_be_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with measure() as m:
-            work(0.01)
-        with monkeypatch.context() as patch:
-            patch.setattr(_shared_meter, "LATE_NS", 600 * _shared_meter.SECOND_NS)
-            with pytest.raises(KeyboardInterrupt):
-                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-                _ = m.joules
-        assert m.settled is None
-        assert m.joules is not None
-
-    def test_nobody_has_to_ask_and_the_meter_stops(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with measure() as m:
-            work(0.05)
-        monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
-        wait_for(lambda: m.meter.is_stopped and not m.meter.native.is_running)
-        assert m.settled is not None and m.joules is not None
-        monkeypatch.undo()
-        with measure() as later:
-            work(0.05)
-        assert later.meter is not m.meter and later.joules is not None
-
-    def test_what_nobody_needs_is_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_shared_meter, "HISTORY_NS", 0)
-        with measure() as keeps_the_meter:
-            with measure() as m:
-                work(0.05)
-            assert m.joules is not None
-            # The outer window is open: nothing of it goes.
-            end_ns = m.end_ns or 0
-            assert first_power_ns(m.meter.native) <= end_ns
-        assert keeps_the_meter.joules is not None
-        monkeypatch.setattr(_shared_meter, "KEEP_NS", 600 * _shared_meter.SECOND_NS)
-        wait_for(lambda: first_power_ns(m.meter.native) > end_ns)
-
-    def test_a_window_that_is_let_go_holds_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        block = measure()
-        meter = block.__enter__().meter
-        del block
-        monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
-        wait_for(lambda: meter.is_stopped)
-
-    def test_a_forked_child_has_a_meter_of_its_own(self) -> None:
-        told = run_python(FORKS)
-        assert told.splitlines() == [
-            "child: the window was opened before this process was forked",
-            "child: joules True, new meter True, parent None",
-            "parent: joules True",
-            "child exit 0",
-        ]
-
-    def test_nothing_is_imported_for_it(self) -> None:
-        told = run_python(
-            "import sys, ergometer\n"
-            "with ergometer.measure() as m: pass\n"
-            "m.joules\n"
-            "print([name for name in ('jax', 'torch', 'numpy', 'pandas', 'polars', 'pyarrow') if name in sys.modules])"
-        )
-        assert told.strip() == "[]"
-
-    def test_a_process_may_end_with_a_window_open_or_unread(self) -> None:
-        told = run_python(
-            "import atexit, ergometer\n"
-            "with ergometer.measure() as unread: sum(range(100000))\n"
-            "ergometer.measure().__enter__()\n"
-            "print('ends')"
-        )
-        assert told.strip() == "ends"
-
-
-FORKS = """
-import os, select, signal, sys
-import ergometer
-from ergometer.errors import MeterError
-
-readable, writable = os.pipe()
-with ergometer.measure("parent") as m:
-    sum(range(1_000_000))
-    child = os.fork()
-    if child == 0:
-        told = os.fdopen(writable, "w")
-        try:
-            try:
-                m.joules
-            except MeterError as error:
-                print("child:", str(error).partition(";")[0], file=told)
-            with ergometer.measure("child") as own:
-                sum(range(1_000_000))
-            print(f"child: joules {own.joules is not None}, new meter {own.meter is not m.meter},", end=" ", file=told)
-            print("parent", own.parent, file=told)
-            told.flush()
-            code = 0
-        except BaseException as error:
-            print("child:", repr(error), file=told, flush=True)
-            code = 1
-        os._exit(code)
-    os.close(writable)
-    heard = b""
-    while True:
-        ready, _, _ = select.select([readable], [], [], 60)
-        if not ready:
-            os.kill(child, signal.SIGKILL)
-            sys.exit("the child is stuck")
-        some = os.read(readable, 4096)
-        if not some:
-            break
-        heard += some
-    print(heard.decode(), end="")
-print("parent: joules", m.joules is not None)
-print("child exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-def first_power_ns(meter: Meter) -> int:
-    """The time of the oldest reading of energy or power there is."""
-    timeline = meter.timeline()
-    kinds = zip(timeline["time_ns"], timeline["provenance"])
-    return min(time_ns for time_ns, provenance in kinds if provenance != "gauge")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.05)
 
 
 def test_a_window_in_a_generator_that_is_let_go_is_closed() -> None:

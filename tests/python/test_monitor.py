@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import gc
-import time
 
 import pytest
 
 from ergometer import Monitor, _shared_meter, measure
-from ergometer._native import Meter
 from ergometer.errors import MeterError
+from metered import needs_energy, wait_for, work
 from other_process import run_python
+
+pytestmark = needs_energy
 
 COLUMNS = ["time_ns", "after_ns", "sensor", "device", "scope", "signal", "value", "unit", "provenance"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _needs_energy() -> None:
-    if not Meter().has_energy:
-        pytest.skip("nothing knows of energy on this machine, not even a model")
-
-
-def work(seconds: float = 0.3) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        sum(range(1000))
-
-
 def test_a_timeline_has_the_readings_of_its_span() -> None:
     with Monitor() as monitor:
-        work()
+        work(0.3)
     energy = monitor.energy()
     timeline = monitor.timeline()
     assert timeline.column_names == COLUMNS and timeline.num_rows > 0
@@ -39,9 +28,10 @@ def test_a_timeline_has_the_readings_of_its_span() -> None:
 
 def test_a_timeline_goes_into_data_frames() -> None:
     with Monitor() as monitor:
-        work()
+        work(0.3)
     rows = monitor.timeline().num_rows
-    for library, frame in (("pandas", Monitor.to_pandas), ("polars", Monitor.to_polars), ("pyarrow", Monitor.to_pyarrow)):
+    frames = {"pandas": Monitor.to_pandas, "polars": Monitor.to_polars, "pyarrow": Monitor.to_pyarrow}
+    for library, frame in frames.items():
         pytest.importorskip(library)
         told = frame(monitor)
         assert told.shape == (rows, len(COLUMNS))
@@ -68,7 +58,7 @@ def test_it_tells_while_it_is_on() -> None:
 
 def test_it_agrees_with_a_window_of_the_same_time() -> None:
     with Monitor() as monitor, measure() as m:
-        work()
+        work(0.3)
     assert m.meter is monitor.energy().meter
     low, high = monitor.energy().interval or (0, 0)
     assert m.low is not None and m.high is not None and m.low <= high and m.high >= low
@@ -76,13 +66,10 @@ def test_it_agrees_with_a_window_of_the_same_time() -> None:
 
 def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with Monitor() as monitor:
-        work()
+        work(0.3)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
     meter = monitor.energy().meter
-    end = time.monotonic() + 60
-    while not meter.is_stopped:
-        assert time.monotonic() < end, "the meter did not stop"
-        time.sleep(0.05)
+    wait_for(lambda: meter.is_stopped)
     first = monitor.timeline()
     assert first.num_rows > 0 and monitor.timeline() is first
     assert monitor.energy().joules is not None and monitor.latest()
@@ -115,10 +102,7 @@ def test_one_that_is_let_go_holds_no_meter(monkeypatch: pytest.MonkeyPatch) -> N
     del monitor
     gc.collect()
     monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
-    end = time.monotonic() + 60
-    while not meter.is_stopped:
-        assert time.monotonic() < end, "the meter did not stop"
-        time.sleep(0.05)
+    wait_for(lambda: meter.is_stopped)
 
 
 def test_a_forked_child_is_told_that_it_has_none() -> None:

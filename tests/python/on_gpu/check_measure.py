@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import ergometer
-from ergometer import Measurement, Table
+from ergometer import Measurement
 
 SECONDS = 2.0
 COUNTER_STEP_S = 0.1
@@ -104,7 +104,7 @@ def leave_early(compute: Any, matrix: Any, failures: list[str]) -> None:
     check(failures, spans["waits"] > 2 * spans["does not wait"], "a window ends when the GPU does")
 
 
-def compared(window: Measurement, timeline: Table, gpu: str, failures: list[str]) -> str:
+def compared(window: Measurement, timeline: Any, gpu: str, failures: list[str]) -> str:
     """The counter's own difference over the steps inside the window, as power, beside the estimate's."""
     rows = zip(timeline["device"], timeline["scope"], timeline["signal"], timeline["time_ns"], timeline["value"])
     counted = [
@@ -120,7 +120,8 @@ def compared(window: Measurement, timeline: Table, gpu: str, failures: list[str]
     # What the counter leaves out at both ends is less than a step; it cannot have been negative, nor more than that
     # of all of the window at twice its mean power.
     most = joules + 2 * COUNTER_STEP_S * 2 * place.joules / window.seconds
-    check(failures, joules <= place.high and place.low <= most, f"{window.name}: counter {joules:.1f} J, {place.joules:.1f} J")
+    is_near = joules <= place.high and place.low <= most
+    check(failures, is_near, f"{window.name}: counter {joules:.1f} J, window {place.joules:.1f} J")
     return (
         f"counter: {joules:.1f} J over {seconds:.3f} of {window.seconds:.3f} s = {joules / seconds:.1f} W; "
         f"window: {place.joules:.1f} J ({place.low:.1f} to {place.high:.1f}) = {place.joules / window.seconds:.1f} W"
