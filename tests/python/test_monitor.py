@@ -18,7 +18,7 @@ COLUMNS = ["time_ns", "after_ns", "sensor", "device", "scope", "signal", "value"
 
 def test_a_timeline_has_the_readings_of_its_span() -> None:
     with Monitor() as monitor:
-        work(0.3)
+        wait_for(lambda: monitor.timeline().num_rows > 0)
     energy = monitor.energy()
     timeline = monitor.timeline()
     assert timeline.column_names == COLUMNS and timeline.num_rows > 0
@@ -28,7 +28,7 @@ def test_a_timeline_has_the_readings_of_its_span() -> None:
 
 def test_a_timeline_goes_into_data_frames() -> None:
     with Monitor() as monitor:
-        work(0.3)
+        wait_for(lambda: monitor.timeline().num_rows > 0)
     rows = monitor.timeline().num_rows
     frames = {"pandas": Monitor.to_pandas, "polars": Monitor.to_polars, "pyarrow": Monitor.to_pyarrow}
     for library, frame in frames.items():
@@ -66,7 +66,7 @@ def test_it_agrees_with_a_window_of_the_same_time() -> None:
 
 def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with Monitor() as monitor:
-        work(0.3)
+        wait_for(lambda: monitor.timeline().num_rows > 0)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
     meter = monitor.energy().meter
     wait_for(lambda: meter.is_stopped)
@@ -77,7 +77,7 @@ def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) 
 
 def test_other_devices_have_a_meter_of_their_own() -> None:
     with Monitor() as everything, Monitor(devices=["cpu"]) as processors:
-        work(0.1)
+        wait_for(lambda: processors.timeline().num_rows > 0)
     assert everything.energy().meter is not processors.energy().meter
     assert {device.partition(":")[0] for device in processors.timeline()["device"]} == {"cpu"}
 
@@ -113,7 +113,8 @@ import ergometer
 
 readable, writable = os.pipe()
 with ergometer.Monitor() as monitor:
-    sum(range(1_000_000))
+    while monitor.timeline().num_rows == 0:
+        sum(range(1_000_000))
     child = os.fork()
     if child == 0:
         try:
