@@ -22,7 +22,8 @@ def wait_for_devices() -> None:
     """Waits until the devices of JAX and of torch have done all that they were given.
 
     JAX is waited for only where its backends are initialised, torch only where its devices are. The first call that
-    sees a GPU or TPU of JAX compiles a computation of one addition for it, which takes some 50 ms.
+    sees a GPU or TPU of JAX compiles a computation of one addition for it, which takes some 50 ms. Of what JAX computes
+    on the CPU, results that were dropped are not waited for.
 
     Raises:
         Exception: what the computation that was waited for raised.

@@ -1,4 +1,4 @@
-"""Numbers as people read them: as many digits as tell something, units with their prefix. As the commands print them."""
+"""Numbers as the commands print them: as many digits as tell something, units with their prefix."""
 
 from __future__ import annotations
 

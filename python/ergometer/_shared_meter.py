@@ -14,9 +14,13 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ergometer._native import Energy, Meter
+from ergometer import _native
 from ergometer.errors import MeterError
+
+if TYPE_CHECKING:
+    from ergometer._native import Energy, Meter
 
 SECOND_NS = 1_000_000_000
 
@@ -63,8 +67,9 @@ class Window:
         self.settled = settled
 
 
-# Guards the state of all meters; never held while waiting for readings or finding energy.
-_lock = threading.Lock()
+# Guards the state of all meters; never held while waiting for readings or finding energy. Reentrant: Python may end a
+# forgotten generator, and the window inside it, at any moment, also while this thread holds it.
+_lock = threading.RLock()
 _meters: dict[Key, SharedMeter] = {}
 _all_meters: weakref.WeakSet[SharedMeter] = weakref.WeakSet()
 
@@ -75,7 +80,7 @@ class SharedMeter:
     def __init__(self, key: Key) -> None:
         devices, model = key
         self.key = key
-        self.native = Meter(None if devices is None else list(devices), model=model)
+        self.native = _native.Meter(None if devices is None else list(devices), model=model)
         self.has_energy = self.native.has_energy
         self.is_ready = False
         self._patience_s = FIRST_READINGS_S
@@ -145,7 +150,7 @@ class SharedMeter:
                 return
             latest_ns = self.native.now_ns() - after_ns
             with _lock:
-                windows = [window for reference in self._unread.values() if (window := reference()) is not None]
+                windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
                 recent = list(self._recent)
             due = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             if asked is not None and asked not in due:
@@ -187,7 +192,7 @@ class SharedMeter:
 
     def _give_up(self, latest_ns: int, reason: str) -> None:
         with _lock:
-            windows = [window for reference in self._unread.values() if (window := reference()) is not None]
+            windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
             lost = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             for window in lost:
                 self._unread.pop(id(window), None)
@@ -195,8 +200,8 @@ class SharedMeter:
 
     def _drop_dead(self) -> None:
         for references in (self._open, self._unread):
-            for key in [key for key, reference in references.items() if reference() is None]:
-                del references[key]
+            for key in [key for key, reference in list(references.items()) if reference() is None]:
+                references.pop(key, None)
 
     def _leave(self) -> None:
         """No longer the meter that new windows find. With the lock held."""
@@ -249,7 +254,7 @@ _abandoned: list[Meter] = []
 
 def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for meter in list(_all_meters):
         meter.is_forked = True
         meter.native.abandon()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -24,8 +25,9 @@ Sync = Literal["auto"] | Callable[[], object] | None
 MOST_KEPT = 1000
 """So many of its last measurements a decorated function keeps."""
 
-# The window around what runs now; threads and tasks have their own.
-_innermost: ContextVar[Measurement | None] = ContextVar("ergometer_innermost", default=None)
+# The window around what runs now; threads and tasks have their own. Weakly: one that is never left, in a generator
+# that nobody goes on with, must not keep the sensors running for good.
+_innermost: ContextVar[weakref.ref[Measurement] | None] = ContextVar("ergometer_innermost", default=None)
 
 
 class Measure:
@@ -51,7 +53,7 @@ class Measure:
             meter.drop(window)
             raise
         self._measurement = window
-        _innermost.set(window)
+        _enclose(window)
         window.start_ns = meter.now_ns()
         return window
 
@@ -60,8 +62,8 @@ class Measure:
     ) -> None:
         window = self._measurement
         assert window is not None, "left before it was entered"
-        if _innermost.get() is window:
-            _innermost.set(window.parent)
+        if _enclosing() is window:
+            _enclose(window.parent)
         if window.meter.is_forked:
             return
         try:
@@ -245,9 +247,18 @@ def _decorate(
     return wrapper
 
 
+def _enclosing() -> Measurement | None:
+    reference = _innermost.get()
+    return None if reference is None else reference()
+
+
+def _enclose(window: Measurement | None) -> None:
+    _innermost.set(None if window is None else weakref.ref(window))
+
+
 def _open_around() -> Measurement | None:
     """The innermost window that is still open; a task may outlive the one it was started in."""
-    window = _innermost.get()
+    window = _enclosing()
     while window is not None and (not window.is_open or window.meter.is_forked):
         window = window.parent
     return window

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ergometer import _native
 from ergometer._figures import estimate, quantity
-from ergometer._native import Energy, Table, table
 from ergometer._shared_meter import SECOND_NS, Settled, Window
 from ergometer.errors import MeterError
+
+if TYPE_CHECKING:
+    from ergometer._native import Energy, Table
 
 _DOCTOR = "hint: `ergo doctor` says what is missing and how to mend it"
 
@@ -153,7 +156,7 @@ class Measurement(Window):
         places = self._settle().devices
         seconds = self.seconds
         count = len(places)
-        return table(
+        return _native.table(
             {
                 "name": [self.name] * count,
                 "start_ns": [self.start_ns] * count,
@@ -223,6 +226,9 @@ class Measurement(Window):
         if self.settled is None:
             return f"<Measurement {self.name or 'window'}: {quantity(self.seconds, 's')}, energy not asked for yet>"
         return f"<Measurement {self}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Measurement stays in the process that measured it. hint: send its to_dict()")
 
     def _repr_html_(self) -> str:
         if self.is_open:

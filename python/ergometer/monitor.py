@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ergometer._native import Meter, Table
 from ergometer._shared_meter import LATE_NS, Settled, add_window, open_window
 from ergometer.errors import MeterError
 from ergometer.measure import _device_names
 from ergometer.measurement import Measurement, place_name
+
+if TYPE_CHECKING:
+    from ergometer._native import Meter, Table
 
 
 class _Span(Measurement):
