@@ -94,8 +94,8 @@ def _start(jax: ModuleType, folder: Path) -> None:
 def _barriers(jax: ModuleType) -> list[Callable[[], None]]:
     """For each device a wait until it has done all that this thread gave it.
 
-    A result that nobody holds cannot be waited for, and its computation goes on all the same. But a device takes what one
-    thread gives it in order, and so does a CPU: when what was queued last has ended, so has all else.
+    A result that nobody holds cannot be waited for, and its computation goes on all the same. But a device takes what
+    one thread gives it in order, and so does a CPU: when what was queued last has ended, so has all else.
     """
 
     def ergometer_barrier(number: Any) -> Any:

@@ -6,8 +6,8 @@ import re
 
 from ergometer import _native
 
-# What both take, and each for something else: in a class Rust knows set operations and nested classes, and `\<` and `\>`
-# are the edges of a word there, `\b{...}` one of its edges.
+# What both take, and each for something else: in a class Rust knows set operations and nested classes, and `\<` and
+# `\>` are the edges of a word there, `\b{...}` one of its edges.
 _ANOTHER_MEANING = re.compile(r"&&|--|~~|\[[^\]]*\[|\\[<>]|\\b\{")
 
 # Matches nothing, not even an empty text.
@@ -17,8 +17,8 @@ NOTHING = r"[^\s\S]"
 def for_rules(pattern: str, trace: _native.Trace) -> str:
     """The pattern as the rules can take it.
 
-    Where Rust reads it as Python does, that is the pattern itself. Otherwise Python searches all names of the trace, and
-    the names it finds stand for the pattern.
+    Where Rust reads it as Python does, that is the pattern itself. Otherwise Python searches all names of the trace,
+    and the names it finds stand for the pattern.
 
     Args:
         pattern: In the syntax of `re`.

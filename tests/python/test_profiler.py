@@ -109,7 +109,8 @@ class Message:
 def test_every_kind_of_profile_gives_the_same(name: str, device: str) -> None:
     path = FIXTURES / f"{name}.xplane.pb"
     content = path.read_bytes()
-    kinds = [ProfileData.from_serialized_xspace(content), content, bytearray(content), path, str(path), Message(content)]
+    data = ProfileData.from_serialized_xspace(content)
+    kinds = [data, content, bytearray(content), path, str(path), Message(content)]
     trace = Profiler.parse_profile_from_bytes(content)
     expected_planes = Profiler.find_device_plane_ids(trace, device)
     for profiler in (Profiler(), Profiler(prefix_filter="", event_filter_regex="fusion|gemm", min_duration_ns=0)):

@@ -40,8 +40,8 @@ def autotune(
     in which every variant runs once, in a shuffled order. How long the device was busy with each call ranks them by the
     median; a rank test, corrected for the number of variants, says which are slower beyond chance.
 
-    Rounds end early when the fastest is clear. The profiler tells device times only when its session ends, so wall times
-    decide on that, and on nothing else: they have the host's part of a call in them. There are few looks at them, after
+    Rounds end early when the fastest is clear. The profiler tells device times only when its session ends, so wall
+    times decide on that, and on nothing else: they have the host's part of a call in them. There are few looks, after
     `min_calls` rounds and each half as many again later, at a level which they share: whoever looks after every round
     sees a difference in the end, where there is none. Whether it is clear in fact, the device times say.
 
@@ -58,11 +58,11 @@ def autotune(
         warmup: How often each runs before.
         level: Of the intervals; 1 minus it is the chance to call a variant slower that is not.
         platform: Whose times count: "gpu", "tpu", "cpu"; by default where JAX computes.
-        timer: "device"; "wall" for the clock of the host around each call, without JAX, with functions as they are given;
+        timer: "device"; "wall" for the clock of the host around each call, without JAX, functions as they are given;
             "device-or-wall" for wall times, with a warning, where there are none of the device.
-        energy: Whether each variant runs for `energy_seconds` more, back to back, to measure the joules of a call: those
-            of whole devices, with what they use when idle. None does where a sensor measures; True takes modelled energy
-            too, and says so; False does not.
+        energy: Whether each variant runs for `energy_seconds` more, back to back, to measure the joules of a call:
+            those of whole devices, with what they use when idle. None does where a sensor measures; True takes modelled
+            energy too, and says so; False does not.
         energy_seconds: How long.
         progress: A line on standard error; by default where that is a terminal. Or a function that gets a `Progress`.
         trace_dir: Where to keep the profile; by default it goes away when it has been read.

@@ -1,7 +1,7 @@
 """Joules of a call: a variant runs back to back in a window of its own, and the window's energy is divided.
 
-A sensor of energy steps every 20 to 100 ms and a call may take microseconds: one call alone cannot be measured, a second
-of them can. The window is outside of the profiler, which costs energy itself.
+A sensor of energy steps every 20 to 100 ms and a call may take microseconds: one call alone cannot be measured, a
+second of them can. The window is outside of the profiler, which costs energy itself.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _devices_of(window: Measurement) -> list[str]:
     return [
         name
         for name, place in window.devices.items()
-        if place.joules is not None and (place.provenance == "modelled") == is_modelled and (place.summed or is_modelled)
+        if place.joules is not None
+        and (place.provenance == "modelled") == is_modelled
+        and (place.summed or is_modelled)
     ]
 
 

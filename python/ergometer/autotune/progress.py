@@ -20,7 +20,7 @@ class Progress:
     """How far it is.
 
     Attributes:
-        phase: "prepare" while variants are compiled and warmed up, "time" in rounds, "energy" while joules are measured.
+        phase: "prepare" while variants are compiled and warmed up, "time" in rounds, "energy" while that is measured.
         variants: How many there are that did not fail.
         round: Rounds that are done, or variants in the other phases.
         rounds: How many there are at most.

@@ -128,8 +128,8 @@ def compiled(
 ) -> Callable[[Variant], Callable[[], Any]]:
     """Variants are compiled, each as a module of its own by the name of `jit_autotune_fn_<id>`.
 
-    A `jax.jit` inside is inlined. Arrays are arguments of the module and on the device before the first call; everything
-    else is a constant, so that what a variant treats as static stays so.
+    A `jax.jit` inside is inlined. Arrays are arguments of the module and on the device before the first call;
+    everything else is a constant, so that what a variant treats as static stays so.
     """
     import numpy
 
