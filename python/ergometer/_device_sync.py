@@ -1,0 +1,109 @@
+"""Waiting for accelerators: `wait_for_devices` returns when all work that JAX and torch have queued is done.
+
+Nothing is imported or started here: a library that the process does not use, or has not begun to use its devices
+with, has nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+# JAX device -> runs a tiny computation on it and waits for it. Compiled once for each device.
+_barriers: dict[Any, Callable[[], object]] = {}
+_compiling = threading.Lock()
+
+
+def wait_for_devices() -> None:
+    """Waits until the devices of JAX and of torch have done all that they were given.
+
+    JAX is waited for only where its backends are initialised, torch only where its devices are. The first call that
+    sees a GPU or TPU of JAX compiles a computation of one addition for it, which takes some 50 ms. Of what JAX computes
+    on the CPU, results that were dropped are not waited for.
+
+    Raises:
+        Exception: what the computation that was waited for raised.
+
+    >>> wait_for_devices()
+    """
+    jax = sys.modules.get("jax")
+    if jax is not None and _is_jax_running():
+        _wait_for_jax(jax)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _wait_for_torch(torch)
+
+
+def _is_jax_running() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    asked = getattr(bridge, "backends_are_initialized", None)
+    return bool(asked()) if asked is not None else bool(getattr(bridge, "_backends", None))
+
+
+def _wait_for_jax(jax: ModuleType) -> None:
+    # First what has no array to show for it: callbacks and other ordered effects.
+    jax.effects_barrier()
+    for array in jax.live_arrays():
+        if not array.is_deleted():
+            array.block_until_ready()
+    # A result that was dropped is not alive, but its kernels run on. A device works in order, so that what is queued
+    # behind them is done after them. A CPU runs what it is given on many threads, in no order.
+    for device in jax.local_devices():
+        if device.platform != "cpu":
+            _barrier_of(jax, device)()
+
+
+def _barrier_of(jax: ModuleType, device: Any) -> Callable[[], object]:
+    barrier = _barriers.get(device)
+    if barrier is None:
+        with _compiling:
+            barrier = _barriers.get(device) or _compile_barrier(jax, device)
+            _barriers[device] = barrier
+    return barrier
+
+
+def _compile_barrier(jax: ModuleType, device: Any) -> Callable[[], object]:
+    """A computation of one addition, ready to run: later calls must not compile inside what is being measured."""
+    number = jax.device_put(0.0, device)
+    compiled = jax.jit(lambda value: value + 1).lower(number).compile()
+
+    def wait() -> object:
+        return compiled(number).block_until_ready()
+
+    wait()
+    return wait
+
+
+def _wait_for_torch(torch: ModuleType) -> None:
+    for kind in ("cuda", "xpu"):
+        backend = getattr(torch, kind, None)
+        if backend is None or not getattr(backend, "is_initialized", bool)():
+            continue
+        for index in range(backend.device_count()):
+            if kind != "cuda" or _is_cuda_device_in_use(torch, index):
+                backend.synchronize(index)
+    # Metal does not say whether it was begun to be used; waiting for an idle one is quick and starts nothing big.
+    metal = getattr(getattr(torch, "backends", None), "mps", None)
+    if metal is not None and metal.is_available():
+        torch.mps.synchronize()
+
+
+def _is_cuda_device_in_use(torch: ModuleType, index: int) -> bool:
+    """Waiting for a GPU nobody uses would create a context on it, some 500 MB of its memory."""
+    asked = getattr(getattr(torch, "_C", None), "_cuda_hasPrimaryContext", None)
+    return True if asked is None else bool(asked(index))
+
+
+def _after_fork_in_child() -> None:
+    global _compiling
+    _compiling = threading.Lock()
+    _barriers.clear()
+
+
+# Neither JAX nor CUDA survives a fork; a lock that another thread held would never be let go.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,149 @@
+"""The times of variants: by the device in one session of the profiler, or by the clock of the host."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ergometer import _native
+from ergometer.autotune.progress import Progress
+from ergometer.autotune.rounds import Plan, Rounds, run_rounds
+from ergometer.autotune.variants import Prepared, Variant, as_given, compiled, prepare
+from ergometer.capture import profile_files, profiler_session, require_jax
+from ergometer.errors import ProfilingError
+
+Timer = Literal["device", "wall", "device-or-wall"]
+Report = Callable[[Progress], None]
+
+_WALL_HINT = 'hint: timer="wall" times calls by the clock of the host'
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The times of variants.
+
+    Attributes:
+        prepared: All variants; those that failed have an error and no times.
+        seconds: The time of every call, by name.
+        rounds: How they were taken.
+        timer: By which clock.
+        platform: Where the device times are from.
+        trace: What the profiler wrote.
+    """
+
+    prepared: list[Prepared]
+    seconds: dict[str, list[float]]
+    rounds: Rounds
+    timer: Literal["device", "wall"]
+    platform: str | None = None
+    trace: _native.Trace | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """Variants with their arguments, and how they are to be timed."""
+
+    variants: list[Variant]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    plan: Plan
+    warmup: int
+    platform: str | None
+    trace_dir: Path | None
+    report: Report
+
+    def time(self, timer: Timer) -> Timed:
+        """Times them by the device, by the host, or by the host where the device cannot tell.
+
+        Raises:
+            ProfilingError: All variants failed, or there are no device times.
+        """
+        if timer == "wall":
+            return self._by_wall(self._prepare(as_given(self.args, self.kwargs)))
+        prepared = None
+        try:
+            prepared = self._prepare(compiled(require_jax(), self.args, self.kwargs))
+            return self._by_device(prepared)
+        except ProfilingError as cause:
+            if timer == "device":
+                raise
+            warnings.warn(f"wall times instead of device times: {cause}", UserWarning, stacklevel=3)
+        if prepared is None:
+            prepared = self._prepare(as_given(self.args, self.kwargs))
+        return self._by_wall(prepared)
+
+    def _prepare(self, bind: Callable[[Variant], Callable[[], Any]]) -> list[Prepared]:
+        count = len(self.variants)
+
+        def tell(variant: Variant) -> None:
+            self.report(Progress("prepare", count, variant.id + 1, count, variant.name))
+
+        prepared = prepare(self.variants, bind, self.warmup, tell)
+        _require_some(prepared)
+        return prepared
+
+    def _by_wall(self, prepared: list[Prepared]) -> Timed:
+        rounds = run_rounds(prepared, self.plan, self.report)
+        _require_some(prepared)
+        return Timed(prepared, rounds.wall_s, rounds, "wall")
+
+    def _by_device(self, prepared: list[Prepared]) -> Timed:
+        platform = self.platform or str(require_jax().default_backend())
+        with _folder(self.trace_dir) as folder:
+            with profiler_session(folder):
+                rounds = run_rounds(prepared, self.plan, self.report)
+            _require_some(prepared)
+            try:
+                trace = _native.read_trace(profile_files(folder))
+            except RuntimeError as cause:
+                raise ProfilingError(f"{cause} {_WALL_HINT}") from cause
+        seconds = _device_seconds(trace, platform, prepared)
+        _tell_of_losses(seconds, rounds.count)
+        return Timed(prepared, seconds, rounds, "device", platform, trace)
+
+
+def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared]) -> dict[str, list[float]]:
+    """The busy times of every execution of the variants that did not fail, by name."""
+    busy_ps = {int(row["id"]): row["busy_times_ps"] for row in trace.functions(device=platform)}
+    live = [one.variant for one in prepared if one.error is None]
+    missing = [variant.name for variant in live if not busy_ps.get(variant.id)]
+    if missing:
+        modules = ", ".join(sorted({str(row["module"]) for row in trace.modules()})) or "no modules"
+        planes = ", ".join(plane.name for plane in trace.planes)
+        raise ProfilingError(
+            f"the trace has no time of {', '.join(missing)} on {platform!r}. It has {modules}, on planes {planes}. "
+            f"{_WALL_HINT}; platform= names another device"
+        )
+    return {variant.name: [ps / 1e12 for ps in busy_ps[variant.id]] for variant in live}
+
+
+def _tell_of_losses(seconds: dict[str, list[float]], calls: int) -> None:
+    wrong = [f"{name} {len(times)}" for name, times in seconds.items() if len(times) != calls]
+    if wrong:
+        warnings.warn(
+            f"of {calls} calls the trace has another number: {', '.join(wrong)}. Its times count. "
+            "hint: fewer calls leave a profiler more room",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _require_some(prepared: list[Prepared]) -> None:
+    if all(one.error is not None for one in prepared):
+        reasons = "; ".join(f"{one.variant.name}: {one.error}" for one in prepared)
+        raise ProfilingError(f"every variant failed. {reasons}")
+
+
+@contextlib.contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="tuning_profile_") as name:
+        yield Path(name)

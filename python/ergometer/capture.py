@@ -1,0 +1,144 @@
+"""One session of JAX's profiler, from its start to its file. It is stopped whatever happens inside."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from ergometer.errors import ProfilingError
+
+
+def require_jax() -> ModuleType:
+    """JAX, which is imported only when somebody profiles with it.
+
+    Raises:
+        ProfilingError: It is not installed, or does not start.
+    """
+    try:
+        import jax
+        import jax.profiler
+    except ImportError as cause:
+        raise ProfilingError(f"cannot profile without JAX: {cause}. hint: pip install jax") from cause
+    return jax
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Holds Ctrl-C back until the end of the block, so that what must be done as a whole is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread gets it.
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append((number, frame))
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
+
+
+@contextlib.contextmanager
+def profiler_session(folder: Path) -> Iterator[None]:
+    """Profiles what runs inside the block and writes it below the folder.
+
+    What was started inside and came to its end is waited for: a device works on after the call that asked it to.
+
+    Args:
+        folder: Where the profile goes, as `jax.profiler` lays it out.
+
+    Raises:
+        ProfilingError: JAX is missing, or a session is active already.
+    """
+    jax = require_jax()
+    barriers = _barriers(jax)
+    started = False
+    try:
+        with interrupts_held():
+            _start(jax, folder)
+            started = True
+        yield
+        _wait(jax, barriers)
+    finally:
+        if started:
+            with interrupts_held():
+                jax.profiler.stop_trace()
+
+
+def _start(jax: ModuleType, folder: Path) -> None:
+    options: dict[str, Any] = {}
+    if hasattr(jax.profiler, "ProfileOptions"):
+        # Every call of a Python function would be an event, and each costs the host time between two launches.
+        options["profiler_options"] = jax.profiler.ProfileOptions()
+        options["profiler_options"].python_tracer_level = 0
+    try:
+        jax.profiler.start_trace(str(folder), **options)
+    except RuntimeError as cause:
+        hint = "one session can be active at a time: end the other with jax.profiler.stop_trace()"
+        raise ProfilingError(f"cannot start the profiler: {cause} hint: {hint}") from cause
+
+
+def _barriers(jax: ModuleType) -> list[Callable[[], None]]:
+    """For each device a wait until it has done all that this thread gave it.
+
+    A result that nobody holds cannot be waited for, and its computation goes on all the same. But a device takes what
+    one thread gives it in order, and so does a CPU: when what was queued last has ended, so has all else.
+    """
+
+    def ergometer_barrier(number: Any) -> Any:
+        return number + 1
+
+    devices = list(jax.local_devices())
+    if all(device.platform != "cpu" for device in devices):
+        with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
+            devices += jax.local_devices(backend="cpu")
+    compiled = jax.jit(ergometer_barrier)
+    numbers = [jax.device_put(0.0, device) for device in devices]
+
+    def barrier_of(number: Any) -> Callable[[], None]:
+        def wait() -> None:
+            compiled(number).block_until_ready()
+
+        wait()  # It compiles here, outside of the session.
+        return wait
+
+    return [barrier_of(number) for number in numbers]
+
+
+def _wait(jax: ModuleType, barriers: list[Callable[[], None]]) -> None:
+    # Other threads have queues of their own: of theirs, the results that are held are waited for.
+    for array in jax.live_arrays():
+        try:
+            array.block_until_ready()
+        except RuntimeError:
+            # Another thread may give an array away in between. What failed on the device is for the caller.
+            if not array.is_deleted():
+                raise
+    for barrier in barriers:
+        barrier()
+    jax.effects_barrier()
+
+
+def profile_files(folder: Path) -> list[Path]:
+    """The files of the latest session below the folder, one for each host.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    files = sorted(folder.glob("**/*.xplane.pb"), key=lambda file: (file.stat().st_mtime, file))
+    if not files:
+        raise RuntimeError("No profile was created.")
+    return [file for file in files if file.parent == files[-1].parent]

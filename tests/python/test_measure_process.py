@@ -1,0 +1,142 @@
+"""The meter that all windows of a process share: when it starts and stops, what it keeps, signals and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from ergometer import _shared_meter, measure
+from ergometer._native import Meter
+from metered import needs_energy, wait_for, work
+from other_process import run_python
+
+pytestmark = needs_energy
+
+
+def test_ctrl_c_breaks_the_wait_and_it_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with measure() as m:
+        work(0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(_shared_meter, "LATE_NS", 600 * _shared_meter.SECOND_NS)
+        with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            _ = m.joules
+    assert m.settled is None
+    assert m.joules is not None
+
+
+def test_nobody_has_to_ask_and_the_meter_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    with measure() as m:
+        work(0.05)
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
+    wait_for(lambda: m.meter.is_stopped and not m.meter.native.is_running)
+    assert m.settled is not None and m.joules is not None
+    monkeypatch.undo()
+    with measure() as later:
+        work(0.05)
+    assert later.meter is not m.meter and later.joules is not None
+
+
+def test_what_nobody_needs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_shared_meter, "HISTORY_NS", 0)
+    with measure() as keeps_the_meter:
+        with measure() as m:
+            work(0.05)
+        assert m.joules is not None
+        # The outer window is open: nothing of it goes.
+        end_ns = m.end_ns or 0
+        assert first_power_ns(m.meter.native) <= end_ns
+    assert keeps_the_meter.joules is not None
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", 600 * _shared_meter.SECOND_NS)
+    wait_for(lambda: first_power_ns(m.meter.native) > end_ns)
+
+
+def test_a_window_that_is_let_go_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = measure()
+    meter = block.__enter__().meter
+    del block
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
+    wait_for(lambda: meter.is_stopped)
+
+
+def test_a_forked_child_has_a_meter_of_its_own() -> None:
+    told = run_python(FORKS)
+    assert told.splitlines() == [
+        "child: the window was opened before this process was forked",
+        "child: joules True, new meter True, parent None",
+        "parent: joules True",
+        "child exit 0",
+    ]
+
+
+def test_nothing_is_imported_for_it() -> None:
+    told = run_python(
+        "import sys, ergometer\n"
+        "with ergometer.measure() as m: pass\n"
+        "m.joules\n"
+        "print([name for name in ('jax', 'torch', 'numpy', 'pandas', 'polars', 'pyarrow') if name in sys.modules])"
+    )
+    assert told.strip() == "[]"
+
+
+def test_a_process_may_end_with_a_window_open_or_unread() -> None:
+    told = run_python(
+        "import atexit, ergometer\n"
+        "with ergometer.measure() as unread: sum(range(100000))\n"
+        "ergometer.measure().__enter__()\n"
+        "print('ends')"
+    )
+    assert told.strip() == "ends"
+
+
+FORKS = """
+import os, select, signal, sys
+import ergometer
+from ergometer.errors import MeterError
+
+readable, writable = os.pipe()
+with ergometer.measure("parent") as m:
+    sum(range(1_000_000))
+    child = os.fork()
+    if child == 0:
+        told = os.fdopen(writable, "w")
+        try:
+            try:
+                m.joules
+            except MeterError as error:
+                print("child:", str(error).partition(";")[0], file=told)
+            with ergometer.measure("child") as own:
+                sum(range(1_000_000))
+            print(f"child: joules {own.joules is not None}, new meter {own.meter is not m.meter},", end=" ", file=told)
+            print("parent", own.parent, file=told)
+            told.flush()
+            code = 0
+        except BaseException as error:
+            print("child:", repr(error), file=told, flush=True)
+            code = 1
+        os._exit(code)
+    os.close(writable)
+    heard = b""
+    while True:
+        ready, _, _ = select.select([readable], [], [], 60)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+            sys.exit("the child is stuck")
+        some = os.read(readable, 4096)
+        if not some:
+            break
+        heard += some
+    print(heard.decode(), end="")
+print("parent: joules", m.joules is not None)
+print("child exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def first_power_ns(meter: Meter) -> int:
+    """The time of the oldest reading of energy or power there is."""
+    timeline = meter.timeline()
+    kinds = zip(timeline["time_ns"], timeline["provenance"])
+    return min(int(time_ns) for time_ns, provenance in kinds if provenance != "gauge")

@@ -1,0 +1,131 @@
+"""`Monitor`, with the sensors of this machine."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from ergometer import Monitor, _shared_meter, measure
+from ergometer.errors import MeterError
+from metered import needs_energy, wait_for, work
+from other_process import run_python
+
+pytestmark = needs_energy
+
+COLUMNS = ["time_ns", "after_ns", "sensor", "device", "scope", "signal", "value", "unit", "provenance"]
+
+
+def test_a_timeline_has_the_readings_of_its_span() -> None:
+    with Monitor() as monitor:
+        wait_for(lambda: monitor.timeline().num_rows > 0)
+    energy = monitor.energy()
+    timeline = monitor.timeline()
+    assert timeline.column_names == COLUMNS and timeline.num_rows > 0
+    assert energy.start_ns <= min(timeline["time_ns"]) and max(timeline["time_ns"]) <= (energy.end_ns or 0)
+    assert {"power_modelled", "energy", "power_ring", "power_average"} & set(timeline["signal"])
+
+
+def test_a_timeline_goes_into_data_frames() -> None:
+    with Monitor() as monitor:
+        wait_for(lambda: monitor.timeline().num_rows > 0)
+    rows = monitor.timeline().num_rows
+    frames = {"pandas": Monitor.to_pandas, "polars": Monitor.to_polars, "pyarrow": Monitor.to_pyarrow}
+    for library, frame in frames.items():
+        pytest.importorskip(library)
+        told = frame(monitor)
+        assert told.shape == (rows, len(COLUMNS))
+    assert set(monitor.to_pandas()["unit"]) >= {"W"}
+
+
+def test_it_tells_while_it_is_on() -> None:
+    with Monitor() as monitor:
+        assert monitor.is_on
+        work(1.0)
+        so_far = monitor.energy()
+        assert not so_far.is_open and so_far.joules is not None and so_far.joules > 0
+        assert monitor.timeline().num_rows > 0
+        latest = monitor.latest()
+        assert latest and all(":" in device and value == value for (device, _), value in latest.items())
+        assert monitor.warnings == []
+        work(0.1)
+    assert not monitor.is_on
+    whole = monitor.energy()
+    assert whole.seconds > so_far.seconds
+    assert whole.high is not None and so_far.low is not None and so_far.low <= whole.high
+    assert set(monitor.latest()) == set(latest) and monitor.warnings == []
+
+
+def test_it_agrees_with_a_window_of_the_same_time() -> None:
+    with Monitor() as monitor, measure() as m:
+        work(0.3)
+    assert m.meter is monitor.energy().meter
+    low, high = monitor.energy().interval or (0, 0)
+    assert m.low is not None and m.high is not None and m.low <= high and m.high >= low
+
+
+def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Monitor() as monitor:
+        wait_for(lambda: monitor.timeline().num_rows > 0)
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
+    meter = monitor.energy().meter
+    wait_for(lambda: meter.is_stopped)
+    first = monitor.timeline()
+    assert first.num_rows > 0 and monitor.timeline() is first
+    assert monitor.energy().joules is not None and monitor.latest()
+
+
+def test_other_devices_have_a_meter_of_their_own() -> None:
+    with Monitor() as everything, Monitor(devices=["cpu"]) as processors:
+        wait_for(lambda: processors.timeline().num_rows > 0)
+    assert everything.energy().meter is not processors.energy().meter
+    assert {device.partition(":")[0] for device in processors.timeline()["device"]} == {"cpu"}
+
+
+def test_it_serves_once_and_only_when_started() -> None:
+    monitor = Monitor()
+    for ask in (monitor.timeline, monitor.energy, monitor.latest, monitor.stop):
+        with pytest.raises(MeterError, match="not started"):
+            ask()
+    assert monitor.start() is monitor
+    with pytest.raises(MeterError, match="started before"):
+        monitor.start()
+    monitor.stop()
+    monitor.stop()
+    assert repr(monitor) == "<Monitor: stopped>"
+
+
+def test_one_that_is_let_go_holds_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = Monitor().start()
+    assert monitor._span is not None
+    meter = monitor._span.meter
+    del monitor
+    gc.collect()
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
+    wait_for(lambda: meter.is_stopped)
+
+
+def test_a_forked_child_is_told_that_it_has_none() -> None:
+    told = run_python(
+        """
+import os
+import ergometer
+
+readable, writable = os.pipe()
+with ergometer.Monitor() as monitor:
+    while monitor.timeline().num_rows == 0:
+        sum(range(1_000_000))
+    child = os.fork()
+    if child == 0:
+        try:
+            monitor.timeline()
+        except ergometer.errors.MeterError as error:
+            os.write(writable, str(error).partition(";")[0].encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+os.close(writable)
+print(os.read(readable, 1000).decode())
+print(monitor.timeline().num_rows > 0)
+"""
+    )
+    assert told.splitlines() == ["the window was opened before this process was forked", "True"]
