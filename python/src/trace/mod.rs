@@ -27,6 +27,7 @@ pub(crate) use planes::{Event, Line, Plane};
 pub(crate) struct Trace {
     pub(crate) table: Arc<ergometer_trace::Trace>,
     files: Vec<String>,
+    warnings: Vec<String>,
     is_lenient: bool,
 }
 
@@ -63,7 +64,7 @@ impl Trace {
     /// What to know before the numbers are believed.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.table.notices().iter().map(ToString::to_string).collect()
+        self.warnings.clone()
     }
 
     /// The wall time of the trace's zero, in nanoseconds since the epoch, where the trace tells it.

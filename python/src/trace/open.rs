@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ergometer_trace::{Leniency, ReadOptions, Reading, Source, find, read};
-use pyo3::exceptions::PyTypeError;
+use ergometer_trace::{Leniency, Platform, ReadOptions, Reading, Source, find, read};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 use rayon::prelude::*;
@@ -17,6 +17,8 @@ use crate::interruptible::interruptible;
 enum Place {
     Files(Vec<PathBuf>),
     Bytes(Vec<u8>),
+    /// What a `ProfileData` shows, as bytes.
+    Shown(Vec<u8>),
 }
 
 /// Reads a trace: a file (`.xplane.pb`, also `.gz`, `.xz`, `.zst`) or the profiler's log folder by its path, several of
@@ -28,13 +30,21 @@ enum Place {
 pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: bool) -> PyResult<Trace> {
     if let Ok(trace) = source.cast::<Trace>() {
         let known = trace.get();
-        return Ok(Trace { table: Arc::clone(&known.table), files: known.files.clone(), is_lenient: known.is_lenient });
+        return Ok(Trace {
+            table: Arc::clone(&known.table),
+            files: known.files.clone(),
+            warnings: known.warnings.clone(),
+            is_lenient: known.is_lenient,
+        });
     }
     let place = place(source)?;
+    let is_shown = matches!(place, Place::Shown(_));
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let reading = Reading { leniency, ..Reading::default() };
     let (files, sources) = interruptible(py, move || match place {
-        Place::Bytes(bytes) => Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source])),
+        Place::Bytes(bytes) | Place::Shown(bytes) => {
+            Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source]))
+        }
         Place::Files(paths) => {
             let files = find(&paths)?.files;
             let sources: Result<Vec<Source>, _> = files.par_iter().map(|file| Source::open(file, &reading)).collect();
@@ -45,7 +55,14 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let options = ReadOptions { leniency, ..ReadOptions::default() };
     let trace = interruptible(py, move || read(sources, &options))?.map_err(|error| unread(&error))?;
     let files = files.iter().map(|file| file.display().to_string()).collect();
-    Ok(Trace { table: Arc::new(trace), files, is_lenient: lenient })
+    let mut warnings: Vec<String> = trace.notices().iter().map(ToString::to_string).collect();
+    if is_shown && trace.planes().iter().any(|plane| plane.platform == Platform::Gpu) {
+        warnings.push(String::from(
+            "a ProfileData does not show which kernels were launched together: executions of a module that follow each \
+             other count as one. hint: give the file or its bytes",
+        ));
+    }
+    Ok(Trace { table: Arc::new(trace), files, warnings, is_lenient: lenient })
 }
 
 fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {
@@ -67,9 +84,12 @@ fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {
         return Ok(Place::Bytes(bytes.cast::<PyBytes>()?.as_bytes().to_vec()));
     }
     if source.hasattr("planes")? {
-        return Ok(Place::Bytes(profile_data::serialized(source)?));
+        return Ok(Place::Shown(profile_data::serialized(source)?));
     }
     if let Ok(paths) = source.extract::<Vec<PathBuf>>() {
+        if paths.is_empty() {
+            return Err(PyValueError::new_err("no paths were given: there is nothing to read"));
+        }
         return Ok(Place::Files(paths));
     }
     let told = format!(
