@@ -1,12 +1,77 @@
-"""What AI inference costs, in time and in energy: from a whole benchmark run down to one GPU kernel."""
+"""What AI inference costs, in time and in energy: from a whole benchmark run down to one GPU kernel.
+
+Traces are read by `read_trace`, functions tuned by `autotune` and profiled by `Profiler`, blocks of code measured by
+`measure`, `measured` and `Monitor`, saved runs loaded by `load_run` and `load_sweep`.
+"""
 
 from __future__ import annotations
 
-from ergometer.autotune import Tuning, autotune
-from ergometer.errors import ProfilingError
-from ergometer.measure import measure, measured
-from ergometer.measurement import Measurement
-from ergometer.monitor import Monitor
-from ergometer.profiler import Profiler
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Measurement", "Monitor", "Profiler", "ProfilingError", "Tuning", "autotune", "measure", "measured"]
+from ergometer._native import __version__
+
+if TYPE_CHECKING:
+    from ergometer._autotune import Progress, Row, Tuning, autotune
+    from ergometer._measure import measure, measured
+    from ergometer._native import Energy, Event, Line, Plane, Table, Trace, read_trace
+    from ergometer.errors import ErgometerError, MeterError, ProfilingError, RunError, TraceError
+    from ergometer.measurement import Measurement
+    from ergometer.monitor import Monitor
+    from ergometer.profiler import Profiler
+    from ergometer.run import Run, load_run, load_sweep
+
+# Imported when first used: `ergo` and whoever reads only traces need not wait for the rest.
+_MODULES = {
+    "ergometer._autotune": ("Progress", "Row", "Tuning", "autotune"),
+    "ergometer._measure": ("measure", "measured"),
+    "ergometer._native": ("Energy", "Event", "Line", "Plane", "Table", "Trace", "read_trace"),
+    "ergometer.errors": ("ErgometerError", "MeterError", "ProfilingError", "RunError", "TraceError"),
+    "ergometer.measurement": ("Measurement",),
+    "ergometer.monitor": ("Monitor",),
+    "ergometer.profiler": ("Profiler",),
+    "ergometer.run": ("Run", "load_run", "load_sweep"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Energy",
+    "ErgometerError",
+    "Event",
+    "Line",
+    "Measurement",
+    "MeterError",
+    "Monitor",
+    "Plane",
+    "Profiler",
+    "ProfilingError",
+    "Progress",
+    "Row",
+    "Run",
+    "RunError",
+    "Table",
+    "Trace",
+    "TraceError",
+    "Tuning",
+    "__version__",
+    "autotune",
+    "load_run",
+    "load_sweep",
+    "measure",
+    "measured",
+    "read_trace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'ergometer' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

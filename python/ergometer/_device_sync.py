@@ -6,6 +6,7 @@ with, has nothing to wait for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -22,8 +23,8 @@ def wait_for_devices() -> None:
     """Waits until the devices of JAX and of torch have done all that they were given.
 
     JAX is waited for only where its backends are initialised, torch only where its devices are. The first call that
-    sees a GPU or TPU of JAX compiles a computation of one addition for it, which takes some 50 ms. Of what JAX computes
-    on the CPU, results that were dropped are not waited for.
+    sees a device of JAX compiles a computation of one addition for it, which takes some 50 ms. Of what other threads
+    gave to JAX, results that nobody holds any more are not waited for.
 
     Raises:
         Exception: what the computation that was waited for raised.
@@ -48,13 +49,20 @@ def _wait_for_jax(jax: ModuleType) -> None:
     # First what has no array to show for it: callbacks and other ordered effects.
     jax.effects_barrier()
     for array in jax.live_arrays():
-        if not array.is_deleted():
+        try:
             array.block_until_ready()
-    # A result that was dropped is not alive, but its kernels run on. A device works in order, so that what is queued
-    # behind them is done after them. A CPU runs what it is given on many threads, in no order.
-    for device in jax.local_devices():
-        if device.platform != "cpu":
-            _barrier_of(jax, device)()
+        except RuntimeError:
+            # Another thread may give an array away in between. What failed on the device is for the caller.
+            if not array.is_deleted():
+                raise
+    # A result that nobody holds is not alive, but its computation goes on. A device takes what one thread gives it in
+    # order, and so does a CPU: when what is queued last has ended, so has all else.
+    devices = list(jax.local_devices())
+    if all(device.platform != "cpu" for device in devices):
+        with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
+            devices += jax.local_devices(backend="cpu")
+    for device in devices:
+        _barrier_of(jax, device)()
 
 
 def _barrier_of(jax: ModuleType, device: Any) -> Callable[[], object]:
@@ -69,7 +77,11 @@ def _barrier_of(jax: ModuleType, device: Any) -> Callable[[], object]:
 def _compile_barrier(jax: ModuleType, device: Any) -> Callable[[], object]:
     """A computation of one addition, ready to run: later calls must not compile inside what is being measured."""
     number = jax.device_put(0.0, device)
-    compiled = jax.jit(lambda value: value + 1).lower(number).compile()
+
+    def ergometer_barrier(value: Any) -> Any:
+        return value + 1
+
+    compiled = jax.jit(ergometer_barrier).lower(number).compile()
 
     def wait() -> object:
         return compiled(number).block_until_ready()

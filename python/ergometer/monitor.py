@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ergometer._shared_meter import LATE_NS, Settled, add_window, open_window
 from ergometer.errors import MeterError
-from ergometer.measure import _device_names
+from ergometer._measure import _device_names
 from ergometer.measurement import Measurement, place_name
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ergometer import _native, patterns
-from ergometer.capture import profile_files, profiler_session
+from ergometer import _native, _patterns
+from ergometer._capture import profile_files, profiler_session
 from ergometer.errors import ErgometerError, ProfilingError, TraceError
 
 _logger = logging.getLogger("ergometer")
@@ -193,7 +193,7 @@ class Profiler:
         pattern = self.event_filter_regex
         return _native.ProfilerRules(
             prefix_filter=self.prefix_filter,
-            event_filter_regex=None if pattern is None else patterns.for_rules(pattern, trace),
+            event_filter_regex=None if pattern is None else _patterns.for_rules(pattern, trace),
             min_duration_ns=float(self.min_duration_ns),
             max_events_per_profile=self.max_events_per_profile,
             verbose=self.verbose,

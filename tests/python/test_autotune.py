@@ -21,10 +21,10 @@ import pytest
 
 import ergometer
 from ergometer import _native
-from ergometer.autotune import Progress, Tuning, autotune
-from ergometer.autotune.rounds import Plan
-from ergometer.autotune.variants import name_variants
-from ergometer.capture import interrupts_held
+from ergometer._autotune import Progress, Tuning, autotune
+from ergometer._autotune.rounds import Plan
+from ergometer._autotune.variants import name_variants
+from ergometer._capture import interrupts_held
 from ergometer.errors import ProfilingError
 
 SIZES = (64, 128, 256, 512)

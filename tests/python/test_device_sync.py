@@ -58,7 +58,7 @@ def test_arrays_that_were_deleted_are_not_waited_for() -> None:
     assert array.is_deleted()
 
 
-def test_a_device_that_works_in_order_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     device = jax.devices()[0]
     accelerator = type("Accelerator", (), {"platform": "gpu"})()
@@ -76,7 +76,7 @@ def test_a_device_that_works_in_order_is_given_a_last_computation(monkeypatch: p
     monkeypatch.setattr(_device_sync, "_barriers", {})
     wait_for_devices()
     wait_for_devices()
-    assert compiled == [accelerator] and [float(number) for number in waited] == [1.0, 1.0]
+    assert compiled == [device, accelerator] and [float(number) for number in waited] == [1.0] * 4
 
 
 def test_jax_that_is_only_imported_is_not_started() -> None:

@@ -21,9 +21,9 @@ import pytest
 from jax.profiler import ProfileData
 
 from ergometer import _native, profiler as module
-from ergometer.capture import profile_files, profiler_session
+from ergometer._capture import profile_files, profiler_session
 from ergometer.errors import ErgometerError, ProfilingError
-from ergometer.patterns import for_rules
+from ergometer._patterns import for_rules
 from ergometer.profiler import Profiler
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "xplane"

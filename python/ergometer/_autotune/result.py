@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ergometer import _native
 from ergometer._figures import estimate
-from ergometer.autotune.text import aligned, as_html
+from ergometer._autotune.text import aligned, as_html
 
 NOT_ASKED_FOR = "not asked for"
 """Why there are no joules where nobody wanted them."""

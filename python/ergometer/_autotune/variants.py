@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ergometer.autotune.waiting import wait_for
+from ergometer._autotune.waiting import wait_for
 
 
 @dataclass(frozen=True)

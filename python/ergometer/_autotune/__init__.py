@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ergometer import _native
-from ergometer.autotune.energy import CallEnergy, measure_energy
-from ergometer.autotune.progress import Progress, Reporter
-from ergometer.autotune.result import Row, Tuning
-from ergometer.autotune.rounds import Plan, is_clear
-from ergometer.autotune.session import Session, Timed, Timer
-from ergometer.autotune.variants import name_variants
+from ergometer._autotune.energy import CallEnergy, measure_energy
+from ergometer._autotune.progress import Progress, Reporter
+from ergometer._autotune.result import Row, Tuning
+from ergometer._autotune.rounds import Plan, is_clear
+from ergometer._autotune.session import Session, Timed, Timer
+from ergometer._autotune.variants import name_variants
 
 __all__ = ["Progress", "Row", "Tuning", "autotune"]
 

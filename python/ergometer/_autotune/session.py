@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ergometer import _native
-from ergometer.autotune.progress import Progress
-from ergometer.autotune.rounds import Plan, Rounds, run_rounds
-from ergometer.autotune.variants import Prepared, Variant, as_given, compiled, prepare
-from ergometer.capture import profile_files, profiler_session, require_jax
+from ergometer._autotune.progress import Progress
+from ergometer._autotune.rounds import Plan, Rounds, run_rounds
+from ergometer._autotune.variants import Prepared, Variant, as_given, compiled, prepare
+from ergometer._capture import profile_files, profiler_session, require_jax
 from ergometer.errors import ProfilingError
 
 Timer = Literal["device", "wall", "device-or-wall"]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ergometer import _native
-from ergometer.autotune.progress import Progress
-from ergometer.autotune.variants import Prepared
-from ergometer.autotune.waiting import wait_for
+from ergometer._autotune.progress import Progress
+from ergometer._autotune.variants import Prepared
+from ergometer._autotune.waiting import wait_for
 
 
 @dataclass(frozen=True)

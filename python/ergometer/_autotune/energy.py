@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ergometer import _native
-from ergometer.autotune.progress import Progress
-from ergometer.autotune.result import NOT_ASKED_FOR
-from ergometer.autotune.variants import Prepared, describe
-from ergometer.autotune.waiting import wait_for
+from ergometer._autotune.progress import Progress
+from ergometer._autotune.result import NOT_ASKED_FOR
+from ergometer._autotune.variants import Prepared, describe
+from ergometer._autotune.waiting import wait_for
 from ergometer.errors import MeterError
-from ergometer.measure import measure
+from ergometer._measure import measure
 from ergometer.measurement import Measurement
 
 # So much work is queued before it is waited for: enough to keep a device busy, little enough that Ctrl-C is heard and

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from ergometer._device_sync import wait_for_devices
 from ergometer.errors import ProfilingError
 
 
@@ -64,14 +65,15 @@ def profiler_session(folder: Path) -> Iterator[None]:
         ProfilingError: JAX is missing, or a session is active already.
     """
     jax = require_jax()
-    barriers = _barriers(jax)
+    jax.local_devices()  # Devices are started here, and what waits for them is compiled, outside of the session.
+    wait_for_devices()
     started = False
     try:
         with interrupts_held():
             _start(jax, folder)
             started = True
         yield
-        _wait(jax, barriers)
+        wait_for_devices()
     finally:
         if started:
             with interrupts_held():
@@ -89,47 +91,6 @@ def _start(jax: ModuleType, folder: Path) -> None:
     except RuntimeError as cause:
         hint = "one session can be active at a time: end the other with jax.profiler.stop_trace()"
         raise ProfilingError(f"cannot start the profiler: {cause} hint: {hint}") from cause
-
-
-def _barriers(jax: ModuleType) -> list[Callable[[], None]]:
-    """For each device a wait until it has done all that this thread gave it.
-
-    A result that nobody holds cannot be waited for, and its computation goes on all the same. But a device takes what
-    one thread gives it in order, and so does a CPU: when what was queued last has ended, so has all else.
-    """
-
-    def ergometer_barrier(number: Any) -> Any:
-        return number + 1
-
-    devices = list(jax.local_devices())
-    if all(device.platform != "cpu" for device in devices):
-        with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
-            devices += jax.local_devices(backend="cpu")
-    compiled = jax.jit(ergometer_barrier)
-    numbers = [jax.device_put(0.0, device) for device in devices]
-
-    def barrier_of(number: Any) -> Callable[[], None]:
-        def wait() -> None:
-            compiled(number).block_until_ready()
-
-        wait()  # It compiles here, outside of the session.
-        return wait
-
-    return [barrier_of(number) for number in numbers]
-
-
-def _wait(jax: ModuleType, barriers: list[Callable[[], None]]) -> None:
-    # Other threads have queues of their own: of theirs, the results that are held are waited for.
-    for array in jax.live_arrays():
-        try:
-            array.block_until_ready()
-        except RuntimeError:
-            # Another thread may give an array away in between. What failed on the device is for the caller.
-            if not array.is_deleted():
-                raise
-    for barrier in barriers:
-        barrier()
-    jax.effects_barrier()
 
 
 def profile_files(folder: Path) -> list[Path]:
