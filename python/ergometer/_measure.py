@@ -107,7 +107,9 @@ def measure(
         name: what is measured, for people.
         devices: only these, as `ergo doctor` names them: `gpu:0`, `gpu`, `cpu:0`; all by default.
         sync: what to wait for before the window begins and before it ends, so that it ends when a GPU does.
-            `"auto"` waits for JAX and torch where the process uses them, a function is called, None is nothing.
+            `"auto"` waits for JAX and torch where the process uses them, a function is called, None is nothing. The
+            first time a window sees a GPU of JAX it compiles an addition to wait with: before it begins, or, where
+            JAX is first used in the block, at its end, some 50 ms.
         model: whether the power of a CPU that nothing measures is modelled from its use.
 
     Returns:
