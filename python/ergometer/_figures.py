@@ -56,9 +56,13 @@ def estimate(value: float | None, low: float | None, high: float | None, unit: s
 
 
 def _prefix(value: float, unit: str) -> tuple[float, str]:
-    """The factor and the prefix with which a value reads best. Seconds have none above one."""
+    """The factor and the prefix with which a value reads best. Seconds have none above one, ratios none at all.
+
+    >>> _prefix(0.999, "s"), _prefix(0.999, "")
+    ((0.001, 'm'), (1.0, ''))
+    """
     magnitude = abs(value)
-    if magnitude == 0:
+    if magnitude == 0 or not unit:
         return 1.0, ""
     for factor, prefix in _PREFIXES:
         # What four digits would round up to the next prefix has that one.

@@ -1,0 +1,127 @@
+"""The package as it is installed: light, typed, documented."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.metadata
+import importlib.resources
+import inspect
+import subprocess
+import sys
+
+import ergometer
+import pytest
+from conftest import REPOSITORY
+from ergometer import _native
+
+HEAVY = ["numpy", "jax", "jaxlib", "torch", "pandas", "polars", "pyarrow", "duckdb", "datasets", "tensorflow"]
+
+
+def test_importing_it_imports_nothing_heavy():
+    script = f"import ergometer, sys; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_it_works_where_nothing_else_is_installed(tmp_path):
+    """None of the packages it knows how to feed is needed to read a trace and to look at it."""
+    script = f"""
+import sys
+for name in {HEAVY}:
+    sys.modules[name] = None  # to import it is an error then
+import ergometer
+table = ergometer.read_trace({str(REPOSITORY / "fixtures/xplane/gpu_autotune.xplane.pb")!r}).functions()
+print(table["id"], len(repr(table)) > 100, len(table.to_pylist()))
+for method in ("to_pyarrow", "to_pandas", "to_polars"):
+    try:
+        getattr(table, method)()
+    except ImportError as error:
+        print(method, "hint: " in str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0, 1, 2, 3] True 4\nto_pyarrow True\nto_pandas True\nto_polars True\n"
+
+
+def test_it_is_marked_as_typed():
+    files = importlib.resources.files("ergometer")
+    assert files.joinpath("py.typed").is_file()
+    assert files.joinpath("_native.pyi").is_file()
+
+
+def test_it_asks_for_no_other_package():
+    try:
+        needed = importlib.metadata.requires("ergometer")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the package is imported from its sources")
+    assert not needed
+
+
+def test_the_names_people_use_are_there():
+    wanted = {"Profiler", "ProfilingError", "autotune", "read_trace", "Trace", "Table", "measure", "measured"}
+    wanted |= {"Measurement", "Monitor", "load_run", "load_sweep", "Run"}
+    assert wanted <= set(ergometer.__all__)
+    assert len(ergometer.__all__) == len(set(ergometer.__all__))
+
+
+def test_names_are_imported_when_they_are_used_first():
+    """Whoever only reads a trace, and the command, need not wait for the rest."""
+    script = """
+import sys
+import ergometer
+print(sorted(name for name in sys.modules if name.startswith("ergometer")))
+print(set(ergometer.__all__) <= set(dir(ergometer)))
+ergometer.Monitor, ergometer.autotune, ergometer.load_run
+print(callable(ergometer.measure), callable(ergometer.autotune))
+try:
+    ergometer.no_such_name
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    loaded, *told = done.stdout.splitlines()
+    assert loaded == "['ergometer', 'ergometer._native']"
+    assert told == ["True", "True True", "module 'ergometer' has no attribute 'no_such_name'"]
+
+
+@pytest.mark.parametrize("name", sorted(ergometer.__all__))
+def test_every_public_name_is_there_and_documented(name):
+    value = getattr(ergometer, name)
+    if name == "__version__":
+        return
+    assert inspect.getdoc(value)
+    if inspect.isclass(value):
+        for member, attribute in vars(value).items():
+            if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property)):
+                assert inspect.getdoc(attribute), f"{name}.{member} has no documentation"
+
+
+def documented(value, name):
+    """This and all its members that have documentation."""
+    if getattr(value, "__doc__", None):
+        yield name, value.__doc__
+    if inspect.isclass(value):
+        for member, attribute in vars(value).items():
+            if not member.startswith("_") and getattr(attribute, "__doc__", None):
+                yield f"{name}.{member}", attribute.__doc__
+
+
+PUBLIC = [name for name in dir(_native) if not name.startswith("_")]
+NATIVE = [pair for name in PUBLIC for pair in documented(getattr(_native, name), name)]
+
+
+@pytest.mark.parametrize(("name", "text"), NATIVE, ids=[name for name, _ in NATIVE])
+def test_examples_of_the_extension_module(name, text, monkeypatch):
+    """`--doctest-modules` looks into sources, and these are in Rust."""
+    monkeypatch.chdir(REPOSITORY)
+    examples = doctest.DocTestParser().get_doctest(text, {"ergometer": ergometer}, name, None, None)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert runner.run(examples).failed == 0
+
+
+def test_errors_have_their_hint():
+    error = ergometer.ErgometerError("it broke. hint: mend it")
+    assert error.hint == "mend it"
+    assert ergometer.ErgometerError("it broke").hint is None
+    for kind in (ergometer.TraceError, ergometer.RunError, ergometer.MeterError, ergometer.ProfilingError):
+        assert issubclass(kind, ergometer.ErgometerError)

@@ -1,0 +1,188 @@
+"""Saved runs: what `load_run` gives is what the packages give that the files are written for."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import datasets
+import ergometer
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from conftest import RUNS, SAVED_RUNS, SWEEP
+from ergometer.errors import RunError
+
+
+@pytest.fixture(scope="module", params=SAVED_RUNS, ids=lambda folder: folder.name)
+def folder(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    return ergometer.load_run(folder)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A run that may be damaged."""
+    return Path(shutil.copytree(RUNS / "h200_graded", tmp_path / "run"))
+
+
+def test_there_are_runs():
+    assert len(SAVED_RUNS) >= 4
+
+
+def test_records_are_those_of_datasets(run, folder, tmp_path):
+    # `datasets` may leave files beside what it reads.
+    theirs = datasets.load_from_disk(str(shutil.copytree(folder, tmp_path / "run")))
+    assert run.records.column_names == theirs.column_names
+    assert run.records.num_rows == len(theirs) > 0
+    for ours, other in zip(run.records.to_pylist(), theirs, strict=True):
+        assert ours == other
+
+
+def test_records_are_those_of_the_arrow_file(run, folder):
+    with pa.OSFile(str(folder / "data-00000-of-00001.arrow")) as file:
+        stored = pa.ipc.open_stream(file).read_all()
+    assert pa.table(run.records).equals(stored)
+
+
+@pytest.mark.parametrize("name", ["requests", "telemetry"])
+def test_tables_are_those_of_the_parquet_files(run, folder, name):
+    stored = pyarrow.parquet.read_table(folder / f"{name}.parquet")
+    table = getattr(run, name)
+    assert table.shape == stored.shape
+    assert pa.table(table).to_pylist() == stored.to_pylist()
+    assert table.to_pylist() == stored.to_pylist()
+
+
+def test_tables_go_into_a_frame(run):
+    frame = pl.DataFrame(run.telemetry)
+    assert frame.height == run.telemetry.num_rows
+    assert frame["time_ns"].is_sorted() or frame["time_ns"].min() > 0
+
+
+def leaves(value, name=""):
+    """Every plain value in nested dictionaries, by the names that lead to it."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{name}.{key}" if name else key)
+    elif not isinstance(value, list):
+        yield name, value
+
+
+def test_the_summary_is_one_row_with_the_values_of_the_file(run, folder):
+    """A column has the names that lead to it, or is the dictionary itself."""
+    stored = json.loads((folder / "summary.json").read_text())
+    assert run.summary.num_rows == 1
+    (row,) = run.summary
+    assert row["model"] == stored["model"]
+    assert row["total_queries"] == stored["total_queries"]
+    assert row["duration_s"] == stored["duration_s"]
+    found = dict(leaves(row))
+    compared = 0
+    for name, value in leaves(stored):
+        if name in found:
+            assert found[name] == value or (isinstance(value, float) and math.isclose(found[name], value)), name
+            compared += 1
+    assert compared > 20, f"only {compared} values of the summary are among {run.summary.column_names}"
+    assert pa.table(run.summary).num_rows == 1
+
+
+def test_the_summary_as_the_file_has_it(run, folder):
+    assert run.summary_dict == json.loads((folder / "summary.json").read_text())
+    run.summary_dict.clear()
+    assert run.summary_dict, "each is one's own"
+
+
+def test_a_run_knows_itself(run, folder):
+    assert run.folder == folder
+    assert run.name == folder.name
+    assert run.name in repr(run)
+    assert run.summary_dict["model"] in repr(run)
+    assert run.requests is run.requests, "it is read once"
+
+
+def test_a_text_is_a_path_too():
+    assert ergometer.load_run(str(SAVED_RUNS[0])).summary_dict == ergometer.load_run(SAVED_RUNS[0]).summary_dict
+
+
+def test_a_name_relative_to_the_working_folder(monkeypatch):
+    monkeypatch.chdir(RUNS / "h200_one")
+    assert ergometer.load_run(".").name == "h200_one"
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises((FileNotFoundError, RunError)) as raised:
+        ergometer.load_run(tmp_path / "none")
+    assert "none" in str(raised.value)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError) as raised:
+        ergometer.load_run(tmp_path)
+    assert str(tmp_path) in str(raised.value)
+    assert raised.value.hint
+
+
+def test_a_run_that_has_not_ended(tmp_path):
+    """While a run goes on its folder has a journal and nothing else."""
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "events.jsonl").write_text("")
+    with pytest.raises(RunError) as raised:
+        ergometer.load_run(tmp_path)
+    assert raised.value.hint and "ergo finalize" in raised.value.hint
+
+
+def test_a_sweep_says_how_it_is_opened():
+    with pytest.raises(RunError) as raised:
+        ergometer.load_run(SWEEP)
+    assert str(SWEEP) in str(raised.value)
+    assert raised.value.hint and "load_sweep" in raised.value.hint
+
+
+@pytest.mark.parametrize("file", ["requests.parquet", "telemetry.parquet", "data-00000-of-00001.arrow"])
+def test_a_damaged_file_is_named(copied, file):
+    (copied / file).write_bytes((copied / file).read_bytes()[:1000])
+    with pytest.raises(RunError) as raised:
+        run = ergometer.load_run(copied)
+        for table in (run.records, run.requests, run.telemetry):
+            assert table.num_rows
+    assert file in str(raised.value)
+
+
+def test_a_damaged_summary_is_named(copied):
+    (copied / "summary.json").write_text("{")
+    with pytest.raises(RunError, match="summary.json"):
+        ergometer.load_run(copied)
+
+
+def test_what_was_read_outlives_its_folder(copied):
+    run = ergometer.load_run(copied)
+    requests = run.requests
+    expected = requests.to_pylist()
+    shutil.rmtree(copied)
+    assert requests.to_pylist() == expected
+
+
+def test_a_sweep_has_its_runs_in_order():
+    runs = ergometer.load_sweep(SWEEP)
+    assert [run.name for run in runs] == [f"concurrency_{number}" for number in (1, 2, 4, 8, 16, 32, 64)]
+    assert [run.summary_dict["load"]["concurrency"] for run in runs] == [1, 2, 4, 8, 16, 32, 64]
+    assert ergometer.load_sweep(str(SWEEP))[0].requests.num_rows == runs[0].requests.num_rows
+
+
+def test_what_is_no_sweep(tmp_path):
+    with pytest.raises(RunError) as raised:
+        ergometer.load_sweep(RUNS / "h200_one")
+    assert raised.value.hint and "load_run" in raised.value.hint
+    with pytest.raises(FileNotFoundError):
+        ergometer.load_sweep(tmp_path / "none")
+    (tmp_path / "sweep.json").write_text('{"points": 7}')
+    with pytest.raises(RunError, match="sweep.json"):
+        ergometer.load_sweep(tmp_path)

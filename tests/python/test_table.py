@@ -1,0 +1,219 @@
+"""Tables in what people have: pyarrow, polars, pandas and DuckDB take them over the Arrow PyCapsule interface."""
+
+from __future__ import annotations
+
+import gc
+import math
+
+import duckdb
+import ergometer
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from ergometer._native import table
+
+COLUMNS = {
+    "name": ["one", "two", None],
+    "count": [1, None, 3],
+    "seconds": [0.5, -2.0, None],
+    "is_best": [True, False, None],
+}
+
+
+@pytest.fixture
+def small():
+    return table(COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def ops(autotune_trace):
+    return ergometer.read_trace(autotune_trace).ops()
+
+
+def rows_of(columns):
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def addresses(arrow):
+    """Where the buffers of a pyarrow table are."""
+    chunks = [chunk for column in arrow.columns for chunk in column.chunks]
+    return [buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None]
+
+
+def test_a_table_knows_its_shape(small):
+    assert small.column_names == list(COLUMNS)
+    assert (small.num_rows, small.num_columns, small.shape, len(small)) == (3, 4, (3, 4), 3)
+    assert "count" in small
+    assert "counts" not in small
+    assert 7 not in small
+
+
+def test_values_come_back_as_they_went_in(small):
+    assert small.to_pydict() == COLUMNS
+    assert small.to_pylist() == rows_of(COLUMNS)
+    assert list(small) == rows_of(COLUMNS)
+    assert small["count"] == [1, None, 3]
+    # An equal value of another type is another value: 1 is not 1.0, nor True.
+    assert [type(value) for value in small.to_pylist()[0].values()] == [str, int, float, bool]
+
+
+def test_a_column_that_is_not_there_names_those_that_are(small):
+    with pytest.raises(KeyError) as raised:
+        small["seconds_"]
+    assert "seconds_" in str(raised.value)
+    for name in COLUMNS:
+        assert name in str(raised.value)
+
+
+def test_what_is_no_number_is_absent():
+    assert table({"seconds": [1.0, math.nan, math.inf]})["seconds"] == [1.0, None, None]
+
+
+def test_columns_that_make_no_table_are_refused():
+    with pytest.raises(ValueError, match="short"):
+        table({"long": [1, 2], "short": [1]})
+    with pytest.raises(TypeError, match="mixed"):
+        table({"mixed": [1, "two"]})
+    with pytest.raises(TypeError):
+        table({"object": [object()]})
+
+
+def test_pyarrow(ops):
+    arrow = pa.table(ops)
+    assert arrow.shape == ops.shape
+    assert arrow.column_names == ops.column_names
+    assert arrow.to_pylist() == ops.to_pylist()
+    assert arrow.to_pydict() == ops.to_pydict()
+    arrow.validate(full=True)
+    assert ops.to_pyarrow().equals(arrow)
+    assert pa.schema(ops) == arrow.schema
+
+
+def test_pyarrow_shares_the_memory(ops):
+    one, other = pa.table(ops), pa.table(ops)
+    assert addresses(one) == addresses(other)
+    assert len(addresses(one)) >= ops.num_columns
+    read = pa.RecordBatchReader.from_stream(ops).read_all()
+    assert addresses(read) == addresses(one)
+
+
+def test_pyarrow_casts_to_a_schema_it_is_given(small):
+    types = [pa.large_string(), pa.int32(), pa.float32(), pa.bool_()]
+    asked = pa.schema(list(zip(COLUMNS, types, strict=True)))
+    given = pa.table(small, schema=asked)
+    assert given.schema == asked
+    assert given.to_pydict() == COLUMNS
+
+
+def test_polars(ops):
+    frame = pl.DataFrame(ops)
+    assert frame.shape == ops.shape
+    assert frame.columns == ops.column_names
+    assert frame.to_dicts() == ops.to_pylist()
+    assert pl.from_arrow(pa.table(ops)).equals(frame)
+    assert ops.to_polars().equals(frame)
+
+
+def test_pandas(ops):
+    frame = pd.DataFrame.from_arrow(ops)
+    assert frame.shape == ops.shape
+    assert list(frame.columns) == ops.column_names
+    for name in ("count", "self_ps", "name"):
+        assert frame[name].tolist() == ops[name]
+
+
+def test_pandas_by_name_keeps_whole_numbers_whole(small, ops):
+    """pandas makes floating numbers of a column of whole ones where some are missing; those lose picoseconds."""
+    frame = small.to_pandas()
+    assert frame["count"].tolist() == [1, pd.NA, 3]
+    assert str(frame["count"].dtype) == "Int64"
+    frame = ops.to_pandas()
+    assert frame.shape == ops.shape
+    assert frame["self_ps"].tolist() == ops["self_ps"]
+
+
+def test_duckdb_finds_a_table_by_its_variable(ops):
+    by_name = duckdb.sql("select name, count, self_ps from ops order by self_ps desc, name").fetchall()
+    rows = sorted(ops, key=lambda row: (-row["self_ps"], row["name"]))
+    assert by_name == [(row["name"], row["count"], row["self_ps"]) for row in rows]
+    assert duckdb.from_arrow(pa.table(ops)).shape == ops.shape
+
+
+def test_a_stream_is_consumed_once_and_a_table_as_often_as_one_likes(small):
+    capsule = small.__arrow_c_stream__()
+    stream = type("Stream", (), {"__arrow_c_stream__": lambda self, requested_schema=None: capsule})()
+    assert pa.RecordBatchReader.from_stream(stream).read_all().num_rows == 3
+    with pytest.raises((ValueError, pa.ArrowInvalid)):
+        pa.RecordBatchReader.from_stream(stream).read_all()
+    assert pa.table(small).num_rows == 3
+
+
+def test_capsules_that_nobody_consumes_are_dropped(ops):
+    for _ in range(1000):
+        ops.__arrow_c_stream__()
+        ops.__arrow_c_schema__()
+    gc.collect()
+    assert pa.table(ops).shape == ops.shape
+
+
+def test_what_was_exported_outlives_table_and_trace(autotune_trace):
+    trace = ergometer.read_trace(autotune_trace)
+    events = trace.events()
+    expected = events.to_pylist()
+    arrow = pa.table(events)
+    del trace
+    gc.collect()
+    assert events.to_pylist() == expected
+    del events
+    gc.collect()
+    assert arrow.to_pylist() == expected
+
+
+def test_an_empty_table_keeps_its_columns(autotune_trace):
+    ops = ergometer.read_trace(autotune_trace).ops()
+    empty = ergometer.read_trace(autotune_trace).ops(prefix="no such op")
+    assert empty.shape == (0, ops.num_columns)
+    assert empty.to_pylist() == []
+    assert list(empty) == []
+    assert pa.table(empty).schema == pa.table(ops).schema
+    assert pl.DataFrame(empty).schema == pl.DataFrame(ops).schema
+    assert pd.DataFrame.from_arrow(empty).empty
+    assert repr(empty)
+    assert empty._repr_html_()
+
+
+def test_a_table_without_columns():
+    none = table({})
+    assert none.shape == (0, 0)
+    assert none.to_pylist() == []
+    assert pa.table(none).num_columns == 0
+
+
+def test_its_text_has_its_columns_and_rows(small):
+    text = repr(small)
+    for word in ("name", "seconds", "one", "two"):
+        assert word in text
+    assert "3" in text
+
+
+def test_its_text_stays_short_for_many_rows():
+    text = repr(table({"number": list(range(100_000))}))
+    assert len(text.splitlines()) < 100
+    assert "100,000" in text or "100000" in text
+
+
+def test_html_is_escaped():
+    hostile = "<script>alert('&')</script>"
+    html = table({hostile: [hostile, "plain"]})._repr_html_()
+    assert "<table" in html
+    assert "plain" in html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_a_table_is_made_by_the_package_alone():
+    with pytest.raises(TypeError):
+        ergometer.Table()
+    with pytest.raises(TypeError):
+        type("Mine", (ergometer.Table,), {})
