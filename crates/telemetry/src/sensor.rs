@@ -21,6 +21,12 @@ pub trait Sensor: Send {
         self.sample(clock, batch)
     }
 
+    /// Hands out what its source holds and a later sample would bring. For who wants what was read until now while
+    /// sampling goes on; of a source that holds nothing back, nothing comes.
+    fn drain(&mut self, _clock: &Clock, _batch: &mut Batch) -> Result<(), SensorError> {
+        Ok(())
+    }
+
     /// How long from the start of one call of [`sample`](Self::sample) to the start of the next.
     fn interval(&self) -> Duration {
         self.info().interval

@@ -164,6 +164,7 @@ def _row(timed: Timed, number: int, ranked: dict[str, Any], energy: CallEnergy, 
         joules_high=energy.high,
         energy_provenance=energy.provenance,
         energy_devices=energy.devices,
+        energy_call_s=energy.call_s,
         energy_missing=energy.missing,
         timer=timed.timer,
         error=None,
@@ -175,6 +176,7 @@ def _failed(number: int, name: str, error: str, timer: Any) -> Row:
         (
             *("median_s", "low_s", "high_s", "mean_s", "ratio", "ratio_low", "ratio_high"),
             *("joules_per_call", "joules_low", "joules_high", "energy_provenance", "energy_devices"),
+            "energy_call_s",
         )
     )
     reason = "it failed"

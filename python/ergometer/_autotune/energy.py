@@ -37,7 +37,7 @@ class CallEnergy:
     high: float | None = None
     provenance: str | None = None
     devices: str | None = None
-    calls: int = 0
+    call_s: float | None = None
     missing: str | None = None
 
 
@@ -108,7 +108,7 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
         high=None if high is None else high / calls,
         provenance=window.provenance,
         devices=" + ".join(devices),
-        calls=calls,
+        call_s=window.seconds / calls,
     )
 
 

@@ -13,6 +13,9 @@ from ergometer._autotune.text import aligned, as_html
 NOT_ASKED_FOR = "not asked for"
 """Why there are no joules where nobody wanted them."""
 
+_MOSTLY_BUSY = 0.5
+"""The share of time from which on the joules of calls back to back are those of the calls."""
+
 _HEADER = ("variant", "calls", "median", "", "ratio", "", "verdict", "energy/call", "")
 _LEFT = (0, 3, 5, 6, 8)
 
@@ -38,6 +41,8 @@ class Row:
         joules_high: The upper end.
         energy_provenance: "measured" or "modelled".
         energy_devices: Whose energy it is.
+        energy_call_s: How long it took from one call to the next while energy was measured; where that is much longer
+            than `median_s`, most of the joules are those of a device that waits for the host.
         energy_missing: Why there is none.
         timer: "device", or "wall" where calls were timed by the clock of the host.
         error: What it raised, where it failed.
@@ -59,6 +64,7 @@ class Row:
     joules_high: float | None
     energy_provenance: str | None
     energy_devices: str | None
+    energy_call_s: float | None
     energy_missing: str | None
     timer: Literal["device", "wall"]
     error: str | None
@@ -105,6 +111,7 @@ class Tuning:
         sources = {(row.energy_provenance, row.energy_devices) for row in self.rows if row.joules_per_call is not None}
         for provenance, devices in sorted(sources, key=str):
             notes.append(f"energy of {devices}, {provenance}{', not measured' if provenance == 'modelled' else ''}")
+        notes += [note for row in self.rows if (note := self._waiting_of(row)) is not None]
         timed = [row for row in self.rows if row.error is None]
         for reason in sorted({row.energy_missing for row in timed if row.energy_missing not in (None, NOT_ASKED_FOR)}):
             without = [row.name for row in timed if row.energy_missing == reason]
@@ -122,6 +129,18 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         return as_html(_HEADER, [_cells(row) for row in self.rows], self.notes())
+
+    def _waiting_of(self, row: Row) -> str | None:
+        """That a device was at rest for most of the time in which energy was measured, where it was."""
+        if self.timer != "device" or row.median_s is None or not row.energy_call_s:
+            return None
+        busy = row.median_s / row.energy_call_s
+        if busy >= _MOSTLY_BUSY:
+            return None
+        return (
+            f"{row.name}: the device was busy for {busy:.0%} of the time in which energy was measured, as the host takes "
+            f"longer for a call: most of the joules are those of waiting"
+        )
 
     def _kind(self) -> str:
         if self.timer == "wall":

@@ -1,6 +1,6 @@
 //! The energy of a window, as Python sees it.
 
-use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Provenance, WindowEnergy};
+use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Method, Provenance, WindowEnergy};
 use pyo3::prelude::*;
 
 /// Joules with their 95 % interval, or why there are none.
@@ -31,11 +31,9 @@ pub(crate) struct Energy {
 impl Energy {
     /// Of all devices together, and of each. What is measured counts; what is modelled where nothing is.
     pub(super) fn of(window: &WindowEnergy) -> (Self, Vec<Self>) {
-        let (estimate, provenance) = match (&window.measured, &window.modelled) {
-            (Ok(measured), _) => (Ok(measured), Some("measured")),
-            (Err(_), Some(modelled)) => (Ok(modelled), Some("modelled")),
-            (Err(missing), None) => (Err(missing), None),
-        };
+        let estimate = window.counted();
+        let provenance =
+            estimate.ok().map(|found| if found.method == Method::Modelled { "modelled" } else { "measured" });
         let all = Self::new(String::from("all"), String::from("all"), estimate, provenance, true);
         (all, window.devices.iter().map(Self::of_device).collect())
     }
@@ -43,13 +41,13 @@ impl Energy {
     fn of_device(device: &DeviceEnergy) -> Self {
         let provenance = if device.provenance == Provenance::Modelled { "modelled" } else { "measured" };
         let (name, scope) = (device.device.to_string(), device.scope.to_string());
-        Self::new(name, scope, device.estimate.as_ref(), Some(provenance), device.summed)
+        Self::new(name, scope, device.estimate.as_ref().map_err(|missing| *missing), Some(provenance), device.summed)
     }
 
     fn new(
         device: String,
         scope: String,
-        estimate: Result<&Estimate, &EnergyError>,
+        estimate: Result<&Estimate, EnergyError>,
         provenance: Option<&'static str>,
         summed: bool,
     ) -> Self {
@@ -64,7 +62,7 @@ impl Energy {
             provenance,
             summed,
             notes: found.map_or_else(Vec::new, |estimate| estimate.notes.iter().map(ToString::to_string).collect()),
-            missing: estimate.err().map(ToString::to_string),
+            missing: estimate.err().map(|missing| missing.to_string()),
         }
     }
 }

@@ -26,6 +26,9 @@ pub(crate) use energy::Energy;
 /// How often signals are looked for while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How long a sensor may take to hand out what it holds. The slowest read measured takes 35 ms.
+const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
+
 /// How much of the timeline before a window its curve is made of, and how much after.
 const BEFORE: Seconds = Seconds::new(10.0);
 const AFTER: Seconds = Seconds::new(2.0);
@@ -52,6 +55,17 @@ type Given = (i64, i64);
 type Told = (Energy, Vec<Energy>);
 
 impl Meter {
+    /// Looks at what was read until now: sensors hand out first what they hold, as a power ring is emptied once a second
+    /// only.
+    fn look_now<T>(&self, look: impl FnOnce(&Timeline) -> T) -> PyResult<T> {
+        self.check()?;
+        if let State::Running(sampler) = &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
+            // One that does not answer has no more to say; its windows tell of it.
+            let _ = sampler.drain(DRAIN_PATIENCE);
+        }
+        self.look(look)
+    }
+
     /// Looks at what was read so far, briefly.
     fn look<T>(&self, look: impl FnOnce(&Timeline) -> T) -> PyResult<T> {
         self.check()?;
@@ -73,7 +87,7 @@ impl Meter {
 
     /// The readings of a window and what frames it, or all.
     fn part(&self, window: Option<Window>) -> PyResult<Timeline> {
-        self.look(|timeline| window.map_or_else(|| timeline.clone(), |window| timeline.around(window)))
+        self.look_now(|timeline| window.map_or_else(|| timeline.clone(), |window| timeline.around(window)))
     }
 }
 
@@ -202,7 +216,7 @@ impl Meter {
 
     /// The last reading of each channel, with the same columns.
     fn latest(&self, py: Python<'_>) -> PyResult<Table> {
-        py.detach(|| self.look(timeline::latest))?
+        py.detach(|| self.look_now(timeline::latest))?
     }
 
     /// What happened to sensors that a number cannot say.

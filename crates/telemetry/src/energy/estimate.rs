@@ -144,6 +144,18 @@ pub struct WindowEnergy {
     pub devices: Vec<DeviceEnergy>,
 }
 
+impl WindowEnergy {
+    /// What counts: what is measured, and what is modelled only where nothing measures. A sensor that has no data of the
+    /// window is an error: the model of another device is no answer in its place.
+    pub fn counted(&self) -> Result<&Estimate, EnergyError> {
+        match (&self.measured, &self.modelled) {
+            (Ok(measured), _) => Ok(measured),
+            (Err(EnergyError::NoSensor), Some(modelled)) => Ok(modelled),
+            (Err(missing), _) => Err(*missing),
+        }
+    }
+}
+
 /// Why there is no energy for a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnergyError {
@@ -167,4 +179,23 @@ pub enum EnergyError {
     /// There are too few readings to say anything.
     #[error("too few readings of energy or power")]
     TooFewReadings,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_stands_in_only_where_nothing_measures() {
+        let at = Timestamp::from_nanos_since_epoch;
+        let window = Window::new(at(0), at(1_000_000_000)).unwrap();
+        let estimate = |joules, method| Estimate::new(Joules::new(joules), Joules::new(1.0), method);
+        let energy = |measured, modelled| WindowEnergy { window, measured, modelled, devices: Vec::new() };
+        let model = || Some(estimate(5.0, Method::Modelled));
+        let counted = |energy: &WindowEnergy| energy.counted().map(|found| found.joules.get());
+        assert_eq!(counted(&energy(Ok(estimate(9.0, Method::Counter)), model())), Ok(9.0));
+        assert_eq!(counted(&energy(Err(EnergyError::NoSensor), model())), Ok(5.0));
+        assert_eq!(counted(&energy(Err(EnergyError::NoSensor), None)), Err(EnergyError::NoSensor));
+        assert_eq!(counted(&energy(Err(EnergyError::TooFewReadings), model())), Err(EnergyError::TooFewReadings));
+    }
 }

@@ -56,8 +56,21 @@ struct Shared {
 
 struct Progress {
     stopping: bool,
+    /// How often draining was asked for.
+    drains: u64,
+    /// Of each sensor, how many of these it has answered.
+    drained: Vec<u64>,
     /// Of each sensor, whether its thread is at work.
     running: Vec<bool>,
+}
+
+/// Why a worker was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// It is time, or the last time.
+    ToSample,
+    /// Somebody wants what its source holds; so many times it was asked for.
+    ToDrain(u64),
 }
 
 impl Sampler {
@@ -71,7 +84,12 @@ impl Sampler {
             sensors: sensors.iter().map(|sensor| sensor.info().clone()).collect(),
             timeline: Mutex::new(timeline),
             tap: Mutex::new(tap),
-            progress: Mutex::new(Progress { stopping: false, running: vec![true; sensors.len()] }),
+            progress: Mutex::new(Progress {
+                stopping: false,
+                drains: 0,
+                drained: vec![0; sensors.len()],
+                running: vec![true; sensors.len()],
+            }),
             stopping: Condvar::new(),
             ended: Condvar::new(),
         });
@@ -121,6 +139,22 @@ impl Sampler {
         let progress = lock(&self.shared.progress);
         let waited = self.shared.ended.wait_timeout_while(progress, timeout, |progress| progress.running() > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.running() == 0
+    }
+
+    /// Has every sensor hand out what its source holds (a power ring is emptied once a second only), and waits for that
+    /// as long as the timeout. Says whether all did.
+    #[must_use]
+    pub fn drain(&self, timeout: Duration) -> bool {
+        let mut progress = lock(&self.shared.progress);
+        progress.drains += 1;
+        let asked = progress.drains;
+        self.shared.stopping.notify_all();
+        let is_waiting = |progress: &mut Progress| {
+            !progress.stopping
+                && progress.running.iter().zip(&progress.drained).any(|(&runs, &seen)| runs && seen < asked)
+        };
+        let waited = self.shared.ended.wait_timeout_while(progress, timeout, is_waiting);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Samples every sensor once more and ends. A sensor that does not come back within two seconds is left behind,
@@ -216,6 +250,26 @@ impl Shared {
         let timeout = deadline.saturating_duration_since(Instant::now());
         let waited = self.stopping.wait_timeout_while(lock(&self.progress), timeout, |progress| !progress.stopping);
         waited.unwrap_or_else(PoisonError::into_inner).0.stopping
+    }
+
+    /// Sleeps until the deadline, until stopping is asked for, or until this sensor is to be drained; says which.
+    fn wait_as(&self, key: SensorKey, deadline: Instant) -> Woken {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let is_behind =
+            |progress: &Progress| progress.drained.get(key.index()).is_some_and(|&drained| drained < progress.drains);
+        let waited = self
+            .stopping
+            .wait_timeout_while(lock(&self.progress), timeout, |progress| !progress.stopping && !is_behind(progress));
+        let progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if is_behind(&progress) && !progress.stopping { Woken::ToDrain(progress.drains) } else { Woken::ToSample }
+    }
+
+    /// Takes note that a sensor has answered.
+    fn drained(&self, key: SensorKey, asked: u64) {
+        if let Some(drained) = lock(&self.progress).drained.get_mut(key.index()) {
+            *drained = asked;
+        }
+        self.ended.notify_all();
     }
 
     fn end(&self, key: SensorKey) {

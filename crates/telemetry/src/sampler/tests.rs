@@ -162,3 +162,51 @@ fn the_tap_sees_what_the_timeline_got_and_may_panic() {
     assert_eq!(values(&timeline), [[1.0, 2.0]]);
     assert_eq!(timeline.events().len(), 2, "the failure, and the panic of the tap");
 }
+
+/// Is sampled once; then holds a reading back until it is drained.
+struct Holding {
+    info: SensorInfo,
+    channels: Vec<Channel>,
+    held: Vec<f64>,
+}
+
+impl Sensor for Holding {
+    fn info(&self) -> &SensorInfo {
+        &self.info
+    }
+
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn sample(&mut self, _: &Clock, _: &mut Batch) -> Result<(), SensorError> {
+        Ok(())
+    }
+
+    fn drain(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        self.held.drain(..).for_each(|value| batch.push(0, clock.now(), value));
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_sensor_holds_comes_when_it_is_drained() {
+    let info = SensorInfo { interval: LONG, ..sensor("ring") };
+    let holding = Holding { info, channels: vec![gauge(Signal::Temperature)], held: vec![1.0, 2.0] };
+    let sampler = start(vec![Box::new(holding), Scripted::endless("other", LONG), Scripted::boxed("over", [])]);
+    assert!(sampler.drain(LONG), "the others have nothing to hand out, and one has ended");
+    let found = sampler.with_timeline(|timeline| {
+        let (id, _) = timeline.channels().next().unwrap();
+        timeline.column(id).readings().values.to_vec()
+    });
+    assert_eq!(found, [1.0, 2.0]);
+    assert!(sampler.drain(LONG), "again");
+}
+
+#[test]
+fn a_sensor_that_blocks_is_not_waited_for_longer_than_asked() {
+    let (hang_up, blocked) = mpsc::channel();
+    let sampler = start(vec![Scripted::boxed("stuck", [Step::Block(blocked)])]);
+    assert!(!sampler.drain(Duration::from_millis(20)));
+    drop(hang_up);
+}

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Shared;
+use super::{Shared, Woken};
 use crate::{Batch, EventKind, Sensor, SensorError, SensorKey};
 
 /// The shortest interval: below it a thread would do nothing else. The fastest source there is (RAPL) updates every
@@ -54,11 +54,23 @@ impl Worker {
                 break;
             }
             due = next_deadline(due, Instant::now(), interval);
-            self.shared.wait_until(due);
+            while let Woken::ToDrain(asked) = self.shared.wait_as(self.key, due) {
+                batch.clear();
+                self.drain(&mut batch);
+                self.shared.deliver(self.key, &batch);
+                self.shared.drained(self.key, asked);
+            }
         }
         batch.clear();
         self.end_series(&mut batch, "until the end");
         self.shared.deliver(self.key, &batch);
+    }
+
+    /// What fails or panics here does so again at the next sample, which tells of it.
+    fn drain(&mut self, batch: &mut Batch) {
+        let Some(sensor) = self.sensor.as_mut() else { return };
+        let clock = &self.shared.clock;
+        let _ = catch_unwind(AssertUnwindSafe(|| sensor.drain(clock, batch)));
     }
 
     fn sample(&mut self, batch: &mut Batch, last: bool) -> (Next, Duration) {

@@ -112,7 +112,7 @@ impl Report {
                     end_us: run.window.end().micros_since_epoch(),
                     duration_s: run.window.length().get(),
                     exit_code: code_of(run.status),
-                    energy: energy.measured.as_ref().ok().or(energy.modelled.as_ref()).map(EstimateReport::from),
+                    energy: energy.counted().ok().map(EstimateReport::from),
                 })
                 .collect(),
         }

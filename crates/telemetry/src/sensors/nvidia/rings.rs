@@ -55,16 +55,20 @@ impl Sensor for RingSensor {
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         let takes_all = self.drains.is_multiple_of(UTILIZATION_EVERY);
         self.drains = self.drains.wrapping_add(1);
-        self.drain(takes_all, clock, batch)
+        self.take(takes_all, clock, batch)
     }
 
     fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        self.drain(true, clock, batch)
+        self.take(true, clock, batch)
+    }
+
+    fn drain(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        self.take(true, clock, batch)
     }
 }
 
 impl RingSensor {
-    fn drain(&mut self, takes_all: bool, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+    fn take(&mut self, takes_all: bool, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         let device = self.info.device;
         for (channel, reader) in self.readers.iter_mut().enumerate() {
             if reader.ring != Ring::Power && !takes_all {
