@@ -14,7 +14,7 @@ mod table;
 mod trace;
 
 /// What Python imports as `ergometer._native`.
-#[pyo3::pymodule(name = "_native")]
+#[pyo3::pymodule(name = "_native", gil_used = true)]
 mod native {
     #[pymodule_export]
     use super::command::run_command;

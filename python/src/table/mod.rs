@@ -49,6 +49,7 @@ impl Table {
         for batch in &self.batches {
             let column = batch.column(place);
             for row in 0..column.len() {
+                heed_signals(py, row)?;
                 list.append(value(py, column, row)?)?;
             }
         }
@@ -60,6 +61,7 @@ impl Table {
         let list = PyList::empty(py);
         let rows = self.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)));
         for (batch, row) in rows.take(most) {
+            heed_signals(py, row)?;
             let dictionary = PyDict::new(py);
             for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
                 dictionary.set_item(field.name(), value(py, column, row)?)?;
@@ -184,6 +186,11 @@ impl Table {
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         shown::html(&self.column_names(), &self.dictionaries(py, shown::MOST_ROWS)?, self.rows())
     }
+}
+
+/// Looks for Ctrl-C once in a while: making lists of Python's own takes Python's lock.
+pub(crate) fn heed_signals(py: Python<'_>, number: usize) -> PyResult<()> {
+    if number.is_multiple_of(4096) { py.check_signals() } else { Ok(()) }
 }
 
 /// A package that the user has to have.

@@ -77,16 +77,19 @@ fn pieces(trace: &Trace, filter: &Filter) -> Vec<Piece> {
     let is_taken: Vec<bool> = trace.kinds().iter().map(|kind| filter.takes_kind(trace, kind)).collect();
     let mut pieces = Vec::new();
     for (plane, found) in trace.planes().iter().enumerate() {
-        let takes = |ordinal| filter.takes_device(trace, DeviceId { plane, ordinal });
-        let takes_plane = takes(None);
+        let takes_plane = filter.takes_plane(trace, plane);
+        let of_device = |ordinal: i64| filter.takes_device(trace, DeviceId { plane, ordinal: Some(ordinal) });
+        let is_taken: Vec<bool> = trace
+            .kinds()
+            .iter()
+            .zip(&is_taken)
+            .map(|(kind, taken)| *taken && (takes_plane || kind.device_ordinal.is_some_and(of_device)))
+            .collect();
         for (line, found) in found.lines.iter().enumerate() {
             let is_asked = |&number: &usize| {
-                found.event(number).is_some_and(|event| {
-                    let of_device = || trace.kind(event.kind).device_ordinal.is_some_and(|number| takes(Some(number)));
-                    event.duration >= filter.min_duration
-                        && is_taken[event.kind.index()]
-                        && (takes_plane || of_device())
-                })
+                found
+                    .event(number)
+                    .is_some_and(|event| event.duration >= filter.min_duration && is_taken[event.kind.index()])
             };
             let events: Vec<usize> = (0..found.len()).filter(is_asked).collect();
             pieces.extend(events.chunks(PIECE).map(|events| Piece { plane, line, events: events.to_vec() }));

@@ -1,5 +1,7 @@
 //! Which events a table is of, as keywords of its method say it.
 
+use std::collections::BTreeSet;
+
 use ergometer_trace::Trace;
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_units::Picos;
@@ -32,10 +34,10 @@ impl FilterArguments {
             Some(Devices::One(device)) => vec![device],
             Some(Devices::Several(devices)) => devices,
         };
+        let ordinals: BTreeSet<Option<i64>> =
+            trace.kinds().iter().map(|kind| kind.device_ordinal).chain([None]).collect();
         for device in &devices {
             let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
-            let ordinals = trace.kinds().iter().filter_map(|kind| kind.device_ordinal).map(Some);
-            let ordinals: Vec<Option<i64>> = [None].into_iter().chain(ordinals).collect();
             let is_there = (0..trace.planes().len())
                 .any(|plane| ordinals.iter().any(|&ordinal| alone.takes_device(trace, DeviceId { plane, ordinal })));
             if !is_there {

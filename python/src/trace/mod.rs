@@ -41,9 +41,8 @@ impl Trace {
         + Send
         + 'static,
     ) -> PyResult<Table> {
-        let filter = filter.checked(&self.table)?;
         let trace = Arc::clone(&self.table);
-        interruptible(py, move || table(&trace, &filter))?
+        interruptible(py, move || table(&trace, &filter.checked(&trace)?))?
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a user has of a trace into a trace: a path, several, bytes, or an object of another reader.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer_trace::{Leniency, Platform, ReadOptions, Reading, Source, find, read};
+use ergometer_trace::{Found, Leniency, Limits, Platform, ReadOptions, Reading, SkipReason, Source, find, read};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
@@ -40,22 +40,25 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let place = place(source)?;
     let is_shown = matches!(place, Place::Shown(_));
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let reading = Reading { leniency, ..Reading::default() };
-    let (files, sources) = interruptible(py, move || match place {
+    let reading = Reading { leniency, limits: Limits::of_free_memory() };
+    let (found, sources) = interruptible(py, move || match place {
         Place::Bytes(bytes) | Place::Shown(bytes) => {
-            Source::unpack("bytes", bytes, &reading).map(|source| (Vec::new(), vec![source]))
+            Source::unpack("bytes", bytes, &reading).map(|source| (Found::default(), vec![source]))
         }
         Place::Files(paths) => {
-            let files = find(&paths)?.files;
-            let sources: Result<Vec<Source>, _> = files.par_iter().map(|file| Source::open(file, &reading)).collect();
-            sources.map(|sources| (files, sources))
+            let found = find(&paths)?;
+            let sources: Result<Vec<Source>, _> =
+                found.files.par_iter().map(|file| Source::hold(file, &reading)).collect();
+            sources.map(|sources| (found, sources))
         }
     })?
     .map_err(|error| unopened(&error))?;
     let options = ReadOptions { leniency, ..ReadOptions::default() };
     let trace = interruptible(py, move || read(sources, &options))?.map_err(|error| unread(&error))?;
-    let files = files.iter().map(|file| file.display().to_string()).collect();
-    let mut warnings: Vec<String> = trace.notices().iter().map(ToString::to_string).collect();
+    let files = found.files.iter().map(|file| file.display().to_string()).collect();
+    let left_out = found.skipped.iter().filter(|skipped| skipped.reason != SkipReason::PackedCopy);
+    let mut warnings: Vec<String> = left_out.map(ToString::to_string).collect();
+    warnings.extend(trace.notices().iter().map(ToString::to_string));
     if is_shown && trace.planes().iter().any(|plane| plane.platform == Platform::Gpu) {
         warnings.push(String::from(
             "a ProfileData does not show which kernels were launched together: executions of a module that follow each \
@@ -77,7 +80,7 @@ fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {
         return Ok(Place::Bytes(bytes.cast::<PyBytes>()?.as_bytes().to_vec()));
     }
     if let Ok(path) = source.extract::<PathBuf>() {
-        return Ok(Place::Files(vec![path]));
+        return Ok(Place::Files(vec![named(path)]));
     }
     if source.hasattr("SerializeToString")? {
         let bytes = source.call_method0("SerializeToString")?;
@@ -90,11 +93,16 @@ fn place(source: &Bound<'_, PyAny>) -> PyResult<Place> {
         if paths.is_empty() {
             return Err(PyValueError::new_err("no paths were given: there is nothing to read"));
         }
-        return Ok(Place::Files(paths));
+        return Ok(Place::Files(paths.into_iter().map(named).collect()));
     }
     let told = format!(
         "a trace is a path, several paths, bytes, a jax.profiler.ProfileData or an XSpace, not {}",
         source.get_type().name()?
     );
     Err(PyTypeError::new_err(told))
+}
+
+/// A path as a path: to the command `-` is standard input, to Python it is a file of that name.
+fn named(path: PathBuf) -> PathBuf {
+    if path == Path::new("-") { Path::new(".").join(path) } else { path }
 }

@@ -5,6 +5,7 @@
 //! trace is taken and nothing else in it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,17 @@ pub struct Skipped {
     pub path: PathBuf,
     /// Why.
     pub reason: SkipReason,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.reason {
+            SkipReason::OlderSession => write!(formatter, "left out: {path}, as there is a later session"),
+            SkipReason::EmptySession => write!(formatter, "{path} has no trace: an earlier session is taken"),
+            SkipReason::PackedCopy => write!(formatter, "left out: {path}, as it is there less packed"),
+        }
+    }
 }
 
 /// Why something in a folder was not taken.

@@ -5,6 +5,7 @@
 
 mod error;
 mod find;
+mod memory;
 mod unpack;
 
 use std::fmt;
@@ -97,6 +98,16 @@ impl Source {
     /// The bytes of a file, `-` being standard input. A plain file is mapped. What has no length beforehand (a pipe, a
     /// device, an empty file) and what the system will not map is read.
     pub fn open(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
+        Self::open_by(path, reading, |file| map(file).ok())
+    }
+
+    /// As [`open`](Self::open), but a plain file is read into memory, within the limit: for who keeps a trace while others
+    /// may write to its file. A mapping of a file that is cut meanwhile ends the process.
+    pub fn hold(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
+        Self::open_by(path, reading, |_| None)
+    }
+
+    fn open_by(path: &Path, reading: &Reading, map: fn(&File) -> Option<Mmap>) -> Result<Self, SourceError> {
         let failed = |cause| SourceError::Read { path: path.to_owned(), cause };
         if path == Path::new(STANDARD_INPUT) {
             return Self::from(path.to_owned(), read(path, io::stdin().lock(), reading)?, reading);
@@ -106,7 +117,7 @@ impl Source {
         if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
-        let map = (metadata.is_file() && metadata.len() > 0).then(|| map(&file).ok()).flatten();
+        let map = (metadata.is_file() && metadata.len() > 0).then(|| map(&file)).flatten();
         let bytes = match map {
             Some(map) => Bytes::Mapped(map),
             None => read(path, &file, reading)?,

@@ -10,7 +10,6 @@ mod functions;
 mod gaps;
 mod json_text;
 mod listing;
-mod memory;
 mod modules;
 mod open;
 mod page;

@@ -14,7 +14,6 @@ use rayon::prelude::*;
 
 use super::cell::Cell;
 use super::listing::Column;
-use super::memory;
 use crate::arguments::{FilesArguments, FilterArguments};
 use crate::exit::Failure;
 use crate::screen::Screen;
@@ -40,18 +39,18 @@ pub(super) enum Needs {
 /// Opens files as one trace. Warnings are told as they are found.
 pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> Result<Opened, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let decompressed_bytes = arguments.max_size.unwrap_or_else(memory::most_bytes);
-    let reading = Reading { limits: Limits { decompressed_bytes }, leniency };
+    let limits = arguments.max_size.map(|decompressed_bytes| Limits { decompressed_bytes });
+    let reading = Reading { limits: limits.unwrap_or_else(Limits::of_free_memory), leniency };
     let found = find(&arguments.files).map_err(Failure::failed)?;
     for twice in given_twice(&arguments.files) {
         screen.note(&format!("{} is given more than once: it counts once", twice.display()));
     }
     for skipped in &found.skipped {
-        let path = skipped.path.display();
+        let told = skipped.to_string();
         match skipped.reason {
-            SkipReason::OlderSession => screen.note(&format!("left out: {path}, as there is a later session")),
-            SkipReason::EmptySession => screen.warning(&format!("{path} has no trace: an earlier session is taken")),
-            SkipReason::PackedCopy => screen.detail(&format!("left out: {path}, as it is there less packed")),
+            SkipReason::OlderSession => screen.note(&told),
+            SkipReason::EmptySession => screen.warning(&told),
+            SkipReason::PackedCopy => screen.detail(&told),
         }
     }
     let sources: Vec<Source> = found

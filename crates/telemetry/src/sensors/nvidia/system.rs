@@ -24,7 +24,8 @@ use super::scoped_power;
 /// The names the library goes by. The first comes with the driver, the second with the development package.
 const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
-static LIBRARY: OnceLock<nvml_wrapper::Nvml> = OnceLock::new();
+/// The library, and the process that started it: a forked child has to start it anew, or NVML says that nobody did.
+static LIBRARY: OnceLock<(u32, nvml_wrapper::Nvml)> = OnceLock::new();
 
 /// Why NVML could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,12 +49,17 @@ pub enum OpenError {
 
 /// Loads and starts NVML, or shares it where that was done before.
 pub fn open() -> Result<Arc<dyn Nvml>, OpenError> {
-    let library = if let Some(library) = LIBRARY.get() {
-        library
-    } else {
-        let started = start()?;
-        // Two threads may both have started it; NVML counts its users, so the second copy is simply dropped.
-        LIBRARY.get_or_init(|| started)
+    let process = std::process::id();
+    let library = match LIBRARY.get() {
+        Some((owner, library)) if *owner == process => library,
+        // In a child of a fork. No lock is asked for here, since one might be held for ever: each call starts the
+        // library once more, which NVML counts, and keeps some kilobytes for good.
+        Some(_) => Box::leak(Box::new(start()?)),
+        None => {
+            let started = start()?;
+            // Two threads may both have started it; NVML counts its users, so the second copy is simply dropped.
+            &LIBRARY.get_or_init(|| (process, started)).1
+        }
     };
     let count = library.device_count().map_err(|error| OpenError::Other(error.to_string()))?;
     let gpus = (0..count).map(|_| Gpu::default()).collect();

@@ -2,13 +2,17 @@
 
 use std::fs;
 
-use ergometer_trace::Limits;
+use super::Limits;
 
-/// Half of the memory that is free, and no more than the reader's own limit; only that where the system does not tell.
-pub(super) fn most_bytes() -> u64 {
-    let limit = Limits::default().decompressed_bytes;
-    let told = fs::read_to_string("/proc/meminfo").ok();
-    told.and_then(|told| available_bytes(&told)).map_or(limit, |available| limit.min(available / 2))
+impl Limits {
+    /// Half of the memory that is free, and no more than by default; only that where the system does not tell.
+    #[must_use]
+    pub fn of_free_memory() -> Self {
+        let limit = Self::default().decompressed_bytes;
+        let told = fs::read_to_string("/proc/meminfo").ok();
+        let available = told.and_then(|told| available_bytes(&told));
+        Self { decompressed_bytes: available.map_or(limit, |available| limit.min(available / 2)) }
+    }
 }
 
 /// What Linux could give to a program without swapping.
@@ -27,6 +31,6 @@ mod tests {
         for nothing in ["", "MemTotal: 100 kB", "MemAvailable: much kB", "MemAvailable: 18446744073709551615 kB"] {
             assert_eq!(available_bytes(nothing), None, "{nothing}");
         }
-        assert!(most_bytes() <= Limits::default().decompressed_bytes);
+        assert!(Limits::of_free_memory().decompressed_bytes <= Limits::default().decompressed_bytes);
     }
 }
