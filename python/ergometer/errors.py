@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class ErgometerError(Exception):
     """What went wrong. Every exception of this package that is not one of Python's own is one."""
@@ -9,8 +12,21 @@ class ErgometerError(Exception):
     @property
     def hint(self) -> str | None:
         """What to do about it, where that is known."""
-        _, _, hint = str(self).partition("hint: ")
-        return hint or None
+        _, found, hint = str(self).rpartition("hint: ")
+        return hint if found else None
+
+
+class MissingFileError(ErgometerError, FileNotFoundError):
+    """There is nothing at a path."""
+
+    def __init__(self, message: str, filename: str | os.PathLike[str] | None = None) -> None:
+        super().__init__(message)
+        self._message = message
+        self.errno = errno.ENOENT
+        self.filename = filename
+
+    def __str__(self) -> str:
+        return self._message
 
 
 class TraceError(ErgometerError, ValueError):

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::io;
 
 use ergometer_trace::{SourceError, TraceError as Unread};
-use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError};
+use pyo3::exceptions::PyPermissionError;
 use pyo3::{PyErr, import_exception};
 
-import_exception!(ergometer.errors, ErgometerError);
 import_exception!(ergometer.errors, MeterError);
+import_exception!(ergometer.errors, MissingFileError);
 import_exception!(ergometer.errors, ProfilingError);
 import_exception!(ergometer.errors, RunError);
 import_exception!(ergometer.errors, TraceError);
@@ -17,8 +17,8 @@ import_exception!(ergometer.errors, TraceError);
 pub(crate) fn unopened(error: &SourceError) -> PyErr {
     let told = in_python(error);
     match error {
-        SourceError::Read { cause, .. } => match cause.kind() {
-            io::ErrorKind::NotFound => PyFileNotFoundError::new_err(told),
+        SourceError::Read { path, cause } => match cause.kind() {
+            io::ErrorKind::NotFound => MissingFileError::new_err((told, path.clone())),
             io::ErrorKind::PermissionDenied => PyPermissionError::new_err(told),
             _ => TraceError::new_err(told),
         },
@@ -33,5 +33,5 @@ pub(crate) fn unread(error: &Unread) -> PyErr {
 
 /// Where a hint names an option of the command, the argument of that name.
 fn in_python(error: impl Display) -> String {
-    error.to_string().replace("--lenient", "lenient=True")
+    error.to_string().replace("--lenient reads", "read_trace(…, lenient=True) reads")
 }

@@ -23,11 +23,11 @@ mod native {
     #[pymodule_export]
     use super::profiler::{ProfilerRules, is_pattern};
     #[pymodule_export]
-    use super::run::{SavedRun, open_run};
+    use super::run::{SavedRun, SavedSweep, open_run, open_sweep};
     #[pymodule_export]
     use super::statistics::{rank, summarize};
     #[pymodule_export]
-    use super::table::{Table, table};
+    use super::table::{Table, table, table_from_stream};
     #[pymodule_export]
     use super::trace::{Event, Line, Plane, Trace, read_trace};
 

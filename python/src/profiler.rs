@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ergometer_trace::{FunctionSeconds, Profiled, Profiler, ProfilerOptions};
+use ergometer_trace::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning};
 use pyo3::prelude::*;
 use regex::Regex;
 
 use crate::error::ProfilingError;
 use crate::interruptible::interruptible;
 use crate::trace::Trace;
+
+/// Whether it says that the result is not what was asked for, and the sentence.
+type Told = (bool, String);
 
 /// Times of events and functions by these options.
 #[pyclass(frozen, module = "ergometer._native")]
@@ -33,21 +36,16 @@ impl ProfilerRules {
         Ok(Self { profiler: Profiler::new(options).map_err(|error| told(&error))? })
     }
 
-    /// The numbers of the planes whose name has the device in it.
-    fn find_device_plane_ids(&self, trace: &Trace, device: &str) -> PyResult<Vec<usize>> {
-        self.profiler.find_device_plane_ids(&trace.table, device).map_err(|error| told(&error))
-    }
-
     /// Seconds by event of a plane, and warnings.
     fn events_of_plane(
         &self,
         py: Python<'_>,
         trace: &Trace,
         plane: usize,
-    ) -> PyResult<(BTreeMap<String, f64>, Vec<String>)> {
+    ) -> PyResult<(BTreeMap<String, f64>, Vec<Told>)> {
         let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.table));
         let found = interruptible(py, move || profiler.get_events_from_plane(&trace, plane))?;
-        parted(found.map_err(|error| told(&error))?)
+        Ok(parted(found.map_err(|error| told(&error))?))
     }
 
     /// Mean and standard deviation in seconds by function id, and warnings.
@@ -56,7 +54,7 @@ impl ProfilerRules {
         py: Python<'_>,
         traces: &Bound<'_, PyAny>,
         platform: String,
-    ) -> PyResult<(FunctionSeconds, Vec<String>)> {
+    ) -> PyResult<(FunctionSeconds, Vec<Told>)> {
         let traces: Vec<Arc<_>> = traces
             .try_iter()?
             .map(|trace| Ok(Arc::clone(&trace?.cast::<Trace>()?.get().table)))
@@ -65,13 +63,13 @@ impl ProfilerRules {
         let found = interruptible(py, move || {
             profiler.profile_times_by_function_id(traces.iter().map(AsRef::as_ref), &platform)
         })?;
-        parted(found.map_err(|error| told(&error))?)
+        Ok(parted(found.map_err(|error| told(&error))?))
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "its callers return it")]
-fn parted<T>(profiled: Profiled<T>) -> PyResult<(T, Vec<String>)> {
-    Ok((profiled.found, profiled.warnings.iter().map(ToString::to_string).collect()))
+fn parted<T>(profiled: Profiled<T>) -> (T, Vec<Told>) {
+    let told = |warning: &ProfilerWarning| (warning.is_caution(), warning.to_string());
+    (profiled.found, profiled.warnings.iter().map(told).collect())
 }
 
 fn told(error: &ergometer_trace::ProfilingError) -> PyErr {

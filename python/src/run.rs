@@ -1,5 +1,6 @@
 //! A saved run, for Python: its files as tables.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,12 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Recor
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use ergometer_analysis::AnalysisError;
-use ergometer_analysis::saved::{Summary, Sweep, data_files};
+use ergometer_analysis::saved::{Estimate, Summary, Sweep, SweepPoint, data_files};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pyo3::exceptions::PyFileNotFoundError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use crate::error::RunError;
+use crate::error::{MissingFileError, RunError};
 use crate::interruptible::interruptible;
 use crate::table::{Columns, Table};
 
@@ -36,13 +36,63 @@ pub(crate) fn open_run(py: Python<'_>, folder: PathBuf) -> PyResult<SavedRun> {
     }
     let summary = interruptible(py, move || Summary::open(&path).map(|summary| summary.value().clone()))?;
     let summary = summary.map_err(|error| match error {
-        AnalysisError::NotARun { path, .. } if !path.exists() => PyFileNotFoundError::new_err(format!(
-            "cannot read {}: there is nothing at this path. hint: a run is a folder that `ergo profile` wrote",
-            path.display()
+        AnalysisError::NotARun { path, .. } if !path.exists() => MissingFileError::new_err((
+            format!(
+                "cannot read {}: there is nothing at this path. hint: a run is a folder that `ergo profile` wrote",
+                path.display()
+            ),
+            path,
         )),
         error => told(&error),
     })?;
     Ok(SavedRun { folder, summary })
+}
+
+/// A saved sweep.
+#[pyclass(frozen, get_all, name = "Sweep", module = "ergometer._native")]
+pub(crate) struct SavedSweep {
+    /// Where it is.
+    folder: PathBuf,
+    /// What differs between its points: `concurrency`, `rate` or `replay`.
+    axis: String,
+    /// Of each run that is there: the value of its point on the axis, and its folder.
+    runs: Vec<(f64, PathBuf)>,
+    /// Of each point its value, and by name its figures: mean, and the ends of the interval of repeats.
+    points: Vec<(f64, BTreeMap<String, Figure>)>,
+}
+
+/// A mean, and the ends of its interval where it has one.
+type Figure = (f64, Option<f64>, Option<f64>);
+
+/// Opens the sweep in a folder.
+#[pyfunction]
+pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep> {
+    if !folder.exists() {
+        let told = format!(
+            "cannot read {}: there is nothing at this path. hint: a sweep is a folder that `ergo profile` wrote for several loads",
+            folder.display()
+        );
+        return Err(MissingFileError::new_err((told, folder)));
+    }
+    if !Sweep::is_in(&folder) {
+        let told = format!("{} is no sweep: it has no sweep.json. hint: load_run() opens a run", folder.display());
+        return Err(RunError::new_err(told));
+    }
+    let path = folder.clone();
+    let sweep = interruptible(py, move || Sweep::open(&path))?.map_err(|error| told(&error))?;
+    let figures = |point: &SweepPoint| {
+        let figure = |estimate: &Estimate| {
+            (estimate.value, estimate.interval.map(|ends| ends.0), estimate.interval.map(|ends| ends.1))
+        };
+        point.figures.iter().map(|(name, estimate)| (name.clone(), figure(estimate))).collect()
+    };
+    let runs = sweep.points.iter().flat_map(|point| point.runs.iter().map(|run| (point.value, run.clone())));
+    Ok(SavedSweep {
+        folder,
+        axis: sweep.axis.clone(),
+        runs: runs.collect(),
+        points: sweep.points.iter().map(|point| (point.value, figures(point))).collect(),
+    })
 }
 
 #[pymethods]
@@ -121,7 +171,7 @@ fn records(folder: &Path) -> PyResult<Table> {
     Ok(Table::new(schema, batches))
 }
 
-/// Every value of a summary, by its path. Lists stay JSON; what is absent is a column without a value.
+/// Every value of a summary, by its path. Lists stay JSON; what is absent is no column.
 fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
     let array: ArrayRef = match value {
         Value::Object(fields) => {
@@ -130,7 +180,8 @@ fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
             }
             return;
         }
-        Value::Null => Arc::new(arrow_array::NullArray::new(1)),
+        // What a run does not have is no column: of which type it would be is not known here.
+        Value::Null => return,
         Value::Bool(value) => Arc::new(BooleanArray::from(vec![*value])),
         Value::Number(number) => match number.as_i64() {
             Some(number) => Arc::new(Int64Array::from(vec![number])),

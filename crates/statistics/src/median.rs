@@ -119,4 +119,17 @@ mod tests {
             prop_assert!(found.width() <= 2.0 * (count as f64).sqrt() + 2.0);
         }
     }
+
+    /// Ranks by the binomial at other levels: of 20 values P(X < 4) = 0.0013 ≤ 0.5 % and P(X < 5) = 0.0059 is not;
+    /// P(X < 7) = 0.0577 > 5 % and P(X < 6) = 0.0207 is not.
+    #[test]
+    fn other_levels_have_other_places() {
+        let sorted: Vec<f64> = (1..=20).map(f64::from).collect();
+        assert_eq!(median_interval_at(&sorted, 0.99), Some(Interval { low: 4.0, high: 17.0 }));
+        assert_eq!(median_interval_at(&sorted, 0.90), Some(Interval { low: 6.0, high: 15.0 }));
+        for level in [0.0, 1.0, -1.0, 2.0, f64::NAN] {
+            assert_eq!(median_interval_at(&sorted, level), None, "{level}");
+        }
+        assert_eq!(median_interval_at(&[], 0.5), None);
+    }
 }

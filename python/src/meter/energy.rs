@@ -1,9 +1,22 @@
 //! The energy of a window, as Python sees it.
 
-use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Method, Provenance, WindowEnergy};
+use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Method, Note, Provenance, WindowEnergy};
+use ergometer_units::Seconds;
 use pyo3::prelude::*;
 
+/// How often the use of a processor is looked at, which its model goes by: in less it cannot tell anything apart.
+const MODEL_PERIOD: Seconds = Seconds::new(0.1);
+
 /// Joules with their 95 % interval, or why there are none.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> with ergometer.measure() as window:
+/// ...     total = sum(range(1_000_000))
+/// >>> all(energy.joules is None or energy.low <= energy.joules <= energy.high for energy in window.devices.values())
+/// True
+///
+/// ```
 #[pyclass(frozen, get_all, module = "ergometer")]
 pub(crate) struct Energy {
     /// The device, as `gpu:0`; `all` of all together.
@@ -35,7 +48,14 @@ impl Energy {
         let provenance =
             estimate.ok().map(|found| if found.method == Method::Modelled { "modelled" } else { "measured" });
         let all = Self::new(String::from("all"), String::from("all"), estimate, provenance, true);
-        (all, window.devices.iter().map(Self::of_device).collect())
+        let mut all = all;
+        let mut devices: Vec<Self> = window.devices.iter().map(Self::of_device).collect();
+        if window.window.length() < MODEL_PERIOD {
+            for modelled in devices.iter_mut().chain([&mut all]).filter(|place| place.provenance == Some("modelled")) {
+                modelled.notes.push(Note::TooShort { resolution: MODEL_PERIOD }.to_string());
+            }
+        }
+        (all, devices)
     }
 
     fn of_device(device: &DeviceEnergy) -> Self {

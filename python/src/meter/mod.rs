@@ -219,9 +219,16 @@ impl Meter {
         py.detach(|| self.look_now(timeline::latest))?
     }
 
-    /// What happened to sensors that a number cannot say.
-    fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| self.look(|timeline| timeline.events().iter().map(|event| event.message.clone()).collect()))
+    /// What happened to sensors that a number cannot say; in a window, or since it was started.
+    #[pyo3(signature = (start_ns=None, end_ns=None))]
+    fn warnings(&self, py: Python<'_>, start_ns: Option<i64>, end_ns: Option<i64>) -> PyResult<Vec<String>> {
+        let span = start_ns.unwrap_or(i64::MIN)..=end_ns.unwrap_or(i64::MAX);
+        py.detach(|| {
+            self.look(|timeline| {
+                let events = timeline.events().iter().filter(|event| span.contains(&event.at_ns));
+                events.map(|event| event.message.clone()).collect()
+            })
+        })
     }
 
     /// Lets go of what was read before a time, but for the last reading of each channel.

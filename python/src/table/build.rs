@@ -1,5 +1,7 @@
 //! A table of Python's own lists: what parts of the package that are written in Python hand out.
 
+use std::collections::HashMap;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -16,9 +18,12 @@ enum Type {
     Text,
 }
 
-/// A table of lists of equal length, of bool, int, float or str and None.
+/// A table of lists of equal length, of bool, int, float or str and None. `types` names those of columns whose values may
+/// all be None: "bool", "int", "float" or "str".
 #[pyfunction]
-pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
+#[pyo3(signature = (columns, types=None))]
+pub(crate) fn table(columns: &Bound<'_, PyDict>, types: Option<HashMap<String, String>>) -> PyResult<Table> {
+    let types = types.unwrap_or_default();
     let mut built = Columns::default();
     let mut rows = None;
     for (name, values) in columns.iter() {
@@ -29,7 +34,7 @@ pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
                 values.len()
             )));
         }
-        let mut kind = Type::Nothing;
+        let mut kind = types.get(&name).map_or(Ok(Type::Nothing), |name| named(name))?;
         for value in values.iter() {
             kind = both(kind, of(&value)?).ok_or_else(|| mixed(&name))?;
         }
@@ -47,6 +52,16 @@ fn extract<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>>(
     values: &Bound<'_, PyList>,
 ) -> PyResult<Vec<Option<T>>> {
     values.iter().map(|value| if value.is_none() { Ok(None) } else { value.extract::<T>().map(Some) }).collect()
+}
+
+fn named(name: &str) -> PyResult<Type> {
+    match name {
+        "bool" => Ok(Type::Boolean),
+        "int" => Ok(Type::Integer),
+        "float" => Ok(Type::Number),
+        "str" => Ok(Type::Text),
+        _ => Err(PyValueError::new_err(format!("a column is of bool, int, float or str, not {name}"))),
+    }
 }
 
 fn of(value: &Bound<'_, PyAny>) -> PyResult<Type> {

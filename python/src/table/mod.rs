@@ -3,6 +3,7 @@
 
 mod build;
 mod columns;
+mod pickled;
 mod shown;
 mod value;
 
@@ -12,15 +13,27 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
 use arrow_schema::ffi::FFI_ArrowSchema;
-use pyo3::exceptions::{PyImportError, PyKeyError, PyValueError};
+use pyo3::exceptions::{PyImportError, PyKeyError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyCapsule, PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyBytes, PyCapsule, PyDict, PyList};
 
 pub(crate) use build::table;
 pub(crate) use columns::Columns;
+pub(crate) use pickled::table_from_stream;
 use value::value;
 
-/// Columns of equal length.
+/// Columns of equal length, in Arrow's layout. Goes into pyarrow, polars, pandas and `DuckDB` as it is, or by
+/// `to_pyarrow()`, `to_polars()` and `to_pandas()`; without any of these there are lists and dictionaries.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> table = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").ops()
+/// >>> table.shape, table["name"][0]
+/// ((10, 16), 'gemm_fusion_dot_general.2')
+/// >>> next(iter(table))["count"]
+/// 5
+///
+/// ```
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -103,8 +116,11 @@ impl Table {
     }
 
     /// The values of a column, as a list.
-    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
-        self.column(py, self.place(name)?)
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let name: String = name.extract().map_err(|_| {
+            PyTypeError::new_err("a column is asked for by its name. hint: rows are in to_pylist(), or in a frame")
+        })?;
+        self.column(py, self.place(&name)?)
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
@@ -135,6 +151,13 @@ impl Table {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref());
         let schema = schema.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// A table is pickled as a stream of Arrow's.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let packed =
+            pickled::bytes(&self.schema, &self.batches).map_err(|cause| PyValueError::new_err(cause.to_string()))?;
+        Ok((py.import("ergometer._native")?.getattr("table_from_stream")?, (PyBytes::new(py, &packed),)))
     }
 
     /// The rows, as a list of dictionaries.
@@ -170,7 +193,10 @@ impl Table {
                 let keywords = [("types_mapper", types.getattr("get")?)].into_py_dict(py)?;
                 pyarrow.call_method1("table", (slf,))?.call_method("to_pandas", (), Some(&keywords))
             }
-            Err(_) => pandas.call_method1("DataFrame", (slf.get().to_pydict(py)?,)),
+            Err(cause) if cause.is_instance_of::<PyModuleNotFoundError>(py) => {
+                pandas.call_method1("DataFrame", (slf.get().to_pydict(py)?,))
+            }
+            Err(cause) => Err(cause),
         }
     }
 
@@ -196,6 +222,11 @@ pub(crate) fn heed_signals(py: Python<'_>, number: usize) -> PyResult<()> {
 /// A package that the user has to have.
 fn needed<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
     py.import(package).map_err(|cause| {
+        // One that is there and broken, or Ctrl-C while it is imported, says more itself.
+        let missing = cause.value(py).getattr("name").and_then(|name| name.extract::<String>());
+        if !cause.is_instance_of::<PyModuleNotFoundError>(py) || missing.ok().as_deref() != Some(package) {
+            return cause;
+        }
         let told =
             format!("{package} is not installed. hint: `pip install {package}`, or use to_pylist() or to_pydict()");
         let error = PyImportError::new_err(told);

@@ -2,7 +2,7 @@
 
 use arrow_array::{ArrayRef, Int32Array};
 use ergometer_trace::accounting::{DeviceId, Filter};
-use ergometer_trace::{Event, Kind, Text, Trace};
+use ergometer_trace::{Damage, Event, Kind, Text, Trace};
 use pyo3::PyResult;
 
 use super::dictionary::Dictionary;
@@ -12,12 +12,25 @@ use crate::table::{Columns, Table};
 /// So many events are read by one task.
 const PIECE: usize = 8192;
 
-/// Some events of a line.
+/// Consecutive events of a line.
 pub(super) struct Piece {
     pub(super) plane: usize,
     pub(super) line: usize,
-    /// Their numbers on the line, smallest first.
-    pub(super) events: Vec<usize>,
+    /// The number of the first on the line.
+    pub(super) first: usize,
+    /// Of each its row in the table; `None` of one that is not asked for.
+    pub(super) rows: Vec<Option<usize>>,
+}
+
+impl Piece {
+    /// The events that are asked for, by their numbers on the line.
+    fn taken(&self) -> impl Iterator<Item = usize> {
+        (self.first..).zip(&self.rows).filter(|(_, row)| row.is_some()).map(|(number, _)| number)
+    }
+
+    fn count(&self) -> usize {
+        self.rows.iter().flatten().count()
+    }
 }
 
 /// What to put into the table.
@@ -28,20 +41,19 @@ pub(super) struct Wanted {
     pub(super) is_lenient: bool,
 }
 
-/// The events that pass the filter, in the order of the files.
-pub(super) fn events(trace: &Trace, filter: &Filter, wanted: &Wanted) -> PyResult<Table> {
+/// The events that pass the filter, in the order of the files, and the first damage where stats are not whole. Which
+/// columns there are, and of which types, does not depend on the filter.
+pub(super) fn events(trace: &Trace, filter: &Filter, wanted: &Wanted) -> PyResult<(Table, Option<Damage>)> {
     let pieces = pieces(trace, filter);
     let line = |piece: &Piece| &trace.planes()[piece.plane].lines[piece.line];
-    let rows: Vec<Event> = pieces
-        .iter()
-        .flat_map(|piece| piece.events.iter().filter_map(move |&event| line(piece).event(event)))
-        .collect();
+    let rows: Vec<Event> =
+        pieces.iter().flat_map(|piece| piece.taken().filter_map(move |event| line(piece).event(event))).collect();
     let text = |text: Option<Text>| text.map(|text| trace.text(text));
     let of_piece = |of: &dyn Fn(&Piece) -> Option<Text>| -> ArrayRef {
         let mut dictionary = Dictionary::default();
         let keys: Vec<Option<i32>> =
             pieces.iter().map(|piece| text(of(piece)).map(|text| dictionary.key(text))).collect();
-        let counts = pieces.iter().map(|piece| piece.events.len());
+        let counts = pieces.iter().map(Piece::count);
         let keys = keys.into_iter().zip(counts).flat_map(|(key, count)| std::iter::repeat_n(key, count));
         let keys = keys.collect::<Int32Array>();
         dictionary.column(keys)
@@ -53,7 +65,7 @@ pub(super) fn events(trace: &Trace, filter: &Filter, wanted: &Wanted) -> PyResul
         let keys = rows.iter().map(|event| keys[event.kind.index()]).collect::<Int32Array>();
         dictionary.column(keys)
     };
-    let line_ids = pieces.iter().flat_map(|piece| std::iter::repeat_n(line(piece).id, piece.events.len()));
+    let line_ids = pieces.iter().flat_map(|piece| std::iter::repeat_n(line(piece).id, piece.count()));
     let mut columns = Columns::default()
         .array("plane", of_piece(&|piece| Some(trace.planes()[piece.plane].name)))
         .array("host", of_piece(&|piece| trace.planes()[piece.plane].host))
@@ -65,17 +77,23 @@ pub(super) fn events(trace: &Trace, filter: &Filter, wanted: &Wanted) -> PyResul
         .array("module", of_kind(|kind| kind.module))
         .program("program_id", rows.iter().map(|event| trace.kind(event.kind).program))
         .array("op", of_kind(|kind| kind.op));
+    let mut damage = None;
     if wanted.stats {
-        for (name, column) in stats::columns(trace, &pieces, wanted.is_lenient)? {
+        let found = stats::columns(trace, &pieces, rows.len());
+        damage = found.damage;
+        if let Some(damage) = damage.filter(|_| !wanted.is_lenient) {
+            return Err(stats::damaged(&damage));
+        }
+        for (name, column) in found.columns {
             columns = columns.array(format!("stat_{name}"), column);
         }
     }
-    columns.finish()
+    columns.finish().map(|table| (table, damage))
 }
 
 fn pieces(trace: &Trace, filter: &Filter) -> Vec<Piece> {
     let is_taken: Vec<bool> = trace.kinds().iter().map(|kind| filter.takes_kind(trace, kind)).collect();
-    let mut pieces = Vec::new();
+    let (mut pieces, mut next) = (Vec::new(), 0);
     for (plane, found) in trace.planes().iter().enumerate() {
         let takes_plane = filter.takes_plane(trace, plane);
         let of_device = |ordinal: i64| filter.takes_device(trace, DeviceId { plane, ordinal: Some(ordinal) });
@@ -86,13 +104,16 @@ fn pieces(trace: &Trace, filter: &Filter) -> Vec<Piece> {
             .map(|(kind, taken)| *taken && (takes_plane || kind.device_ordinal.is_some_and(of_device)))
             .collect();
         for (line, found) in found.lines.iter().enumerate() {
-            let is_asked = |&number: &usize| {
+            let is_asked = |number: usize| {
                 found
                     .event(number)
                     .is_some_and(|event| event.duration >= filter.min_duration && is_taken[event.kind.index()])
             };
-            let events: Vec<usize> = (0..found.len()).filter(is_asked).collect();
-            pieces.extend(events.chunks(PIECE).map(|events| Piece { plane, line, events: events.to_vec() }));
+            for first in (0..found.len()).step_by(PIECE) {
+                let events = first..found.len().min(first + PIECE);
+                let rows = events.map(|event| is_asked(event).then(|| (next, next += 1).0)).collect();
+                pieces.push(Piece { plane, line, first, rows });
+            }
         }
     }
     pieces

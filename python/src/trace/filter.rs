@@ -5,17 +5,28 @@ use std::collections::BTreeSet;
 use ergometer_trace::Trace;
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_units::Picos;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use regex::Regex;
 
-/// One device or several, by a part of their names.
-#[derive(FromPyObject)]
-pub(super) enum Devices {
-    #[pyo3(transparent)]
-    One(String),
-    #[pyo3(transparent)]
-    Several(Vec<String>),
+/// Devices by a part of their names.
+pub(super) struct Devices(Vec<String>);
+
+impl FromPyObject<'_, '_> for Devices {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        if let Ok(one) = given.extract::<String>() {
+            return Ok(Self(vec![one]));
+        }
+        given.extract().map(Self).map_err(|_| {
+            let told = format!(
+                "device is a part of a plane's name, as \"gpu:0\", or a list of them, not {}",
+                given.get_type()
+            );
+            PyTypeError::new_err(told)
+        })
+    }
 }
 
 /// What was asked for.
@@ -29,11 +40,7 @@ pub(super) struct FilterArguments {
 impl FilterArguments {
     /// The filter, once every device that was asked for is found to be there.
     pub(super) fn checked(self, trace: &Trace) -> PyResult<Filter> {
-        let devices = match self.device {
-            None => Vec::new(),
-            Some(Devices::One(device)) => vec![device],
-            Some(Devices::Several(devices)) => devices,
-        };
+        let devices = self.device.map_or_else(Vec::new, |Devices(devices)| devices);
         let ordinals: BTreeSet<Option<i64>> =
             trace.kinds().iter().map(|kind| kind.device_ordinal).chain([None]).collect();
         for device in &devices {
@@ -61,5 +68,9 @@ impl FilterArguments {
 
 /// A regular expression in the syntax of Rust's `regex`, which knows no look-around.
 pub(super) fn compile(pattern: &str) -> PyResult<Regex> {
-    Regex::new(pattern).map_err(|cause| PyValueError::new_err(format!("{pattern} is no regular expression: {cause}")))
+    Regex::new(pattern).map_err(|cause| {
+        let told =
+            format!("{pattern} is no regular expression: {cause}. hint: it is one of Rust's, without look-around");
+        PyValueError::new_err(told)
+    })
 }

@@ -10,10 +10,11 @@ mod profile_data;
 mod stats;
 mod tables;
 
+use std::ffi::CString;
 use std::sync::Arc;
 
 use ergometer_trace::accounting::By;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 
 use crate::interruptible::interruptible;
@@ -22,7 +23,15 @@ use filter::{Devices, FilterArguments};
 pub(crate) use open::read_trace;
 pub(crate) use planes::{Event, Line, Plane};
 
-/// A trace in memory. Every time is in whole picoseconds from the trace's zero.
+/// A trace in memory; `read_trace` makes one. Every time is in picoseconds, starts count from the trace's zero.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> trace = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb")
+/// >>> len(trace), trace.planes[2].name
+/// (781, '/device:GPU:0')
+///
+/// ```
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Trace {
     pub(crate) table: Arc<ergometer_trace::Trace>,
@@ -51,7 +60,7 @@ impl Trace {
     /// The devices and hosts, in the order of the files.
     #[getter]
     fn planes(&self) -> Vec<Plane> {
-        (0..self.table.planes().len()).map(|plane| Plane::new(&self.table, plane)).collect()
+        (0..self.table.planes().len()).map(|plane| Plane::new(&self.table, plane, self.is_lenient)).collect()
     }
 
     /// The files it was read from; none of bytes.
@@ -75,7 +84,7 @@ impl Trace {
     /// The plane of this name.
     fn find_plane_with_name(&self, name: &str) -> Option<Plane> {
         let place = self.table.planes().iter().position(|plane| self.table.text(plane.name) == name);
-        place.map(|plane| Plane::new(&self.table, plane))
+        place.map(|plane| Plane::new(&self.table, plane, self.is_lenient))
     }
 
     /// Every name of a module, an op or an event, once.
@@ -104,7 +113,20 @@ impl Trace {
         interruptible(py, move || tables::lines(&trace))?
     }
 
-    /// Every event, with everything the trace says of it: a column `stat_…` for each thing it says.
+    /// Every event, with everything the trace says of it: a column `stat_…` for each thing that any event says; of one that
+    /// an event says twice the last. `stats=False` leaves these out. Texts are dictionaries of Arrow.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> events = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").events(device="gpu")
+    /// >>> events["name"][0], events["duration_ps"][0], events["stat_hlo_module"][0]
+    /// ('gemm_fusion_dot', 4191000, 'jit_autotune_fn_0')
+    ///
+    /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0, stats=true))]
     fn events(
         &self,
@@ -117,10 +139,30 @@ impl Trace {
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
         let wanted = events::Wanted { stats, is_lenient: self.is_lenient };
-        self.tabled(py, filter, move |trace, filter| events::events(trace, filter, &wanted))
+        let trace = Arc::clone(&self.table);
+        let found = interruptible(py, move || events::events(&trace, &filter.checked(&trace)?, &wanted))?;
+        let (table, damage) = found?;
+        if let Some(damage) = damage {
+            let told = CString::new(format!("some stats are damaged and left out: {damage}")).unwrap_or_default();
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &told, 1)?;
+        }
+        Ok(table)
     }
 
-    /// The ops of each module, longest self time first.
+    /// The ops of each module, longest self time first: `name`, `module`, `program_id`, `class`, `count`, `self_ps`, its
+    /// `share` of all work of the device, `total_ps` (sum), `busy_ps` (union), and the spread of durations.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> ops = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").ops(prefix="jit_autotune_fn_3")
+    /// >>> ops["name"], ops["count"]
+    /// (['gemm_fusion_dot_general.2', 'custom-call.1'], [5, 10])
+    ///
+    /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     fn ops(
         &self,
@@ -134,7 +176,19 @@ impl Trace {
         self.tabled(py, filter, |trace, filter| tables::rows(trace, By::Op, filter))
     }
 
-    /// The kernels, longest self time first.
+    /// The kernels, longest self time first, with the columns of `ops` but for the module: one kernel may serve many.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> kernels = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").kernels()
+    /// >>> kernels["name"][0], kernels["self_ps"][0]
+    /// ('gemm_fusion_dot_general_2', 1170612000)
+    ///
+    /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     fn kernels(
         &self,
@@ -148,7 +202,20 @@ impl Trace {
         self.tabled(py, filter, |trace, filter| tables::rows(trace, By::Kernel, filter))
     }
 
-    /// What was compiled, how often it ran, and how long a run takes.
+    /// What was compiled, how often it ran, and how long a run takes: `busy_per_execution_…` is how long at least one event
+    /// of it went on, `span_per_execution_…` from its first start to its last end.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> modules = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").modules()
+    /// >>> modules["module"][0], modules["executions"][0]
+    /// ('jit_autotune_fn_3', 5)
+    ///
+    /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     fn modules(
         &self,
@@ -162,7 +229,19 @@ impl Trace {
         self.tabled(py, filter, tables::modules)
     }
 
-    /// Every run of every module, in order of time.
+    /// Every run of every module, in order of time. `found_by` says how runs were told apart.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> runs = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").executions(prefix="jit_autotune_fn_0")
+    /// >>> runs["busy_ps"]
+    /// [12991000, 13056000, 12926000, 13054000, 13186000]
+    ///
+    /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     fn executions(
         &self,
@@ -176,8 +255,22 @@ impl Trace {
         self.tabled(py, filter, tables::executions)
     }
 
-    /// The variants of autotuned functions: modules whose name has `name` in it, by its first group, fastest first.
-    #[pyo3(signature = (*, name=ergometer_trace::FunctionOptions::PATTERN, level=0.95, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
+    /// The variants of autotuned functions, fastest first: modules whose name has `name` (a regular expression) in it, told
+    /// apart by its first group. `ratio` is the median of the ratios of all pairs of a run of this variant and one of the
+    /// fastest; its interval is of this comparison alone, `corrected_p` and `verdict` know how many there are.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
+    /// stay those of the whole line.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> found = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").functions()
+    /// >>> found["id"], found["verdict"]
+    /// ([0, 1, 2, 3], ['fastest', 'slower', 'slower', 'slower'])
+    ///
+    /// ```
+    #[pyo3(signature = (*, name="^jit_autotune_fn_([0-9]+)", level=0.95, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of a Python method")]
     fn functions(
         &self,

@@ -24,7 +24,15 @@ enum Place {
 /// Reads a trace: a file (`.xplane.pb`, also `.gz`, `.xz`, `.zst`) or the profiler's log folder by its path, several of
 /// them in a list, the bytes of a file, a `jax.profiler.ProfileData`, or an `XSpace` of protobuf.
 ///
-/// Of a trace that is cut or damaged `lenient=True` reads what is whole; `warnings` then says what is lost.
+/// Of a trace that is cut or damaged `lenient=True` reads what is whole; `warnings` then says what is lost. The trace is
+/// held in memory: what becomes of the file afterwards changes nothing.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> ergometer.read_trace("fixtures/xplane/small_cpu_666.xplane.pb").modules().num_rows > 0
+/// True
+///
+/// ```
 #[pyfunction]
 #[pyo3(signature = (source, *, lenient=false))]
 pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: bool) -> PyResult<Trace> {

@@ -2,34 +2,62 @@
 
 use std::sync::Arc;
 
-use ergometer_trace::{EventId, Stat, StatValue, Trace};
+use ergometer_trace::{Damage, EventId, Stat, StatValue, Trace};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::error::TraceError;
+use super::stats;
 
-/// A device or a host.
+/// A device or a host of a trace.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> plane = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").find_plane_with_name("/device:GPU:0")
+/// >>> [line.name for line in plane.lines]
+/// ['Stream #14(Compute,Memset)']
+///
+/// ```
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Plane {
     trace: Arc<Trace>,
     number: usize,
+    is_lenient: bool,
 }
 
 /// A timeline of a plane: a stream of a GPU, a unit of a TPU, a thread of a host.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> plane = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").find_plane_with_name("/device:GPU:0")
+/// >>> len(plane.lines[0]), next(plane.lines[0].events).name
+/// (55, 'gemm_fusion_dot')
+///
+/// ```
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Line {
     trace: Arc<Trace>,
     plane: usize,
     number: usize,
+    is_lenient: bool,
 }
 
 /// An event of a line.
+///
+/// ```python
+/// >>> import ergometer
+/// >>> plane = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").find_plane_with_name("/device:GPU:0")
+/// >>> event = next(plane.lines[0].events)
+/// >>> event.name, event.duration_ps, dict(event.stats)["hlo_module"]
+/// ('gemm_fusion_dot', 4191000, 'jit_autotune_fn_0')
+///
+/// ```
 #[pyclass(frozen, module = "ergometer")]
 pub(crate) struct Event {
     trace: Arc<Trace>,
     id: EventId,
     seen: ergometer_trace::Event,
+    is_lenient: bool,
 }
 
 /// Hands the events of a line out one by one.
@@ -40,8 +68,8 @@ pub(crate) struct Events {
 }
 
 impl Plane {
-    pub(super) fn new(trace: &Arc<Trace>, plane: usize) -> Self {
-        Self { trace: Arc::clone(trace), number: plane }
+    pub(super) fn new(trace: &Arc<Trace>, plane: usize, is_lenient: bool) -> Self {
+        Self { trace: Arc::clone(trace), number: plane, is_lenient }
     }
 
     fn get(&self) -> &ergometer_trace::Plane {
@@ -66,15 +94,19 @@ impl Plane {
     /// Its timelines.
     #[getter]
     fn lines(&self) -> Vec<Line> {
-        let line = |line| Line { trace: Arc::clone(&self.trace), plane: self.number, number: line };
+        let line = |line| Line {
+            trace: Arc::clone(&self.trace),
+            plane: self.number,
+            number: line,
+            is_lenient: self.is_lenient,
+        };
         (0..self.get().lines.len()).map(line).collect()
     }
 
     /// Everything the trace says of it, as pairs of a name and a value.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        let found = self.trace.plane_stats(self.number);
-        pairs(py, found.map_err(|damage| TraceError::new_err(damage.to_string()))?)
+        pairs(py, whole(self.trace.plane_stats(self.number), self.is_lenient)?)
     }
 
     fn __repr__(&self) -> String {
@@ -89,7 +121,8 @@ impl Line {
 
     fn event(&self, event: usize) -> Option<Event> {
         let id = EventId { plane: self.plane, line: self.number, event };
-        Some(Event { trace: Arc::clone(&self.trace), id, seen: self.get().event(event)? })
+        let seen = self.get().event(event)?;
+        Some(Event { trace: Arc::clone(&self.trace), id, seen, is_lenient: self.is_lenient })
     }
 }
 
@@ -110,7 +143,8 @@ impl Line {
     /// Its events, in the order of the file.
     #[getter]
     fn events(&self) -> Events {
-        Events { line: Line { trace: Arc::clone(&self.trace), plane: self.plane, number: self.number }, next: 0 }
+        let (trace, plane, number) = (Arc::clone(&self.trace), self.plane, self.number);
+        Events { line: Line { trace, plane, number, is_lenient: self.is_lenient }, next: 0 }
     }
 
     /// How many events there are.
@@ -177,12 +211,19 @@ impl Event {
     /// Everything the trace says of it, as pairs of a name and a value.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        let found = self.trace.event_stats(self.id);
-        pairs(py, found.map_err(|damage| TraceError::new_err(damage.to_string()))?)
+        pairs(py, whole(self.trace.event_stats(self.id), self.is_lenient)?)
     }
 
     fn __repr__(&self) -> String {
         format!("<ergometer.Event {} of {} ns>", self.name(), self.duration_ns())
+    }
+}
+
+/// What is damaged is nothing where the trace was read leniently, and an error elsewhere.
+fn whole(found: Result<Vec<Stat<'_>>, Damage>, is_lenient: bool) -> PyResult<Vec<Stat<'_>>> {
+    match found {
+        Err(_) if is_lenient => Ok(Vec::new()),
+        found => found.map_err(|damage| stats::damaged(&damage)),
     }
 }
 

@@ -1,11 +1,13 @@
 //! A `jax.profiler.ProfileData`, which cannot be written back, into the bytes of an `XSpace`: what it shows of planes,
 //! lines, events and stats, as a file would have it.
 //!
-//! It gives times in nanoseconds as floats: below 104 days (2^53 ps) from the session's start they are exact to a
-//! picosecond.
+//! It gives times in nanoseconds as floats: those that count from the session's start are exact to a picosecond for
+//! 104 days (2^53 ps), those since the epoch to 256 ns.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+
+use crate::table::heed_signals;
 
 /// The fields of the messages, by number.
 mod field {
@@ -17,6 +19,7 @@ mod field {
     pub(super) const PLANE_STATS: u64 = 6;
     pub(super) const LINE_ID: u64 = 1;
     pub(super) const LINE_NAME: u64 = 2;
+    pub(super) const LINE_TIMESTAMP: u64 = 3;
     pub(super) const LINE_EVENTS: u64 = 4;
     pub(super) const EVENT_METADATA: u64 = 1;
     pub(super) const EVENT_OFFSET: u64 = 2;
@@ -47,7 +50,6 @@ fn plane_of(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
     let (mut out, mut events, mut stats) = (Message::default(), Names::default(), Names::default());
     out.text(field::PLANE_NAME, &text(&plane.getattr("name")?)?);
     for (number, line) in (1..).zip(plane.getattr("lines")?.try_iter()?) {
-        plane.py().check_signals()?;
         out.message(field::PLANE_LINES, &line_of(&line?, number, &mut events, &mut stats)?);
     }
     for stat in plane.getattr("stats")?.try_iter()? {
@@ -68,22 +70,32 @@ fn plane_of(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
     Ok(out)
 }
 
-/// A line, under a number of its own: `ProfileData` shows none, and lines of one number would be one timeline.
+/// A line, under a number of its own: `ProfileData` shows none, and lines of one number would be one timeline. Its
+/// events count from the first of them, as picoseconds since the epoch do not fit into a number.
 fn line_of(line: &Bound<'_, PyAny>, number: u64, events: &mut Names, stats: &mut Names) -> PyResult<Message> {
     let mut out = Message::default();
     out.number(field::LINE_ID, number);
     out.text(field::LINE_NAME, &text(&line.getattr("name")?)?);
-    for event in line.getattr("events")?.try_iter()? {
+    let mut seen: Vec<(f64, Message)> = Vec::new();
+    for (number, event) in line.getattr("events")?.try_iter()?.enumerate() {
+        heed_signals(line.py(), number)?;
         let event = event?;
         let mut message = Message::default();
         message.number(field::EVENT_METADATA, events.id(&text(&event.getattr("name")?)?));
-        message.signed(field::EVENT_OFFSET, picos(&event.getattr("start_ns")?)?);
-        message.signed(field::EVENT_DURATION, picos(&event.getattr("duration_ns")?)?);
+        message.signed(field::EVENT_DURATION, picos(event.getattr("duration_ns")?.extract()?));
         for stat in event.getattr("stats")?.try_iter()? {
             if let Some(stat) = stat_of(&stat?, stats)? {
                 message.message(field::EVENT_STATS, &stat);
             }
         }
+        seen.push((event.getattr("start_ns")?.extract()?, message));
+    }
+    let first = seen.iter().map(|(start, _)| start.floor()).fold(f64::INFINITY, f64::min);
+    let first = if first.is_finite() { first } else { 0.0 };
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    out.signed(field::LINE_TIMESTAMP, first as i64);
+    for (start, mut message) in seen {
+        message.signed(field::EVENT_OFFSET, picos(start - first));
         out.message(field::LINE_EVENTS, &message);
     }
     Ok(out)
@@ -112,10 +124,10 @@ fn stat_of(stat: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Option<Messag
 }
 
 /// Nanoseconds as whole picoseconds.
-fn picos(nanoseconds: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let nanoseconds: f64 = nanoseconds.extract()?;
+fn picos(nanoseconds: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    Ok((nanoseconds * 1000.0).round() as i64)
+    let picos = (nanoseconds * 1000.0).round() as i64;
+    picos
 }
 
 /// A name; characters that are no text are replaced.

@@ -1,8 +1,8 @@
 //! What a trace says of events as columns: one for each name.
 //!
 //! Pieces of lines are read in parallel, each into columns of its own in which a text is a number; names and texts that
-//! the trace keeps in tables are looked up once a piece. A column has the type that all its values have: whole numbers,
-//! with or without a sign, floating numbers, bytes, or else text.
+//! the trace keeps in tables are looked up once a piece. A column has the type that its values have in all of the trace:
+//! whole numbers, with or without a sign, floating numbers, bytes, or else text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrow_array::builder::BinaryBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, UInt64Array};
 use ergometer_trace::{Damage, KeptStat, KeptText, KeptValue, Trace};
 use foldhash::HashMap;
-use pyo3::PyResult;
+use pyo3::PyErr;
 use rayon::prelude::*;
 
 use super::dictionary::Dictionary;
@@ -29,9 +29,15 @@ enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
+/// What kinds of values a name has, a bit each.
+#[derive(Debug, Clone, Copy, Default)]
+struct Types(u8);
+
 /// What a piece has of one name.
 struct Part<'a> {
     name: Cow<'a, str>,
+    /// Of all events of the piece, asked for or not.
+    types: Types,
     /// Rows and their values.
     values: Vec<(usize, Value<'a>)>,
     texts: Vec<Cow<'a, str>>,
@@ -39,18 +45,16 @@ struct Part<'a> {
     own: HashMap<&'a [u8], u32>,
 }
 
-/// The column of each name, in the order of names.
-pub(super) fn columns(trace: &Trace, pieces: &[Piece], is_lenient: bool) -> PyResult<Vec<(String, ArrayRef)>> {
-    let mut rows = 0;
-    let starts: Vec<usize> = pieces.iter().map(|piece| (rows, rows += piece.events.len()).0).collect();
-    let parts: Vec<(Vec<Part<'_>>, Result<(), Damage>)> =
-        pieces.par_iter().zip(starts).map(|(piece, start)| parts(trace, piece, start)).collect();
+/// The column of each name, in the order of names, and the first damage.
+pub(super) struct Found {
+    pub(super) columns: Vec<(String, ArrayRef)>,
+    pub(super) damage: Option<Damage>,
+}
+
+/// What all events say, of those that have a row.
+pub(super) fn columns(trace: &Trace, pieces: &[Piece], rows: usize) -> Found {
+    let parts: Vec<(Vec<Part<'_>>, Result<(), Damage>)> = pieces.par_iter().map(|piece| parts(trace, piece)).collect();
     let damage = parts.iter().find_map(|(_, whole)| whole.err());
-    if let Some(damage) = damage.filter(|_| !is_lenient) {
-        return Err(TraceError::new_err(format!(
-            "the trace is damaged: {damage}. hint: lenient=True reads what is whole"
-        )));
-    }
     let mut named: HashMap<String, Vec<Part<'_>>> = HashMap::default();
     for part in parts.into_iter().flat_map(|(parts, _)| parts) {
         named.entry(part.name.clone().into_owned()).or_default().push(part);
@@ -58,44 +62,99 @@ pub(super) fn columns(trace: &Trace, pieces: &[Piece], is_lenient: bool) -> PyRe
     let mut columns: Vec<(String, ArrayRef)> =
         named.into_par_iter().map(|(name, parts)| (name, column(&parts, rows))).collect();
     columns.sort_by(|one, other| one.0.cmp(&other.0));
-    Ok(columns)
+    Found { columns, damage }
+}
+
+/// That stats cannot be read.
+pub(super) fn damaged(damage: &Damage) -> PyErr {
+    TraceError::new_err(format!(
+        "the trace is damaged: {damage}. hint: read_trace(…, lenient=True) reads what is whole"
+    ))
 }
 
 /// What a piece has of each name, and whether it is whole.
-fn parts<'a>(trace: &'a Trace, piece: &Piece, start: usize) -> (Vec<Part<'a>>, Result<(), Damage>) {
+fn parts<'a>(trace: &'a Trace, piece: &Piece) -> (Vec<Part<'a>>, Result<(), Damage>) {
     let mut parts: Vec<Part<'a>> = Vec::new();
     let mut places: HashMap<KeptText, usize> = HashMap::default();
-    let mut whole = Ok(());
-    let mut first = 0;
-    // Consecutive numbers are read at one go.
-    while let Some(&event) = piece.events.get(first) {
-        let run =
-            piece.events[first..].iter().zip(event..).take_while(|&(number, expected)| *number == expected).count();
-        let mut visit = |number: usize, stat: KeptStat<'a>| {
-            let place = *places.entry(stat.name).or_insert_with(|| {
-                let name = trace.kept_text(stat.name).filter(|name| !name.is_empty());
-                let name = name.unwrap_or_else(|| Cow::Owned(stat.name.number().to_string()));
-                // Two entries of a table can be of one name.
-                parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
-                    parts.push(Part::new(name));
-                    parts.len() - 1
-                })
-            });
-            let row = start + first + (number - event);
-            if let Some(value) = parts[place].value(trace, stat.value) {
-                parts[place].values.push((row, value));
-            }
-        };
-        let walked = trace.walk_stats(piece.plane, piece.line, event..event + run, &mut visit);
-        whole = whole.and(walked);
-        first += run;
-    }
+    let mut visit = |number: usize, stat: KeptStat<'a>| {
+        let place = *places.entry(stat.name).or_insert_with(|| {
+            let name = trace.kept_text(stat.name).filter(|name| !name.is_empty());
+            let name = name.unwrap_or_else(|| Cow::Owned(stat.name.number().to_string()));
+            // Two entries of a table can be of one name.
+            parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
+                parts.push(Part::new(name));
+                parts.len() - 1
+            })
+        });
+        let part = &mut parts[place];
+        part.types.see(stat.value);
+        let row = piece.rows.get(number - piece.first).copied().flatten();
+        if let Some((row, value)) = row.and_then(|row| Some((row, part.value(trace, stat.value)?))) {
+            part.values.push((row, value));
+        }
+    };
+    let events = piece.first..piece.first + piece.rows.len();
+    let whole = trace.walk_stats(piece.plane, piece.line, events, &mut visit);
     (parts, whole)
+}
+
+impl Types {
+    const SIGNED: u8 = 1;
+    const UNSIGNED: u8 = 1 << 1;
+    /// A number below zero.
+    const NEGATIVE: u8 = 1 << 2;
+    /// A number above what one with a sign can be.
+    const LARGE: u8 = 1 << 3;
+    const DOUBLE: u8 = 1 << 4;
+    const TEXT: u8 = 1 << 5;
+    const BYTES: u8 = 1 << 6;
+
+    fn see(&mut self, value: KeptValue<'_>) {
+        self.0 |= match value {
+            KeptValue::Signed(number) if number < 0 => Self::SIGNED | Self::NEGATIVE,
+            KeptValue::Signed(_) => Self::SIGNED,
+            KeptValue::Unsigned(number) if i64::try_from(number).is_err() => Self::UNSIGNED | Self::LARGE,
+            KeptValue::Unsigned(_) => Self::UNSIGNED,
+            KeptValue::Double(_) => Self::DOUBLE,
+            KeptValue::Text(_) | KeptValue::Reference(_) => Self::TEXT,
+            KeptValue::Bytes(_) => Self::BYTES,
+            KeptValue::Absent => 0,
+        };
+    }
+
+    /// The type that all values fit into; `None` where only text does.
+    fn common(self) -> Option<Common> {
+        let has = |kind: u8| self.0 & kind != 0;
+        match self.0 & (Self::SIGNED | Self::UNSIGNED | Self::DOUBLE | Self::TEXT | Self::BYTES) {
+            Self::SIGNED => Some(Common::Signed),
+            Self::UNSIGNED => Some(Common::Unsigned),
+            Self::DOUBLE => Some(Common::Double),
+            Self::BYTES => Some(Common::Bytes),
+            both if both == Self::SIGNED | Self::UNSIGNED && !has(Self::LARGE) => Some(Common::Signed),
+            both if both == Self::SIGNED | Self::UNSIGNED && !has(Self::NEGATIVE) => Some(Common::Unsigned),
+            _ => None,
+        }
+    }
+}
+
+/// A type of a column that is not text.
+enum Common {
+    Signed,
+    Unsigned,
+    Double,
+    Bytes,
 }
 
 impl<'a> Part<'a> {
     fn new(name: Cow<'a, str>) -> Self {
-        Self { name, values: Vec::new(), texts: Vec::new(), kept: HashMap::default(), own: HashMap::default() }
+        Self {
+            name,
+            types: Types::default(),
+            values: Vec::new(),
+            texts: Vec::new(),
+            kept: HashMap::default(),
+            own: HashMap::default(),
+        }
     }
 
     /// `None` of nothing, and of a text that is not there.
@@ -140,21 +199,19 @@ fn keep<'a>(texts: &mut Vec<Cow<'a, str>>, text: Cow<'a, str>) -> u32 {
 
 /// The values of all pieces as a column of so many rows. Of two of one event the last counts.
 fn column(parts: &[Part<'_>], rows: usize) -> ArrayRef {
-    let all = |is: fn(Value<'_>) -> bool| parts.iter().flat_map(|part| &part.values).all(|&(_, value)| is(value));
-    if all(|value| signed(value).is_some()) {
-        Arc::new(Int64Array::from(spread(parts, rows, signed)))
-    } else if all(|value| unsigned(value).is_some()) {
-        Arc::new(UInt64Array::from(spread(parts, rows, unsigned)))
-    } else if all(|value| double(value).is_some()) {
-        Arc::new(Float64Array::from(spread(parts, rows, double)))
-    } else if all(|value| bytes(value).is_some()) {
-        let mut builder = BinaryBuilder::new();
-        for value in spread(parts, rows, bytes) {
-            builder.append_option(value);
+    let types = Types(parts.iter().fold(0, |types, part| types | part.types.0));
+    match types.common() {
+        Some(Common::Signed) => Arc::new(Int64Array::from(spread(parts, rows, signed))),
+        Some(Common::Unsigned) => Arc::new(UInt64Array::from(spread(parts, rows, unsigned))),
+        Some(Common::Double) => Arc::new(Float64Array::from(spread(parts, rows, double))),
+        Some(Common::Bytes) => {
+            let mut builder = BinaryBuilder::new();
+            for value in spread(parts, rows, bytes) {
+                builder.append_option(value);
+            }
+            Arc::new(builder.finish())
         }
-        Arc::new(builder.finish())
-    } else {
-        texts(parts, rows)
+        None => texts(parts, rows),
     }
 }
 

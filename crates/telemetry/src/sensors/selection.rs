@@ -93,3 +93,45 @@ impl UnknownDevice {
 pub fn have_energy(sensors: &[Box<dyn Sensor>]) -> bool {
     sensors.iter().flat_map(|sensor| sensor.channels()).any(|channel| channel.provenance != Provenance::Gauge)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sensors::replay::Replay;
+    use crate::timeline::example::{gauge, sensor};
+    use crate::{SensorInfo, Signal, Timeline};
+
+    /// A sensor of each of two GPUs, and one of the host; none knows of energy.
+    fn machine() -> Vec<Box<dyn Sensor>> {
+        let mut timeline = Timeline::default();
+        for (id, device) in [("nvml:0", DeviceId::gpu(0)), ("nvml:1", DeviceId::gpu(1)), ("host", DeviceId::host())] {
+            timeline.add_sensor(&SensorInfo { device, ..sensor(id) }, &[gauge(Signal::Temperature)]);
+        }
+        Replay::default().sensors(&timeline).unwrap()
+    }
+
+    fn chosen(asked: &[&str]) -> Result<Vec<String>, UnknownDevice> {
+        let asked: Vec<Selector> = asked.iter().map(|name| name.parse().unwrap()).collect();
+        let sensors = select(machine(), &asked)?;
+        Ok(sensors.iter().map(|sensor| sensor.info().id.clone()).collect())
+    }
+
+    #[test]
+    fn a_device_a_kind_or_a_sensor_by_name() {
+        assert_eq!(chosen(&[]).unwrap(), ["nvml:0", "nvml:1", "host"]);
+        assert_eq!(chosen(&["gpu:1"]).unwrap(), ["nvml:1"]);
+        assert_eq!(chosen(&["gpu"]).unwrap(), ["nvml:0", "nvml:1"]);
+        assert_eq!(chosen(&["host", "nvml:0"]).unwrap(), ["nvml:0", "host"]);
+        assert!(!have_energy(&machine()));
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let refused = chosen(&["gpu:0", "gpu:7"]).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "no device or sensor `gpu:7` on this machine. hint: there are the devices gpu:0, gpu:1, host:0 and the sensors \
+             nvml:0, nvml:1, host; `ergo doctor` says what is missing, and why"
+        );
+    }
+}

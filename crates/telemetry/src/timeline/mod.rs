@@ -226,8 +226,9 @@ impl Timeline {
         }
     }
 
-    /// Lets go of the readings before a time, but for the last of each channel; events stay.
+    /// Lets go of the events and the readings before a time, but for the last reading of each channel.
     pub fn forget_before(&mut self, time: Timestamp) {
+        self.events.retain(|event| event.at_ns >= time.nanos_since_epoch());
         self.tracks.iter_mut().for_each(|track| track.column.forget_before(time));
     }
 

@@ -50,6 +50,14 @@ struct Shared {
 }
 
 impl Collected {
+    /// Of which variants there are fewer executions here than in another: their ids, how many fewer, and how many there.
+    pub(crate) fn left_out_of<'a>(&'a self, all: &'a Self) -> impl Iterator<Item = (&'a FunctionId, usize, usize)> {
+        all.variants.iter().filter_map(|(id, there)| {
+            let here = self.variants.get(id).map_or(0, |here| here.runs.len());
+            (here < there.runs.len()).then(|| (id, there.runs.len() - here, there.runs.len()))
+        })
+    }
+
     /// Takes in a trace: of its executions those that `takes` wants.
     pub(crate) fn add(&mut self, trace: &Trace, options: &FunctionOptions, takes: impl Fn(&Execution) -> bool) {
         let mut ids: HashMap<Text, Option<FunctionId>> = HashMap::default();

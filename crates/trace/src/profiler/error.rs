@@ -87,6 +87,23 @@ pub enum ProfilerWarning {
         /// The sum of their durations.
         total: Picos,
     },
+    /// `min_duration_ns` left executions of a function out as a whole: what is left are the longest.
+    ShortExecutions {
+        /// The function.
+        id: String,
+        /// How many were left out.
+        left_out: usize,
+        /// How many there are.
+        executions: usize,
+    },
+}
+
+impl ProfilerWarning {
+    /// Whether it says that a result is not what was asked for; else it is only worth knowing.
+    #[must_use]
+    pub const fn is_caution(&self) -> bool {
+        !matches!(self, Self::Short { .. })
+    }
 }
 
 impl fmt::Display for ProfilerWarning {
@@ -101,6 +118,11 @@ impl fmt::Display for ProfilerWarning {
                 formatter,
                 "{events} events of {plane} are shorter than min_duration_ns and left out, {:.3} µs together",
                 total.get() as f64 / 1e6
+            ),
+            Self::ShortExecutions { id, left_out, executions } => write!(
+                formatter,
+                "min_duration_ns left out {left_out} of {executions} executions of function {id}, as no event of theirs is so \
+                 long: its times are those of the others. hint: min_duration_ns = 0 counts all"
             ),
         }
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use ergometer_units::Picos;
 use foldhash::HashSet;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use crate::accounting::{Execution, Filter};
 use crate::functions::{Collected, FunctionId, FunctionOptions, Functions};
@@ -26,6 +26,9 @@ use crate::xspace::{ReadOptions, read};
 
 pub use error::{Profiled, ProfilerWarning, ProfilingError};
 use selection::{CutExecution, Selection};
+
+/// What a pattern may take in memory; 10 MB by default.
+const MOST_PATTERN_BYTES: usize = 1 << 28;
 
 /// What a [`Profiler`] looks at.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,7 +194,12 @@ impl Profiler {
             },
             level: DEFAULT_LEVEL,
         };
+        let of_any_length = FunctionOptions {
+            filter: Filter { min_duration: Picos::ZERO, ..options.filter.clone() },
+            ..options.clone()
+        };
         let (mut collected, mut warnings, mut profiles_seen) = (Collected::default(), Vec::new(), 0);
+        let mut all = Collected::default();
         for profile in profiles {
             profiles_seen += 1;
             let planes = self.find_device_plane_ids(profile, platform)?;
@@ -204,12 +212,19 @@ impl Profiler {
             let begins = |execution: &Execution| {
                 execution.module.is_some_and(|name| profile.text(name).starts_with(&self.options.prefix_filter))
             };
-            collected.add(profile, &options, |execution| {
+            let takes = |execution: &Execution| {
                 planes.contains(&execution.device.plane)
                     && begins(execution)
                     && !cut.contains(&CutExecution::from(execution))
-            });
+            };
+            collected.add(profile, &options, takes);
+            if options.filter.min_duration > Picos::ZERO {
+                all.add(profile, &of_any_length, takes);
+            }
         }
+        warnings.extend(collected.left_out_of(&all).map(|(id, left_out, executions)| {
+            ProfilerWarning::ShortExecutions { id: id.to_string(), left_out, executions }
+        }));
         if profiles_seen == 0 {
             return Err(ProfilingError::NoProfile);
         }
@@ -229,5 +244,9 @@ impl ProfilerOptions {
 }
 
 fn compile(pattern: &str) -> Result<Regex, ProfilingError> {
-    Regex::new(pattern).map_err(|cause| ProfilingError::Regex { pattern: pattern.to_owned(), cause })
+    // An alternation of all names of a large trace is a pattern too.
+    RegexBuilder::new(pattern)
+        .size_limit(MOST_PATTERN_BYTES)
+        .build()
+        .map_err(|cause| ProfilingError::Regex { pattern: pattern.to_owned(), cause })
 }

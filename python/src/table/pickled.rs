@@ -1,0 +1,30 @@
+//! A table as bytes and back, so that it can go to another process.
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Schema};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::Table;
+
+/// The bytes of an Arrow stream.
+pub(super) fn bytes(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    writer.into_inner()
+}
+
+/// The table of an Arrow stream.
+#[pyfunction]
+pub(crate) fn table_from_stream(packed: &[u8]) -> PyResult<Table> {
+    let read = || {
+        let reader = StreamReader::try_new(packed, None)?;
+        let schema = reader.schema();
+        reader.collect::<Result<Vec<_>, ArrowError>>().map(|batches| Table::new(schema, batches))
+    };
+    read().map_err(|cause: ArrowError| PyValueError::new_err(format!("these bytes are no table: {cause}")))
+}
