@@ -25,7 +25,7 @@ from ergometer._autotune import Progress, Tuning, autotune
 from ergometer._autotune.rounds import Plan
 from ergometer._autotune.variants import name_variants
 from ergometer._capture import interrupts_held
-from ergometer.errors import ProfilingError
+from ergometer.errors import ProfilingError, TraceError
 
 SIZES = (64, 128, 256, 512)
 
@@ -246,6 +246,41 @@ def test_wall_times_where_the_device_cannot_tell(tmp_path: Path, matrix: jax.Arr
             tuning = autotune(variants, matrix, calls=8, timer="device-or-wall", energy=False)
     assert warned[0].filename == __file__
     assert tuning.timer == "wall" and {row.timer for row in tuning.rows} == {"wall"}
+
+
+def test_a_platform_that_the_trace_does_not_have(matrix: jax.Array) -> None:
+    variants = {"a": product(64), "b": product(512)}
+    with pytest.raises(ProfilingError, match="^no plane has tpu in its name\\. The trace has planes .*/host:CPU") as raised:
+        autotune(variants, matrix, calls=3, platform="tpu", energy=False)
+    assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint and "platform=" in raised.value.hint
+    with pytest.warns(UserWarning, match="wall times instead of device times: no plane has tpu in its name"):
+        tuning = autotune(variants, matrix, calls=3, platform="tpu", timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall" and {row.n for row in tuning.rows} == {3}
+
+
+def test_a_trace_that_cannot_be_read(matrix: jax.Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = jax.profiler.stop_trace
+    folders: list[str] = []
+    start = jax.profiler.start_trace
+
+    def start_here(folder: str, **options: Any) -> None:
+        folders.append(folder)
+        start(folder, **options)
+
+    def stop_and_cut() -> None:
+        stop()
+        for file in Path(folders[-1]).glob("**/*.xplane.pb"):
+            file.write_bytes(file.read_bytes()[:-100])
+
+    monkeypatch.setattr(jax.profiler, "start_trace", start_here)
+    monkeypatch.setattr(jax.profiler, "stop_trace", stop_and_cut)
+    with pytest.raises(ProfilingError, match="xplane.pb") as raised:
+        autotune([product(64)], matrix, calls=3, energy=False)
+    assert isinstance(raised.value.__cause__, TraceError)
+    assert raised.value.hint is not None and raised.value.hint.startswith('timer="wall"')
+    with pytest.warns(UserWarning, match="wall times instead of device times: "):
+        tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall"
 
 
 def test_device_times_where_the_device_can_tell(matrix: jax.Array) -> None:
