@@ -16,7 +16,8 @@ from typing import Any
 
 # JAX device -> runs a tiny computation on it and waits for it. Compiled once for each device.
 _barriers: dict[Any, Callable[[], object]] = {}
-_compiling = threading.Lock()
+# Reentrant: while a barrier compiles, Python may end a forgotten generator, and the window inside it waits for devices.
+_compiling = threading.RLock()
 
 
 def wait_for_devices() -> None:
@@ -112,7 +113,7 @@ def _is_cuda_device_in_use(torch: ModuleType, index: int) -> bool:
 
 def _after_fork_in_child() -> None:
     global _compiling
-    _compiling = threading.Lock()
+    _compiling = threading.RLock()
     _barriers.clear()
 
 

@@ -54,7 +54,7 @@ class Measure:
             raise
         self._measurement = window
         _enclose(window)
-        window.start_ns = meter.now_ns()
+        window._start_ns = meter.now_ns()
         return window
 
     def __exit__(
@@ -64,7 +64,7 @@ class Measure:
         assert window is not None, "left before it was entered"
         if _enclosing() is window:
             _enclose(window.parent)
-        if window.meter.is_forked:
+        if window._meter.is_forked:
             return
         try:
             self._synchronize()
@@ -74,7 +74,7 @@ class Measure:
                 raise
             window._notes.append(str(failure))
         finally:
-            window.meter.close(window, window.meter.now_ns())
+            window._meter.close(window, window._meter.now_ns())
 
     def _synchronize(self) -> None:
         try:
@@ -261,7 +261,7 @@ def _enclose(window: Measurement | None) -> None:
 def _open_around() -> Measurement | None:
     """The innermost window that is still open; a task may outlive the one it was started in."""
     window = _enclosing()
-    while window is not None and (not window.is_open or window.meter.is_forked):
+    while window is not None and (not window.is_open or window._meter.is_forked):
         window = window.parent
     return window
 

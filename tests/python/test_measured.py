@@ -58,7 +58,7 @@ def test_the_last_thousand_are_kept() -> None:
     assert len(nothing.measurements) == 1000
     # They are settled together, off one curve.
     assert nothing.measurements[-1].joules is not None
-    assert all(m.settled is not None for m in nothing.measurements)
+    assert all(m._settled is not None for m in nothing.measurements)
 
 
 def test_methods_are_functions() -> None:
