@@ -109,7 +109,7 @@ def measure(
         sync: what to wait for before the window begins and before it ends, so that it ends when a GPU does.
             `"auto"` waits for JAX and torch where the process uses them, a function is called, None is nothing. The
             first time a window sees a GPU of JAX it compiles an addition to wait with: before it begins, or, where
-            JAX is first used in the block, at its end, some 50 ms.
+            JAX is first used in the block, at its end, 0.1 s on an H200. Later waits take 0.6 ms there.
         model: whether the power of a CPU that nothing measures is modelled from its use.
 
     Returns:

@@ -263,6 +263,18 @@ def open_window(window: Window, devices: Sequence[str] | None, model: bool) -> S
     return meter
 
 
+def has_energy(devices: Sequence[str] | None, model: bool) -> bool:
+    """Whether anything tells of the energy of these devices. The meter that was asked waits for windows, as ever.
+
+    Raises:
+        MeterError: there is no such device.
+    """
+    window = Window()
+    meter = open_window(window, devices, model)
+    meter.drop(window)
+    return meter.has_energy
+
+
 def _stop_all() -> None:
     for meter in list(_meters.values()):
         meter.stop_at_exit()

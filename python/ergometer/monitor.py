@@ -135,7 +135,7 @@ class Monitor:
 
     @property
     def warnings(self) -> list[str]:
-        """What happened to the sensors in its time: reads that failed, samples that were lost, a clock that was stepped."""
+        """What happened to the sensors in its time: reads that failed, samples lost, a clock that was stepped."""
         span = self._started()
         if not span.is_open:
             span._settle()

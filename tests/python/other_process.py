@@ -1,4 +1,4 @@
-"""Python in a process of its own, where nothing is imported yet. It has the environment of the tests, and so their package."""
+"""Python in a process of its own, where nothing is imported yet. It has the environment of the tests."""
 
 from __future__ import annotations
 

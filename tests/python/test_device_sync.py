@@ -13,7 +13,7 @@ import pytest
 
 import ergometer
 from ergometer import _device_sync
-from ergometer._device_sync import wait_for_devices
+from ergometer._device_sync import wait_for_devices, wait_for_output
 from ergometer._shared_meter import SharedMeter
 from other_process import run_python
 
@@ -180,5 +180,7 @@ def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, 
         _C=SimpleNamespace(_cuda_hasPrimaryContext=lambda index: index != 1),
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
-    wait_for_devices()
-    assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])
+    for wait in (wait_for_devices, lambda: wait_for_output(None)):
+        waited.clear()
+        wait()
+        assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])
