@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ergometer._device_sync import wait_for_devices
 from ergometer._shared_meter import open_window
@@ -17,6 +17,7 @@ from ergometer.errors import MeterError
 from ergometer.measurement import Measurement
 
 Parameters = ParamSpec("Parameters")
+AfterFirst = ParamSpec("AfterFirst")
 Result = TypeVar("Result")
 ResultOut = TypeVar("ResultOut", covariant=True)
 
@@ -143,7 +144,12 @@ class MeasuredFunction(Protocol[Parameters, ResultOut]):
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> ResultOut: ...
 
-    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., ResultOut]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> MeasuredFunction[Parameters, ResultOut]: ...
+    @overload
+    def __get__(
+        self: MeasuredFunction[Concatenate[Any, AfterFirst], ResultOut], instance: object, owner: type | None = None
+    ) -> Callable[AfterFirst, ResultOut]: ...
 
 
 @overload

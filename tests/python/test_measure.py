@@ -213,5 +213,15 @@ def test_a_measurement_stays_in_its_process() -> None:
         pickle.dumps(m)
 
 
+def test_what_was_measured_cannot_be_changed() -> None:
+    with measure() as m:
+        pass
+    shown = [name for name in dir(m) if not name.startswith("_") and name != "to_dict"]
+    assert {"start_ns", "end_ns", "joules"} <= set(shown) and not {"meter", "settled", "take"} & set(shown)
+    for name in shown:
+        with pytest.raises(AttributeError):
+            setattr(m, name, 1)
+
+
 def test_the_names_are_there() -> None:
-    assert {"measure", "measured", "Measurement", "Monitor"} <= set(ergometer.__all__)
+    assert {"measure", "measured", "Measure", "MeasuredFunction", "Measurement", "Monitor"} <= set(ergometer.__all__)

@@ -159,7 +159,8 @@ with ergometer.measure("parent") as m:
                 print("child:", str(error).partition(";")[0], file=told)
             with ergometer.measure("child") as own:
                 sum(range(1_000_000))
-            print(f"child: joules {own.joules is not None}, new meter {own._meter is not m._meter},", end=" ", file=told)
+            print(f"child: joules {own.joules is not None}, new meter {own._meter is not m._meter}",
+                  end=", ", file=told)
             print("parent", own.parent, file=told)
             told.flush()
             code = 0

@@ -68,7 +68,7 @@ def test_methods_are_functions() -> None:
             return number + 1
 
     assert Model().run(1) == 2
-    assert Model.run.last is not None and Model.run.last.name == "Model.run"  # type: ignore[attr-defined]
+    assert Model.run.last is not None and Model.run.last.name == "Model.run"
 
 
 def test_a_coroutine_is_measured_over_its_awaiting() -> None:
