@@ -12,7 +12,7 @@ from ergometer._native import __version__
 
 if TYPE_CHECKING:
     from ergometer._autotune import Progress, Row, Tuning, autotune
-    from ergometer._measure import measure, measured
+    from ergometer._measure import Measure, MeasuredFunction, measure, measured
     from ergometer._native import Energy, Event, Line, Plane, Table, Trace, read_trace
     from ergometer.errors import ErgometerError, MeterError, ProfilingError, RunError, TraceError
     from ergometer.measurement import Measurement
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Imported when first used: `ergo` and whoever reads only traces need not wait for the rest.
 _MODULES = {
     "ergometer._autotune": ("Progress", "Row", "Tuning", "autotune"),
-    "ergometer._measure": ("measure", "measured"),
+    "ergometer._measure": ("Measure", "MeasuredFunction", "measure", "measured"),
     "ergometer._native": ("Energy", "Event", "Line", "Plane", "Table", "Trace", "read_trace"),
     "ergometer.errors": ("ErgometerError", "MeterError", "ProfilingError", "RunError", "TraceError"),
     "ergometer.measurement": ("Measurement",),
@@ -38,6 +38,8 @@ __all__ = [
     "ErgometerError",
     "Event",
     "Line",
+    "Measure",
+    "MeasuredFunction",
     "Measurement",
     "MeterError",
     "Monitor",

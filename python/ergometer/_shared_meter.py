@@ -57,14 +57,24 @@ class Settled:
 class Window:
     """A stretch of time on the clock of a meter. `end_ns` is None while it is open."""
 
-    meter: SharedMeter
-    start_ns: int
-    end_ns: int | None = None
-    settled: Settled | None = None
+    _meter: SharedMeter
+    _start_ns: int
+    _end_ns: int | None = None
+    _settled: Settled | None = None
 
-    def take(self, native: Meter, settled: Settled) -> None:
+    @property
+    def start_ns(self) -> int:
+        """When it began, in nanoseconds since the Unix epoch."""
+        return self._start_ns
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it ended; None while it is open."""
+        return self._end_ns
+
+    def _take(self, native: Meter, settled: Settled) -> None:
         """Called once, when the energy is known and the readings are still there."""
-        self.settled = settled
+        self._settled = settled
 
 
 # Guards the state of all meters; never held while waiting for readings or finding energy. Reentrant: Python may end a
@@ -92,8 +102,9 @@ class SharedMeter:
         self._open: dict[int, weakref.ref[Window]] = {}
         self._unread: dict[int, weakref.ref[Window]] = {}
         self._recent: deque[tuple[int, int]] = deque(maxlen=MOST_EDGES)
-        # One at a time finds energies: they come from one curve, and each takes as long as all.
-        self._settling = threading.Lock()
+        # One at a time finds energies: they come from one curve, and each takes as long as all. Reentrant: a handler of
+        # a signal may ask for joules while this thread finds some.
+        self._settling = threading.RLock()
         self._over = threading.Event()
         threading.Thread(target=self._keep_house, name="ergometer-meter", daemon=True).start()
 
@@ -112,12 +123,20 @@ class SharedMeter:
 
     def close(self, window: Window, end_ns: int) -> None:
         """Ends a window. What it cost is known a little later."""
-        window.end_ns = end_ns
+        window._end_ns = end_ns
         with _lock:
             self._open.pop(id(window), None)
             self._unread[id(window)] = weakref.ref(window)
             self._recent.append((window.start_ns, end_ns))
-            self._used_ns = end_ns
+            self._used_ns = max(self._used_ns, end_ns)
+
+    def add_part(self, window: Window) -> None:
+        """Takes in a window that ended before, as a part of one that is open still.
+
+        Nothing began or ended with it: it is no activity that readings could show, and no use of the meter.
+        """
+        with _lock:
+            self._unread[id(window)] = weakref.ref(window)
 
     def drop(self, window: Window) -> None:
         """A window that was opened and will not be measured."""
@@ -146,7 +165,7 @@ class SharedMeter:
     def _settle_those_due(self, after_ns: int, asked: Window | None = None) -> None:
         """Settles what ended at least so long ago. One curve for all, so that adjacent windows sum to the whole."""
         with self._settling:
-            if asked is not None and asked.settled is not None:
+            if asked is not None and asked._settled is not None:
                 return
             latest_ns = self.native.now_ns() - after_ns
             with _lock:
@@ -161,13 +180,16 @@ class SharedMeter:
             first_ns = min(start for start, _ in spans) - HISTORY_NS
             found = self.native.energies(spans, [span for span in recent if span[1] >= first_ns])
             for window, (total, devices) in zip(due, found):
-                window.take(self.native, Settled(total, devices))
+                # A handler of a signal may have asked meanwhile: what was told stays.
+                if window._settled is None:
+                    window._take(self.native, Settled(total, devices))
             with _lock:
                 for window in due:
                     self._unread.pop(id(window), None)
 
     def _keep_house(self) -> None:
         """Once a second: settles what waits too long, forgets what nobody needs, and stops when nobody is there."""
+        is_over = False
         while not self._over.wait(1.0):
             now_ns = self.native.now_ns()
             with _lock:
@@ -181,6 +203,7 @@ class SharedMeter:
             with _lock:
                 if not self._open and not self._unread and now_ns - self._used_ns >= KEEP_NS:
                     self._leave()
+                    is_over = True
                     break
                 references = (*self._open.values(), *self._unread.values())
                 starts = [window.start_ns for reference in references if (window := reference()) is not None]
@@ -189,6 +212,9 @@ class SharedMeter:
                 self.native.forget_before(horizon_ns)
                 self._kept_from_ns = horizon_ns
         self.native.stop()
+        if is_over:
+            # A window that is settled holds its meter, and needs none of the readings.
+            self.native.forget_before(self.native.now_ns())
 
     def _give_up(self, latest_ns: int, reason: str) -> None:
         with _lock:
@@ -196,7 +222,7 @@ class SharedMeter:
             lost = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             for window in lost:
                 self._unread.pop(id(window), None)
-                window.settled = Settled(None, [], reason)
+                window._settled = Settled(None, [], reason)
 
     def _drop_dead(self) -> None:
         for references in (self._open, self._unread):
@@ -231,16 +257,22 @@ def open_window(window: Window, devices: Sequence[str] | None, model: bool) -> S
             meter = SharedMeter(key)
             _meters[key] = meter
             _all_meters.add(meter)
-        window.meter = meter
-        window.start_ns = meter._used_ns = meter.now_ns()
+        window._meter = meter
+        window._start_ns = meter._used_ns = meter.now_ns()
         meter._open[id(window)] = weakref.ref(window)
     return meter
 
 
-def add_window(window: Window) -> None:
-    """Takes in a window that is over already, of a meter that has its readings."""
-    assert window.end_ns is not None
-    window.meter.close(window, window.end_ns)
+def has_energy(devices: Sequence[str] | None, model: bool) -> bool:
+    """Whether anything tells of the energy of these devices. The meter that was asked waits for windows, as ever.
+
+    Raises:
+        MeterError: there is no such device.
+    """
+    window = Window()
+    meter = open_window(window, devices, model)
+    meter.drop(window)
+    return meter.has_energy
 
 
 def _stop_all() -> None:

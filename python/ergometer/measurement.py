@@ -126,7 +126,7 @@ class Measurement(Window):
     def provenance(self) -> str | None:
         """`measured`, or `modelled` where nothing was; None where there is no energy."""
         total = self._settle().total
-        return None if total is None or total.joules is None else _provenance(total)
+        return None if total is None or total.joules is None else total.provenance
 
     @property
     def devices(self) -> Mapping[str, Energy]:
@@ -168,7 +168,7 @@ class Measurement(Window):
                 "low": [place.low for place in places],
                 "high": [place.high for place in places],
                 "watts": [_power(place.joules, seconds) for place in places],
-                "provenance": [_provenance(place) for place in places],
+                "provenance": [place.provenance for place in places],
                 "method": [place.method for place in places],
                 "summed": [place.summed for place in places],
                 "missing": [place.missing for place in places],
@@ -201,7 +201,7 @@ class Measurement(Window):
                     "high": place.high,
                     "watts": _power(place.joules, seconds),
                     "method": place.method,
-                    "provenance": _provenance(place),
+                    "provenance": place.provenance,
                     "summed": place.summed,
                     "notes": list(place.notes),
                     "missing": place.missing,
@@ -223,7 +223,7 @@ class Measurement(Window):
         # Never waits: debuggers and notebooks ask at any time.
         if self.is_open:
             return f"<Measurement {self.name or 'window'}: open>"
-        if self.settled is None:
+        if self._settled is None:
             return f"<Measurement {self.name or 'window'}: {quantity(self.seconds, 's')}, energy not asked for yet>"
         return f"<Measurement {self}>"
 
@@ -238,7 +238,7 @@ class Measurement(Window):
         for name, place in self.devices.items():
             figures = estimate(place.joules, place.low, place.high, "J")
             power = quantity(_power(place.joules, self.seconds), "W")
-            provenance = _provenance(place) or ""
+            provenance = place.provenance or ""
             if provenance == "measured" and not place.summed:
                 provenance += ", part of another"
             rows.append((name, figures, power, provenance, place.method or place.missing or ""))
@@ -249,40 +249,37 @@ class Measurement(Window):
     def _source(self) -> str:
         """Which devices the energy is of, and how it is known: `gpu:0 measured (activity_aware)`."""
         provenance = self.provenance
-        names = [
+        # What is modelled is found by the model: once said is enough.
+        method = "" if self.method == provenance else f" ({self.method})"
+        return f"{' + '.join(self._counted())} {provenance}{method}".strip()
+
+    def _counted(self) -> list[str]:
+        """The devices whose joules are in the sum: those that were measured, or else those that were modelled."""
+        provenance = self.provenance
+        return [
             name
             for name, place in self.devices.items()
             if place.joules is not None
-            and _provenance(place) == provenance
+            and place.provenance == provenance
             and (place.summed or provenance == "modelled")
         ]
-        # What is modelled is found by the model: once said is enough.
-        method = "" if self.method == provenance else f" ({self.method})"
-        return f"{' + '.join(names)} {provenance}{method}".strip()
 
     def _ended_ns(self) -> int:
         if self.end_ns is None:
-            self.meter.check_process()
+            self._meter.check_process()
             raise MeterError(
                 f"{self.name or 'the window'} is still being measured. hint: look at it after the `with` block"
             )
         return self.end_ns
 
     def _settle(self) -> Settled:
-        settled = self.settled
+        settled = self._settled
         if settled is None:
             self._ended_ns()
-            self.meter.settle(self)
-            settled = self.settled
+            self._meter.settle(self)
+            settled = self._settled
             assert settled is not None
         return settled
-
-
-def _provenance(energy: Energy) -> str | None:
-    """Measured or modelled; how it was measured is told by the method."""
-    if energy.provenance is None:
-        return None
-    return "modelled" if energy.provenance == "modelled" else "measured"
 
 
 def _power(joules: float | None, seconds: float) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ergometer._shared_meter import LATE_NS, Settled, add_window, open_window
+from ergometer._shared_meter import LATE_NS, Settled, open_window
 from ergometer.errors import MeterError
 from ergometer._measure import _device_names
 from ergometer.measurement import Measurement, place_name
@@ -21,10 +21,10 @@ class _Span(Measurement):
     timeline: Table | None = None
     warnings: list[str] | None = None
 
-    def take(self, native: Meter, settled: Settled) -> None:
+    def _take(self, native: Meter, settled: Settled) -> None:
         self.timeline = native.timeline(self.start_ns, self.end_ns)
-        self.warnings = native.warnings()
-        super().take(native, settled)
+        self.warnings = native.warnings(self.start_ns, self.end_ns)
+        super()._take(native, settled)
 
 
 class Monitor:
@@ -32,7 +32,7 @@ class Monitor:
 
     It is on in a `with` block, or from `start()` to `stop()`, once. What it has read can be asked for at any time,
     also after its end; the readings of the last 0.4 s may not be in yet while it is on. They are kept until the
-    monitor is let go: an hour of a GPU is some 30 MB.
+    monitor is let go: an hour with one GPU is some 480,000 readings, 10 MB.
 
     Args:
         devices: only these, as `ergo doctor` names them: `gpu:0`, `gpu`, `cpu:0`; all by default.
@@ -67,7 +67,7 @@ class Monitor:
         except BaseException:
             meter.drop(span)
             raise
-        span.start_ns = meter.now_ns()
+        span._start_ns = meter.now_ns()
         self._span = span
         return self
 
@@ -75,8 +75,8 @@ class Monitor:
         """Ends the span. What was read stays. Stopping again does nothing."""
         span = self._started()
         if span.is_open:
-            span.meter.check_process()
-            span.meter.close(span, span.meter.now_ns())
+            span._meter.check_process()
+            span._meter.close(span, span._meter.now_ns())
 
     def __enter__(self) -> Monitor:
         return self.start()
@@ -85,13 +85,13 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # In a process that was forked inside the block there is nothing to stop.
-        if not self._started().meter.is_forked:
+        if not self._started()._meter.is_forked:
             self.stop()
 
     @property
     def is_on(self) -> bool:
         """Whether readings are being kept now."""
-        return self._span is not None and self._span.is_open and not self._span.meter.is_forked
+        return self._span is not None and self._span.is_open and not self._span._meter.is_forked
 
     def timeline(self) -> Table:
         """All readings of the span so far, a row each, with the columns of a run's `telemetry.parquet`.
@@ -104,22 +104,22 @@ class Monitor:
             span._settle()
             if span.timeline is not None:
                 return span.timeline
-        span.meter.check_process()
-        return span.meter.native.timeline(span.start_ns, span.end_ns)
+        span._meter.check_process()
+        return span._meter.native.timeline(span.start_ns, span.end_ns)
 
     def energy(self) -> Measurement:
         """The energy of the span so far: until 0.4 s ago while the monitor is on, all of it after its end."""
         span = self._started()
         if not span.is_open:
             return span
-        span.meter.check_process()
+        span._meter.check_process()
         so_far = Measurement("monitor")
         so_far._notes.extend(span._notes)
-        so_far.meter, so_far.start_ns = span.meter, span.start_ns
-        now_ns = span.meter.now_ns()
+        so_far._meter, so_far._start_ns = span._meter, span.start_ns
+        now_ns = span._meter.now_ns()
         # A monitor younger than that says what it has; who asks waits until its readings are in.
-        so_far.end_ns = now_ns - LATE_NS if now_ns - span.start_ns >= 2 * LATE_NS else now_ns
-        add_window(so_far)
+        so_far._end_ns = now_ns - LATE_NS if now_ns - span.start_ns >= 2 * LATE_NS else now_ns
+        span._meter.add_part(so_far)
         return so_far
 
     def latest(self) -> dict[tuple[str, str], float]:
@@ -129,20 +129,20 @@ class Monitor:
         """
         span = self._started()
         # Rows of a channel stand in the order of time, so that of a whole timeline the last one stays.
-        table = span.meter.native.latest() if self.is_on else self.timeline()
+        table = span._meter.native.latest() if self.is_on else self.timeline()
         places = zip(table["device"], table["scope"], table["signal"], table["value"])
         return {(place_name(device, scope), signal): value for device, scope, signal, value in places}
 
     @property
     def warnings(self) -> list[str]:
-        """What happened to the sensors: reads that failed, samples that were lost, a clock that was stepped."""
+        """What happened to the sensors in its time: reads that failed, samples lost, a clock that was stepped."""
         span = self._started()
         if not span.is_open:
             span._settle()
         if span.warnings is not None:
             return span.warnings
-        span.meter.check_process()
-        return span.meter.native.warnings()
+        span._meter.check_process()
+        return span._meter.native.warnings(span.start_ns, span.end_ns)
 
     def to_pandas(self) -> Any:
         """The timeline as a pandas DataFrame."""

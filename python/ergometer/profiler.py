@@ -20,8 +20,14 @@ from ergometer.errors import ErgometerError, ProfilingError, TraceError
 _logger = logging.getLogger("ergometer")
 
 # A `ProfileData` has to be walked event by event, which takes seconds where there are many, and is asked for its planes
-# one after the other. It never changes, and takes no weak reference: so the last one is kept, and only that.
+# one after the other. It never changes, and takes no weak reference: so the last one is kept until another profile is
+# given, and only that.
 _last_converted: tuple[Any, _native.Trace] | None = None
+
+# Which planes there are does not depend on what of them counts.
+_ANY_EVENT = _native.ProfilerRules(
+    prefix_filter="", event_filter_regex=None, min_duration_ns=0.0, max_events_per_profile=None, verbose=False
+)
 
 
 class Profiler:
@@ -96,7 +102,9 @@ class Profiler:
             ProfilingError: They are none, or damaged.
         """
         try:
-            return _native.read_trace(memoryview(profile_bytes))
+            # Bytes are read where they are, any other memory is copied. A text would be a path.
+            is_bytes = isinstance(profile_bytes, bytes)
+            return _native.read_trace(profile_bytes if is_bytes else memoryview(profile_bytes))
         except Exception as cause:
             raise ProfilingError(f"Failed to parse profile data: {cause}") from cause
 
@@ -111,11 +119,7 @@ class Profiler:
         Raises:
             ProfilingError: There are none, and the message lists those that are there; or `p` is no profile.
         """
-        names = [plane.name for plane in _trace_of(p).planes]
-        found = [number for number, name in enumerate(names) if device_str.lower() in name.lower()]
-        if not found:
-            raise ProfilingError(f"No planes found for device '{device_str}'. Available devices: {names}")
-        return found
+        return _ANY_EVENT.find_device_plane_ids(_trace_of(p), device_str)
 
     def get_events_from_plane(self, p: Any, plane_idx: int) -> dict[str, float]:
         """Seconds by `name(P-S)` of the events of a plane whose names pass the prefix.
@@ -162,9 +166,12 @@ class Profiler:
             platform: "gpu", "tpu" or "cpu": all planes that have it in their name count.
             total_calls_number: How many times.
 
+        Returns:
+            Those that ran on the platform; nothing, where none did.
+
         Raises:
-            ProfilingError: JAX is missing, a session is active already, nothing ran on the platform, the number is not
-                positive, or `require_tf` asks for hooks that are not there.
+            ProfilingError: JAX is missing, a session is active already, the profile has no plane of the platform, the
+                number is not positive, or `require_tf` asks for hooks that are not there.
             RuntimeError: No profile was created.
             Exception: What the closure raises comes through. The session has ended then.
         """
@@ -213,11 +220,12 @@ class Profiler:
 def _trace_of(p: Any) -> _native.Trace:
     """The profile as ours, whatever it was."""
     global _last_converted
-    if isinstance(p, _native.Trace):
-        return p
     last = _last_converted
     if last is not None and last[0] is p:
         return last[1]
+    _last_converted = None
+    if isinstance(p, _native.Trace):
+        return p
     try:
         trace = _native.read_trace(p)
     except (TraceError, OSError) as cause:

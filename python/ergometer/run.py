@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ergometer._native import Run as _NativeRun
-from ergometer._native import Table, open_run
-from ergometer.errors import RunError
+from ergometer._native import Table, open_run, open_sweep
 
 __all__ = ["Run", "load_run", "load_sweep"]
 
@@ -110,15 +109,4 @@ def load_sweep(path: str | PathLike[str]) -> list[Run]:
     >>> [run.name for run in load_sweep("fixtures/runs/h200_sweep")][:3]
     ['concurrency_1', 'concurrency_2', 'concurrency_4']
     """
-    folder = Path(fspath(path))
-    try:
-        sweep = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
-        names = [run["folder"] for point in sweep["points"] for run in point["runs"]]
-    except FileNotFoundError:
-        if not folder.is_dir():
-            raise
-        raise RunError(f"{folder} is no sweep: it has no sweep.json. hint: load_run opens a single run") from None
-    except (ValueError, KeyError, TypeError) as error:
-        problem = f"{folder / 'sweep.json'} is no list of a sweep's runs: {error!r}"
-        raise RunError(f"{problem}. hint: `ergo profile --resume {folder}` writes it anew") from error
-    return [load_run(folder / name) for name in names]
+    return [Run(native) for native in open_sweep(path)]

@@ -1,21 +1,23 @@
-"""Python in a process of its own, where nothing is imported yet."""
+"""Python in a process of its own, where nothing is imported yet. It has the environment of the tests."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import tempfile
+import textwrap
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "python"
 
+def run_python(script: str, *arguments: object) -> str:
+    """What the script printed. The test fails where it does, and where it has not ended after two minutes.
 
-def run_python(script: str) -> str:
-    """What the script printed. The test fails where it does."""
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(PACKAGE)]))
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=False
-    )
+    It is a file: children that start anew have to find it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "script.py"
+        path.write_text(textwrap.dedent(script))
+        command = [sys.executable, str(path), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import signal
 import statistics
@@ -20,12 +21,14 @@ import pyarrow
 import pytest
 
 import ergometer
-from ergometer import _native
+from ergometer import _native, _shared_meter
 from ergometer._autotune import Progress, Tuning, autotune
+from ergometer._autotune import rounds
 from ergometer._autotune.rounds import Plan
-from ergometer._autotune.variants import name_variants
+from ergometer._autotune.variants import Prepared, Variant, name_variants
 from ergometer._capture import interrupts_held
-from ergometer.errors import ProfilingError
+from ergometer._shared_meter import has_energy
+from ergometer.errors import ProfilingError, TraceError
 
 SIZES = (64, 128, 256, 512)
 
@@ -179,6 +182,31 @@ def test_there_are_few_looks() -> None:
     assert Plan(3, 8, 0.95, 0).looks() == []
 
 
+def test_equal_variants_come_out_clear_as_seldom_as_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All looks and the verdict at the end together, that is: of 400 draws of equal variants 5 % are 20."""
+    draw = random.Random(3)
+    monkeypatch.setattr(rounds, "_seconds_of", lambda one: draw.lognormvariate(0, 0.1))
+    plan = Plan(50, 8, 0.95, 0)
+    clear, early = 0, 0
+    for _ in range(400):
+        prepared = [Prepared(Variant(number, name, max), lambda: None) for number, name in enumerate("ab")]
+        found = rounds.run_rounds(prepared, plan, lambda progress: None)
+        clear += rounds.is_clear(rounds.ranked(found.wall_s, plan))
+        early += found.was_clear
+    assert 0 < early <= clear <= 20
+
+
+def test_verdicts_are_at_the_level_that_the_looks_left_and_intervals_at_the_level_itself() -> None:
+    plan = Plan(50, 8, 0.95, 0)
+    # By a rank test p is 2 %: enough for 0.95, too little for a sixth of that.
+    steps = {"a": range(10), "b": (1, 5, 6, 7, 8, 10, 11, 12, 13, 14)}
+    seconds = {name: [1.0 + 0.01 * step for step in times] for name, times in steps.items()}
+    [_, at_level], [_, found] = _native.rank(seconds, 0.95), rounds.ranked(seconds, plan)
+    assert 0.05 / 6 < at_level["corrected_p"] < 0.05
+    assert (at_level["verdict"], found["verdict"]) == ("slower", "too_close_to_call")
+    assert {**found, "verdict": None} == {**at_level, "verdict": None}
+
+
 def test_rounds_are_shuffled_by_their_seed() -> None:
     def order(seed: int) -> list[str]:
         called: list[str] = []
@@ -246,6 +274,41 @@ def test_wall_times_where_the_device_cannot_tell(tmp_path: Path, matrix: jax.Arr
             tuning = autotune(variants, matrix, calls=8, timer="device-or-wall", energy=False)
     assert warned[0].filename == __file__
     assert tuning.timer == "wall" and {row.timer for row in tuning.rows} == {"wall"}
+
+
+def test_a_platform_that_the_trace_does_not_have(matrix: jax.Array) -> None:
+    variants = {"a": product(64), "b": product(512)}
+    with pytest.raises(ProfilingError, match="^no plane has tpu in its name\\. The trace has planes .*/host:CPU") as raised:
+        autotune(variants, matrix, calls=3, platform="tpu", energy=False)
+    assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint and "platform=" in raised.value.hint
+    with pytest.warns(UserWarning, match="wall times instead of device times: no plane has tpu in its name"):
+        tuning = autotune(variants, matrix, calls=3, platform="tpu", timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall" and {row.n for row in tuning.rows} == {3}
+
+
+def test_a_trace_that_cannot_be_read(matrix: jax.Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = jax.profiler.stop_trace
+    folders: list[str] = []
+    start = jax.profiler.start_trace
+
+    def start_here(folder: str, **options: Any) -> None:
+        folders.append(folder)
+        start(folder, **options)
+
+    def stop_and_cut() -> None:
+        stop()
+        for file in Path(folders[-1]).glob("**/*.xplane.pb"):
+            file.write_bytes(file.read_bytes()[:-100])
+
+    monkeypatch.setattr(jax.profiler, "start_trace", start_here)
+    monkeypatch.setattr(jax.profiler, "stop_trace", stop_and_cut)
+    with pytest.raises(ProfilingError, match="xplane.pb") as raised:
+        autotune([product(64)], matrix, calls=3, energy=False)
+    assert isinstance(raised.value.__cause__, TraceError)
+    assert raised.value.hint is not None and raised.value.hint.startswith('timer="wall"')
+    with pytest.warns(UserWarning, match="wall times instead of device times: "):
+        tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall"
 
 
 def test_device_times_where_the_device_can_tell(matrix: jax.Array) -> None:
@@ -342,10 +405,10 @@ def test_progress_is_told() -> None:
     told: list[Progress] = []
     autotune(FAR_APART, timer="wall", calls=8, energy=False, progress=told.append)
     assert [(one.phase, one.best_name) for one in told[:2]] == [("prepare", "short"), ("prepare", "long")]
-    rounds = told[2:]
-    assert [one.round for one in rounds] == list(range(1, 9))
-    assert {(one.phase, one.variants, one.rounds, one.best_name) for one in rounds} == {("time", 2, 8, "short")}
-    line = str(rounds[-1])
+    timed = told[2:]
+    assert [one.round for one in timed] == list(range(1, 9))
+    assert {(one.phase, one.variants, one.rounds, one.best_name) for one in timed} == {("time", 2, 8, "short")}
+    line = str(timed[-1])
     assert re.fullmatch(r"autotune  2 variants  round 8 of 8  best short [\d.]+ [nµm]?s \(wall\)", line), line
 
 
@@ -416,11 +479,25 @@ def test_an_interrupt_waits_for_what_must_be_whole() -> None:
 
 
 def has_sensor() -> bool:
-    meter = _native.Meter(model=False)
-    try:
-        return meter.has_energy
-    finally:
-        meter.stop()
+    return has_energy(None, model=False)
+
+
+def test_whether_there_is_energy_is_asked_of_the_meter_that_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sensors are looked for once, and a child that is forked meanwhile has no meter that nobody told of it."""
+    made: list[bool] = []
+    make = _native.Meter
+
+    def count(devices: Any = None, *, model: bool = True) -> Any:
+        made.append(model)
+        return make(devices, model=model)
+
+    monkeypatch.setattr(_native, "Meter", count)
+    own: dict[Any, _shared_meter.SharedMeter] = {}
+    monkeypatch.setattr(_shared_meter, "_meters", own)
+    autotune(FAR_APART, timer="wall", calls=8, energy_seconds=0.1)
+    assert made == [False]
+    for meter in list(own.values()):
+        meter.stop_at_exit()
 
 
 def test_energy_is_labelled() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,29 +13,62 @@ import pytest
 
 import ergometer
 from ergometer import _device_sync
-from ergometer._device_sync import wait_for_devices
+from ergometer._device_sync import wait_for_devices, wait_for_output
+from ergometer._shared_meter import SharedMeter
 from other_process import run_python
 
 
-def test_a_window_ends_when_jax_does() -> None:
+@pytest.mark.parametrize("sync", ["auto", None])
+def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyPatch, sync: Any) -> None:
+    """On a processor JAX may compute within the call, so not the time tells but the order of what is done."""
     jax = pytest.importorskip("jax")
-    import numpy
+    device = jax.devices()[0]
+    steps: list[str] = []
+    barrier = _device_sync._compile_barrier(jax, device)
+    close = SharedMeter.close
 
-    release = threading.Event()
+    def wait() -> object:
+        done = barrier()
+        steps.append("waited")
+        return done
 
-    def slow(value: Any) -> Any:
-        assert release.wait(60)
-        return numpy.asarray(value)
+    def close_window(meter: SharedMeter, window: Any, end_ns: int) -> None:
+        steps.append("closed")
+        close(meter, window, end_ns)
 
-    compute = jax.jit(lambda value: jax.pure_callback(slow, jax.ShapeDtypeStruct((), "float32"), value) + 1)
+    monkeypatch.setattr(jax, "local_devices", lambda *_, **__: [device])
+    monkeypatch.setattr(_device_sync, "_barriers", {device: wait})
+    monkeypatch.setattr(SharedMeter, "close", close_window)
+    with ergometer.measure(sync=sync) as m:
+        steps.append("block")
+    assert steps == (["waited", "block", "waited", "closed"] if sync == "auto" else ["block", "closed"])
+    assert m.seconds > 0
 
-    value = jax.numpy.float32(1)
-    with ergometer.measure() as m:
-        timer = threading.Timer(0.2, release.set)
-        timer.start()
-        result = compute(value)
-    assert release.is_set() and result.is_ready()
-    assert m.seconds > 0 and float(result) == 2
+
+def test_a_window_ends_when_an_array_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    jax.devices()
+    is_asked, is_ready = threading.Event(), threading.Event()
+
+    def block_until_ready() -> None:
+        is_asked.set()
+        assert is_ready.wait(60)
+
+    slow = SimpleNamespace(is_deleted=lambda: False, block_until_ready=block_until_ready)
+    left: list[ergometer.Measurement] = []
+
+    def run() -> None:
+        with ergometer.measure() as m:
+            monkeypatch.setattr(jax, "live_arrays", lambda: [slow])
+        left.append(m)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert is_asked.wait(60)
+    assert left == [], "it is left while an array is not ready"
+    is_ready.set()
+    thread.join(60)
+    assert len(left) == 1 and not left[0].is_open
 
 
 def test_what_jax_raises_is_kept_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +114,42 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
     assert compiled == [device, accelerator] and [float(number) for number in waited] == [1.0] * 4
 
 
+def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector ends its generator wherever it likes, and the end of a window waits for the devices, too."""
+    jax = pytest.importorskip("jax")
+    jax.devices()
+    compile_barrier = _device_sync._compile_barrier
+    forgotten: list[ergometer.Measurement] = []
+
+    def in_a_circle() -> Iterator[Any]:
+        myself: Any = yield
+        with ergometer.measure(sync=None) as m:
+            forgotten.append(m)
+            with ergometer.measure():
+                yield myself
+
+    def compile_and_collect(module: Any, device: Any) -> Any:
+        gc.collect()
+        return compile_barrier(module, device)
+
+    generator = in_a_circle()
+    next(generator)
+    gc.disable()
+    try:
+        generator.send([generator])
+        del generator
+        monkeypatch.setattr(_device_sync, "_compile_barrier", compile_and_collect)
+        monkeypatch.setattr(_device_sync, "_barriers", {})
+        # In a thread of its own: where it waits for itself the test fails, and does not hang.
+        thread = threading.Thread(target=wait_for_devices, daemon=True)
+        thread.start()
+        thread.join(60)
+    finally:
+        gc.enable()
+    assert not thread.is_alive(), "it waits for itself"
+    assert len(forgotten) == 1 and not forgotten[0].is_open
+
+
 def test_jax_that_is_only_imported_is_not_started() -> None:
     pytest.importorskip("jax")
     script = (
@@ -109,5 +180,7 @@ def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, 
         _C=SimpleNamespace(_cuda_hasPrimaryContext=lambda index: index != 1),
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
-    wait_for_devices()
-    assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])
+    for wait in (wait_for_devices, lambda: wait_for_output(None)):
+        waited.clear()
+        wait()
+        assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])

@@ -46,9 +46,9 @@ def test_an_open_window_has_no_figures() -> None:
 def test_leaving_the_block_does_not_find_the_energy_yet() -> None:
     with measure() as m:
         work(0.01)
-    assert m.settled is None and "not asked for" in repr(m)
+    assert m._settled is None and "not asked for" in repr(m)
     first = m.joules
-    assert m.settled is not None and m.joules is not None and m.joules == first
+    assert m._settled is not None and m.joules is not None and m.joules == first
 
 
 def test_a_window_serves_once() -> None:
@@ -110,7 +110,7 @@ def test_windows_of_many_threads_share_one_meter() -> None:
     for outer, inner in found.values():
         # A thread begins with no window around it.
         assert outer.parent is None and inner.parent is outer
-        assert outer.meter is around.meter
+        assert outer._meter is around._meter
         low, high = around.interval or (0, 0)
         assert inner.low is not None and inner.low <= high
 
@@ -128,7 +128,7 @@ def test_devices_can_be_chosen() -> None:
     with measure(devices=device) as one:
         work(0.05)
     assert {place.device for place in one.devices.values()} == {device}
-    assert one.meter is not everything.meter
+    assert one._meter is not everything._meter
 
 
 def test_without_a_sensor_there_is_a_reason_and_no_error() -> None:
@@ -213,5 +213,15 @@ def test_a_measurement_stays_in_its_process() -> None:
         pickle.dumps(m)
 
 
+def test_what_was_measured_cannot_be_changed() -> None:
+    with measure() as m:
+        pass
+    shown = [name for name in dir(m) if not name.startswith("_") and name != "to_dict"]
+    assert {"start_ns", "end_ns", "joules"} <= set(shown) and not {"meter", "settled", "take"} & set(shown)
+    for name in shown:
+        with pytest.raises(AttributeError):
+            setattr(m, name, 1)
+
+
 def test_the_names_are_there() -> None:
-    assert {"measure", "measured", "Measurement", "Monitor"} <= set(ergometer.__all__)
+    assert {"measure", "measured", "Measure", "MeasuredFunction", "Measurement", "Monitor"} <= set(ergometer.__all__)

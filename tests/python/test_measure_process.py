@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import Any
 
 import pytest
 
@@ -24,20 +25,68 @@ def test_ctrl_c_breaks_the_wait_and_it_can_be_asked_again(monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             _ = m.joules
-    assert m.settled is None
+    assert m._settled is None
     assert m.joules is not None
+
+
+def test_a_handler_of_a_signal_may_ask_while_energy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with measure() as m:
+        work(0.01)
+    with measure() as other:
+        work(0.01)
+    told: list[float | None] = []
+    meter = m._meter
+    native = meter.native
+
+    class Interrupted:
+        """The meter, with a signal in the middle of its work."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(native, name)
+
+        def energies(self, *arguments: Any) -> Any:
+            meter.native = native
+            signal.raise_signal(signal.SIGUSR1)
+            return native.energies(*arguments)
+
+    def ask(number: int, frame: object) -> None:
+        # In a thread that waits for itself nothing would ever come.
+        assert meter._settling.acquire(blocking=False), "it would wait for itself"
+        meter._settling.release()
+        told.extend([m.joules, other.joules])
+
+    before = signal.signal(signal.SIGUSR1, ask)
+    try:
+        monkeypatch.setattr(meter, "native", Interrupted())
+        first = m.joules
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert first is not None and told[0] == first == m.joules and told[1] == other.joules is not None
+
+
+def test_a_meter_that_has_stopped_keeps_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    with measure() as m:
+        work(0.3)
+    assert m.joules is not None
+    native = m._meter.native
+    before = native.timeline().num_rows
+    channels = native.latest().num_rows
+    assert before > channels
+    monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
+    wait_for(lambda: native.timeline().num_rows <= channels)
+    assert m._meter.is_stopped and m.joules is not None
 
 
 def test_nobody_has_to_ask_and_the_meter_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     with measure() as m:
         work(0.05)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
-    wait_for(lambda: m.meter.is_stopped and not m.meter.native.is_running)
-    assert m.settled is not None and m.joules is not None
+    wait_for(lambda: m._meter.is_stopped and not m._meter.native.is_running)
+    assert m._settled is not None and m.joules is not None
     monkeypatch.undo()
     with measure() as later:
         work(0.05)
-    assert later.meter is not m.meter and later.joules is not None
+    assert later._meter is not m._meter and later.joules is not None
 
 
 def test_what_nobody_needs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,15 +97,15 @@ def test_what_nobody_needs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
         assert m.joules is not None
         # The outer window is open: nothing of it goes.
         end_ns = m.end_ns or 0
-        assert first_power_ns(m.meter.native) <= end_ns
+        assert first_power_ns(m._meter.native) <= end_ns
     assert keeps_the_meter.joules is not None
     monkeypatch.setattr(_shared_meter, "KEEP_NS", 600 * _shared_meter.SECOND_NS)
-    wait_for(lambda: first_power_ns(m.meter.native) > end_ns)
+    wait_for(lambda: first_power_ns(m._meter.native) > end_ns)
 
 
 def test_a_window_that_is_let_go_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     block = measure()
-    meter = block.__enter__().meter
+    meter = block.__enter__()._meter
     del block
     monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)
     wait_for(lambda: meter.is_stopped)
@@ -110,7 +159,8 @@ with ergometer.measure("parent") as m:
                 print("child:", str(error).partition(";")[0], file=told)
             with ergometer.measure("child") as own:
                 sum(range(1_000_000))
-            print(f"child: joules {own.joules is not None}, new meter {own.meter is not m.meter},", end=" ", file=told)
+            print(f"child: joules {own.joules is not None}, new meter {own._meter is not m._meter}",
+                  end=", ", file=told)
             print("parent", own.parent, file=told)
             told.flush()
             code = 0

@@ -58,7 +58,7 @@ def test_the_last_thousand_are_kept() -> None:
     assert len(nothing.measurements) == 1000
     # They are settled together, off one curve.
     assert nothing.measurements[-1].joules is not None
-    assert all(m.settled is not None for m in nothing.measurements)
+    assert all(m._settled is not None for m in nothing.measurements)
 
 
 def test_methods_are_functions() -> None:
@@ -68,7 +68,7 @@ def test_methods_are_functions() -> None:
             return number + 1
 
     assert Model().run(1) == 2
-    assert Model.run.last is not None and Model.run.last.name == "Model.run"  # type: ignore[attr-defined]
+    assert Model.run.last is not None and Model.run.last.name == "Model.run"
 
 
 def test_a_coroutine_is_measured_over_its_awaiting() -> None:

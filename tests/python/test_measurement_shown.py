@@ -30,8 +30,8 @@ def energy(device: str, joules: float | None, half: float = 0.0, **changes: Any)
 
 def measurement(name: str | None, total: Any, *devices: Any) -> Measurement:
     made = Measurement(name)
-    made.start_ns, made.end_ns = 1_000_000_000, 2_200_000_000
-    made.settled = Settled(total, list(devices))
+    made._start_ns, made._end_ns = 1_000_000_000, 2_200_000_000
+    made._settled = Settled(total, list(devices))
     return made
 
 

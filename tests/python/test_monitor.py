@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -47,19 +48,69 @@ def test_it_tells_while_it_is_on() -> None:
         assert monitor.timeline().num_rows > 0
         latest = monitor.latest()
         assert latest and all(":" in device and value == value for (device, _), value in latest.items())
-        assert monitor.warnings == []
         work(0.1)
     assert not monitor.is_on
     whole = monitor.energy()
     assert whole.seconds > so_far.seconds
     assert whole.high is not None and so_far.low is not None and so_far.low <= whole.high
-    assert set(monitor.latest()) == set(latest) and monitor.warnings == []
+    assert set(monitor.latest()) == set(latest)
+
+
+def test_its_warnings_are_those_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meter may be older, and have seen more."""
+    asked: list[tuple[int, int | None]] = []
+
+    class Warned:
+        def __init__(self, native: Any) -> None:
+            self._native = native
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._native, name)
+
+        def warnings(self, start_ns: int, end_ns: int | None) -> list[str]:
+            asked.append((start_ns, end_ns))
+            assert isinstance(self._native.warnings(start_ns, end_ns), list)
+            return ["a clock was stepped"]
+
+    with Monitor() as monitor:
+        assert monitor._span is not None
+        meter = monitor._span._meter
+        monkeypatch.setattr(meter, "native", Warned(meter.native))
+        assert monitor.warnings == ["a clock was stepped"]
+    span = monitor.energy()
+    assert monitor.warnings == ["a clock was stepped"] == monitor.warnings
+    assert asked == [(span.start_ns, None), (span.start_ns, span.end_ns)]
+    assert span.start_ns > 0 and meter.native.warnings(0, 1) is not None
+
+
+def test_nothing_happened_to_sensors_before_they_were_there() -> None:
+    with Monitor() as monitor:
+        span = monitor.energy()
+        assert span._meter.native.warnings(0, 1) == []
+
+
+def test_asking_while_it_is_on_leaves_no_trace() -> None:
+    """Nothing begins or ends when somebody asks: it is no activity, and the meter is not used for longer by it."""
+    with Monitor() as monitor:
+        work(0.05)
+        span = monitor._span
+        assert span is not None
+        meter = span._meter
+        with measure() as later:
+            pass
+        recent, used_ns = list(meter._recent), meter._used_ns
+        assert used_ns == later.end_ns
+        so_far = monitor.energy()
+        assert so_far.joules is not None and so_far.end_ns is not None
+        assert (list(meter._recent), meter._used_ns) == (recent, used_ns)
+        assert (so_far.start_ns, so_far.end_ns) not in recent
+    assert list(meter._recent)[-1] == (span.start_ns, span.end_ns)
 
 
 def test_it_agrees_with_a_window_of_the_same_time() -> None:
     with Monitor() as monitor, measure() as m:
         work(0.3)
-    assert m.meter is monitor.energy().meter
+    assert m._meter is monitor.energy()._meter
     low, high = monitor.energy().interval or (0, 0)
     assert m.low is not None and m.high is not None and m.low <= high and m.high >= low
 
@@ -68,7 +119,7 @@ def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) 
     with Monitor() as monitor:
         wait_for(lambda: monitor.timeline().num_rows > 0)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
-    meter = monitor.energy().meter
+    meter = monitor.energy()._meter
     wait_for(lambda: meter.is_stopped)
     first = monitor.timeline()
     assert first.num_rows > 0 and monitor.timeline() is first
@@ -78,7 +129,7 @@ def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) 
 def test_other_devices_have_a_meter_of_their_own() -> None:
     with Monitor() as everything, Monitor(devices=["cpu"]) as processors:
         wait_for(lambda: processors.timeline().num_rows > 0)
-    assert everything.energy().meter is not processors.energy().meter
+    assert everything.energy()._meter is not processors.energy()._meter
     assert {device.partition(":")[0] for device in processors.timeline()["device"]} == {"cpu"}
 
 
@@ -98,7 +149,7 @@ def test_it_serves_once_and_only_when_started() -> None:
 def test_one_that_is_let_go_holds_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = Monitor().start()
     assert monitor._span is not None
-    meter = monitor._span.meter
+    meter = monitor._span._meter
     del monitor
     gc.collect()
     monkeypatch.setattr(_shared_meter, "KEEP_NS", 0)

@@ -139,6 +139,14 @@ def test_profile_data_is_converted_once(data: ProfileData) -> None:
     assert len(module._trace_of(other)) != len(module._trace_of(data))
 
 
+def test_profile_data_is_let_go_when_another_profile_is_given(data: ProfileData) -> None:
+    held = sys.getrefcount(data)
+    Profiler.find_device_plane_ids(data, "gpu")
+    assert sys.getrefcount(data) == held + 1
+    Profiler.find_device_plane_ids(trace_of("gpu_autotune"), "gpu")
+    assert sys.getrefcount(data) == held
+
+
 def test_a_message_is_not_held() -> None:
     message = Message(AUTOTUNE.read_bytes())
     Profiler.find_device_plane_ids(message, "gpu")
@@ -187,6 +195,8 @@ def test_what_is_no_profile() -> None:
     assert isinstance(raised.value, ErgometerError)
     with pytest.raises(ProfilingError, match="^Failed to parse profile data: "):
         Profiler.parse_profile_from_bytes(None)  # type: ignore[arg-type]
+    with pytest.raises(ProfilingError, match="^Failed to parse profile data: "):
+        Profiler.parse_profile_from_bytes(str(AUTOTUNE))  # type: ignore[arg-type]
     with pytest.raises(ProfilingError, match="^Invalid profile structure: "):
         Profiler.find_device_plane_ids(object(), "gpu")
     with pytest.raises(ProfilingError, match="^Failed to parse profile data: .*no_such_file"):
@@ -243,6 +253,19 @@ def test_patterns_mean_what_they_mean_in_python() -> None:
         assert _native.is_pattern(translated), pattern
         expected = [name for name in names if compiled.search(name)]
         assert [name for name in names if re.search(translated, name)] == expected, pattern
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="they came with Python 3.11")
+@pytest.mark.parametrize("pattern", [r"[a-z_]*+fusion", r"m++m", r"_?+_", r"m{1,2}+m", r"(?>[a-z_]*)fusion"])
+def test_what_gives_nothing_back_means_what_it_means_in_python(pattern: str) -> None:
+    """To Rust `[a-z_]*+fusion` is `([a-z_]*)+fusion`, which finds what Python does not."""
+    trace = trace_of("gpu_autotune")
+    names = trace.names()
+    translated = for_rules(pattern, trace)
+    found = [name for name in names if re.search(translated, name)]
+    assert found == [name for name in names if re.search(pattern, name)]
+    giving = re.sub(r"([*+?}])\+", r"\1", pattern.replace("(?>", "(?:"))
+    assert found != [name for name in names if re.search(giving, name)], "no name tells the two apart"
 
 
 def test_names_with_any_character_can_stand_for_a_pattern() -> None:
@@ -339,7 +362,11 @@ def test_a_session_is_active_already(tmp_path: Path) -> None:
         assert raised.value.hint is not None and "stop_trace" in raised.value.hint
 
 
-def test_a_platform_that_did_nothing(folder: Path) -> None:
+def test_nothing_ran_on_a_platform_that_is_there() -> None:
+    assert Profiler().profile_time_by_function_id(lambda: None, "cpu", 1) == {}
+
+
+def test_a_platform_that_is_not_there(folder: Path) -> None:
     with pytest.raises(ProfilingError, match="^No planes found for device 'tpu'"):
         Profiler().profile_time_by_function_id(lambda: None, "tpu", 1)
     assert list(folder.iterdir()) == []

@@ -11,7 +11,7 @@ from ergometer import _native
 from ergometer._autotune.energy import CallEnergy, measure_energy
 from ergometer._autotune.progress import Progress, Reporter
 from ergometer._autotune.result import Row, Tuning
-from ergometer._autotune.rounds import Plan, is_clear
+from ergometer._autotune.rounds import Plan, is_clear, ranked
 from ergometer._autotune.session import Session, Timed, Timer
 from ergometer._autotune.variants import name_variants
 
@@ -42,8 +42,10 @@ def autotune(
 
     Rounds end early when the fastest is clear. The profiler tells device times only when its session ends, so wall
     times decide on that, and on nothing else: they have the host's part of a call in them. There are few looks, after
-    `min_calls` rounds and each half as many again later, at a level which they share: whoever looks after every round
-    sees a difference in the end, where there is none. Whether it is clear in fact, the device times say.
+    `min_calls` rounds and each half as many again later: whoever looks after every round sees a difference in the end,
+    where there is none. Whether it is clear in fact, the device times say. The looks and these verdicts share
+    1 - `level` among them, in equal parts; a verdict asks for more than an interval of `level` does, which may lie above
+    1 where the verdict is "too_close_to_call".
 
     Keywords of the variants go into `kwargs`, so that none of theirs can be one of these.
 
@@ -56,7 +58,8 @@ def autotune(
         calls: How often each is timed at most.
         min_calls: How often at least.
         warmup: How often each runs before.
-        level: Of the intervals; 1 minus it is the chance to call a variant slower that is not.
+        level: Of the intervals; 1 minus it is the chance, all looks and verdicts together, to call a variant slower
+            that is not.
         platform: Whose times count: "gpu", "tpu", "cpu"; by default where JAX computes.
         timer: "device"; "wall" for the clock of the host around each call, without JAX, functions as they are given;
             "device-or-wall" for wall times, with a warning, where there are none of the device.
@@ -94,19 +97,20 @@ def autotune(
         raise ValueError(f"level is {level}: it is between 0 and 1, such as 0.95")
     if energy is not False and not 0 < energy_seconds < float("inf"):
         raise ValueError(f"energy_seconds is {energy_seconds}: it is above 0")
+    plan = Plan(calls, min_calls, level, seed)
     with Reporter(progress) as report:
         session = Session(
             variants=name_variants(variants),
             args=args,
             kwargs=kwargs or {},
-            plan=Plan(calls, min_calls, level, seed),
+            plan=plan,
             warmup=warmup,
             platform=platform,
             trace_dir=None if trace_dir is None else Path(trace_dir),
             report=report,
         )
         timed = session.time(timer)
-        ranking = _native.rank({**timed.seconds}, level)
+        ranking = ranked(timed.seconds, plan)
         medians = {row["id"]: row["median_s"] for row in ranking}
         energies = measure_energy(timed.prepared, medians, energy, energy_seconds, timed.platform, report)
     return _tuning(timed, ranking, energies, level)
@@ -114,19 +118,19 @@ def autotune(
 
 def _tuning(timed: Timed, ranking: list[dict[str, Any]], energies: dict[str, CallEnergy], level: float) -> Tuning:
     by_name = {one.variant.name: one for one in timed.prepared}
-    ranked = [_row(timed, by_name[row["id"]].variant.id, row, energies[row["id"]], level) for row in ranking]
+    rows = [_row(timed, by_name[row["id"]].variant.id, row, energies[row["id"]], level) for row in ranking]
     failed = [
         _failed(one.variant.id, one.variant.name, one.error, timed.timer)
         for one in timed.prepared
         if one.error is not None
     ]
     clear = is_clear(ranking)
-    best = ranked[0].name
+    best = rows[0].name
     return Tuning(
         best=by_name[best].variant.given,
         best_name=best,
         is_clear=clear,
-        rows=[*ranked, *failed],
+        rows=[*rows, *failed],
         stopped=_why_stopped(timed, clear),
         timer=timed.timer,
         platform=timed.platform,
@@ -144,8 +148,8 @@ def _why_stopped(timed: Timed, clear: bool) -> str:
     return f"clear after {count} calls"
 
 
-def _row(timed: Timed, number: int, ranked: dict[str, Any], energy: CallEnergy, level: float) -> Row:
-    name = ranked["id"]
+def _row(timed: Timed, number: int, compared: dict[str, Any], energy: CallEnergy, level: float) -> Row:
+    name = compared["id"]
     summary = _native.summarize(timed.seconds[name], level)
     return Row(
         name=name,
@@ -155,10 +159,10 @@ def _row(timed: Timed, number: int, ranked: dict[str, Any], energy: CallEnergy, 
         low_s=summary["median_low_s"],
         high_s=summary["median_high_s"],
         mean_s=summary["mean_s"],
-        ratio=ranked["ratio"],
-        ratio_low=ranked["ratio_low"],
-        ratio_high=ranked["ratio_high"],
-        verdict=ranked["verdict"],
+        ratio=compared["ratio"],
+        ratio_low=compared["ratio_low"],
+        ratio_high=compared["ratio_high"],
+        verdict=compared["verdict"],
         joules_per_call=energy.joules,
         joules_low=energy.low,
         joules_high=energy.high,

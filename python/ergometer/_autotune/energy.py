@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ergometer import _native
 from ergometer._autotune.progress import Progress
 from ergometer._autotune.result import NOT_ASKED_FOR
 from ergometer._autotune.variants import Prepared, describe
-from ergometer._autotune.waiting import wait_for
-from ergometer.errors import MeterError
+from ergometer._device_sync import wait_for_output
 from ergometer._measure import measure
-from ergometer.measurement import Measurement
+from ergometer._shared_meter import has_energy
+from ergometer.errors import MeterError
 
 # So much work is queued before it is waited for: enough to keep a device busy, little enough that Ctrl-C is heard and
 # that the results in the queue fit into memory.
@@ -81,14 +80,10 @@ def _why_none(wanted: bool | None) -> str | None:
         return NOT_ASKED_FOR
     if wanted is None:
         try:
-            meter = _native.Meter(model=False)
+            if not has_energy(None, model=False):
+                return "no sensor measures energy here. hint: energy=True gives it modelled; `ergo doctor` says more"
         except MeterError as cause:
             return str(cause)
-        try:
-            if not meter.has_energy:
-                return "no sensor measures energy here. hint: energy=True gives it modelled; `ergo doctor` says more"
-        finally:
-            meter.stop()
     return None
 
 
@@ -98,7 +93,7 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
         calls = _run_for(one.call, seconds, median_s)
     if window.joules is None:
         return CallEnergy(missing=window.missing)
-    devices = _devices_of(window)
+    devices = window._counted()
     if platform in _GPU_PLATFORMS and not any(name.startswith("gpu") for name in devices):
         return CallEnergy(missing=f"no sensor of the GPU, only of {' + '.join(devices)}. hint: see `ergo doctor`")
     low, high = window.low, window.high
@@ -112,18 +107,6 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
     )
 
 
-def _devices_of(window: Measurement) -> list[str]:
-    """The devices whose joules are in the sum: those that were measured, or else those that were modelled."""
-    is_modelled = window.provenance == "modelled"
-    return [
-        name
-        for name, place in window.devices.items()
-        if place.joules is not None
-        and (place.provenance == "modelled") == is_modelled
-        and (place.summed or is_modelled)
-    ]
-
-
 def _run_for(call: Callable[[], Any], seconds: float, median_s: float) -> int:
     """Calls back to back for about so long, and says how often."""
     queued = max(1, min(_MOST_QUEUED, int(_QUEUED_SECONDS / max(median_s, 1e-9))))
@@ -133,6 +116,6 @@ def _run_for(call: Callable[[], Any], seconds: float, median_s: float) -> int:
         output = None
         for _ in range(queued):
             output = call()
-        wait_for(output)
+        wait_for_output(output)
         calls += queued
     return calls

@@ -138,8 +138,8 @@ class Tuning:
         if busy >= _MOSTLY_BUSY:
             return None
         return (
-            f"{row.name}: the device was busy for {busy:.0%} of the time in which energy was measured, as the host takes "
-            f"longer for a call: most of the joules are those of waiting"
+            f"{row.name}: the device was busy for {busy:.0%} of the time in which energy was measured, as the host "
+            f"takes longer for a call: most of the joules are those of waiting"
         )
 
     def _kind(self) -> str:

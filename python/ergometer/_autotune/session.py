@@ -15,7 +15,7 @@ from ergometer._autotune.progress import Progress
 from ergometer._autotune.rounds import Plan, Rounds, run_rounds
 from ergometer._autotune.variants import Prepared, Variant, as_given, compiled, prepare
 from ergometer._capture import profile_files, profiler_session, require_jax
-from ergometer.errors import ProfilingError
+from ergometer.errors import ProfilingError, TraceError
 
 Timer = Literal["device", "wall", "device-or-wall"]
 Report = Callable[[Progress], None]
@@ -100,26 +100,41 @@ class Session:
             _require_some(prepared)
             try:
                 trace = _native.read_trace(profile_files(folder))
-            except RuntimeError as cause:
-                raise ProfilingError(f"{cause} {_WALL_HINT}") from cause
+            except (RuntimeError, OSError, TraceError) as cause:
+                # A hint of its own says how to read a damaged file, which is none for who only tunes.
+                raise ProfilingError(f"{_without_hint(cause)} {_WALL_HINT}") from cause
         seconds = _device_seconds(trace, platform, prepared)
         _tell_of_losses(seconds, rounds.count)
         return Timed(prepared, seconds, rounds, "device", platform, trace)
 
 
 def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared]) -> dict[str, list[float]]:
-    """The busy times of every execution of the variants that did not fail, by name."""
-    busy_ps = {int(row["id"]): row["busy_times_ps"] for row in trace.functions(device=platform)}
+    """The busy times of every execution of the variants that did not fail, by name.
+
+    Raises:
+        ProfilingError: The trace has no such platform, or no time of a variant on it.
+    """
+    planes = ", ".join(plane.name for plane in trace.planes)
+    try:
+        functions = trace.functions(device=platform)
+    except ValueError as cause:
+        problem = f"{_without_hint(cause)} The trace has planes {planes}."
+        raise ProfilingError(f"{problem} {_WALL_HINT}; platform= names another device") from cause
+    busy_ps = {int(row["id"]): row["busy_times_ps"] for row in functions}
     live = [one.variant for one in prepared if one.error is None]
     missing = [variant.name for variant in live if not busy_ps.get(variant.id)]
     if missing:
         modules = ", ".join(sorted({str(row["module"]) for row in trace.modules()})) or "no modules"
-        planes = ", ".join(plane.name for plane in trace.planes)
         raise ProfilingError(
             f"the trace has no time of {', '.join(missing)} on {platform!r}. It has {modules}, on planes {planes}. "
             f"{_WALL_HINT}; platform= names another device"
         )
     return {variant.name: [ps / 1e12 for ps in busy_ps[variant.id]] for variant in live}
+
+
+def _without_hint(cause: Exception) -> str:
+    sentence = str(cause).partition("hint: ")[0].strip()
+    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _tell_of_losses(seconds: dict[str, list[float]], calls: int) -> None:

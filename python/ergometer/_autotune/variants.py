@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ergometer._autotune.waiting import wait_for
+from ergometer._device_sync import wait_for_output
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def prepare(
         try:
             one.call = bind(variant)
             for _ in range(warmup):
-                wait_for(one.call())
+                wait_for_output(one.call())
         except Exception as cause:
             one.fail(cause)
         prepared.append(one)
@@ -147,7 +147,7 @@ def compiled(
 
         function.__name__ = function.__qualname__ = f"autotune_fn_{variant.id}"
         call = functools.partial(jax.jit(function), *arrays)
-        wait_for(call())  # It is compiled here, whatever the warm-up.
+        wait_for_output(call())  # It is compiled here, whatever the warm-up.
         return call
 
     return bind

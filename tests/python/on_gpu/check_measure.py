@@ -119,7 +119,7 @@ def compared(monitor: ergometer.Monitor, timeline: Any, gpu: str, failures: list
         return "nothing to compare"
     (first_ns, first), (last_ns, last) = counted[0], counted[-1]
     assert monitor._span is not None
-    _, devices = monitor._span.meter.native.energy(first_ns, last_ns)
+    _, devices = monitor._span._meter.native.energy(first_ns, last_ns)
     place = next(place for place in devices if (place.device, place.scope) == (gpu, "device"))
     joules, seconds = last - first, (last_ns - first_ns) / 1e9
     is_inside = place.low is not None and place.high is not None and place.low <= joules <= place.high
