@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from ergometer._autotune import Progress, Row, Tuning, autotune
     from ergometer._measure import Measure, MeasuredFunction, measure, measured
     from ergometer._native import Energy, Event, Line, Plane, Table, Trace, read_trace
-    from ergometer.errors import ErgometerError, MeterError, ProfilingError, RunError, TraceError
+    from ergometer.errors import ErgometerError, MeterError, MissingFileError, ProfilingError, RunError, TraceError
     from ergometer.measurement import Measurement
     from ergometer.monitor import Monitor
     from ergometer.profiler import Profiler
-    from ergometer.run import Run, load_run, load_sweep
+    from ergometer.run import Run, Sweep, load_run, load_sweep
 
 # Imported when first used: `ergo` and whoever reads only traces need not wait for the rest.
 _MODULES = {
     "ergometer._autotune": ("Progress", "Row", "Tuning", "autotune"),
     "ergometer._measure": ("Measure", "MeasuredFunction", "measure", "measured"),
     "ergometer._native": ("Energy", "Event", "Line", "Plane", "Table", "Trace", "read_trace"),
-    "ergometer.errors": ("ErgometerError", "MeterError", "ProfilingError", "RunError", "TraceError"),
+    "ergometer.errors": ("ErgometerError", "MeterError", "MissingFileError", "ProfilingError", "RunError", "TraceError"),
     "ergometer.measurement": ("Measurement",),
     "ergometer.monitor": ("Monitor",),
     "ergometer.profiler": ("Profiler",),
-    "ergometer.run": ("Run", "load_run", "load_sweep"),
+    "ergometer.run": ("Run", "Sweep", "load_run", "load_sweep"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -42,6 +42,7 @@ __all__ = [
     "MeasuredFunction",
     "Measurement",
     "MeterError",
+    "MissingFileError",
     "Monitor",
     "Plane",
     "Profiler",
@@ -50,6 +51,7 @@ __all__ = [
     "Row",
     "Run",
     "RunError",
+    "Sweep",
     "Table",
     "Trace",
     "TraceError",
@@ -76,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

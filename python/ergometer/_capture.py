@@ -53,13 +53,14 @@ def interrupts_held() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def profiler_session(folder: Path) -> Iterator[None]:
+def profiler_session(folder: Path, waits: bool = True) -> Iterator[None]:
     """Profiles what runs inside the block and writes it below the folder.
 
     What was started inside and came to its end is waited for: a device works on after the call that asked it to.
 
     Args:
         folder: Where the profile goes, as `jax.profiler` lays it out.
+        waits: Whether to wait for the devices at the end. The computation that does so is in the profile.
 
     Raises:
         ProfilingError: JAX is missing, or a session is active already.
@@ -73,7 +74,8 @@ def profiler_session(folder: Path) -> Iterator[None]:
             _start(jax, folder)
             started = True
         yield
-        wait_for_devices()
+        if waits:
+            wait_for_devices()
     finally:
         if started:
             with interrupts_held():

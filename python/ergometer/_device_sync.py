@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-# JAX device -> runs a tiny computation on it and waits for it. Compiled once for each device.
+# Devices of JAX -> runs a tiny computation on them and waits for it. Compiled once.
 _barriers: dict[Any, Callable[[], object]] = {}
 # Reentrant: while a barrier compiles, Python may end a forgotten generator, and the window inside it waits for devices.
 _compiling = threading.RLock()
@@ -54,6 +54,25 @@ def wait_for_output(output: Any) -> None:
         _wait_for_torch(torch)
 
 
+def is_of_jax(output: Any) -> bool:
+    """Whether there is an array of JAX in the output of a call: to look for one in a long list takes a while.
+
+    >>> is_of_jax([1, 2])
+    False
+    """
+    jax = sys.modules.get("jax")
+    if jax is None or not hasattr(jax, "tree_util"):
+        return False
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(output))
+
+
+def wait_for_torch() -> None:
+    """Waits until all that torch was given has been computed, where the process uses it."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _wait_for_torch(torch)
+
+
 def _is_jax_running() -> bool:
     bridge = sys.modules.get("jax._src.xla_bridge")
     asked = getattr(bridge, "backends_are_initialized", None)
@@ -76,22 +95,35 @@ def _wait_for_jax(jax: ModuleType) -> None:
     if all(device.platform != "cpu" for device in devices):
         with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
             devices += jax.local_devices(backend="cpu")
+    if jax.config.jax_disable_jit:
+        return  # Nothing can be compiled now; what was computed one by one is waited for by its arrays.
     for device in devices:
-        _barrier_of(jax, device)()
+        _barrier_of(jax, (device,))()
+    # What runs on several devices at once has a queue of its own on a CPU: only another such computation waits for it.
+    for platform in {device.platform for device in devices}:
+        together = tuple(device for device in devices if device.platform == platform)
+        if len(together) > 1:
+            _barrier_of(jax, together)()
 
 
-def _barrier_of(jax: ModuleType, device: Any) -> Callable[[], object]:
-    barrier = _barriers.get(device)
+def _barrier_of(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], object]:
+    barrier = _barriers.get(devices)
     if barrier is None:
         with _compiling:
-            barrier = _barriers.get(device) or _compile_barrier(jax, device)
-            _barriers[device] = barrier
+            barrier = _barriers.get(devices) or _compile_barrier(jax, devices)
+            _barriers[devices] = barrier
     return barrier
 
 
-def _compile_barrier(jax: ModuleType, device: Any) -> Callable[[], object]:
+def _compile_barrier(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], object]:
     """A computation of one addition, ready to run: later calls must not compile inside what is being measured."""
-    number = jax.device_put(0.0, device)
+    number = jax.device_put(0.0, devices[0])
+    if len(devices) > 1:
+        import numpy
+
+        mesh = jax.sharding.Mesh(numpy.array(devices, dtype=object), ("device",))
+        shared = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("device"))
+        number = jax.device_put(numpy.zeros(len(devices), dtype=numpy.float32), shared)
 
     def ergometer_barrier(value: Any) -> Any:
         return value + 1

@@ -156,6 +156,10 @@ class Monitor:
         """The timeline as a pyarrow Table."""
         return self.timeline().to_pyarrow()
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The timeline for whatever takes Arrow: `polars.DataFrame(monitor)`."""
+        return self.timeline().__arrow_c_stream__(requested_schema)
+
     def __repr__(self) -> str:
         if self._span is None:
             return "<Monitor: not started>"

@@ -199,7 +199,7 @@ class Profiler:
         # Made anew each time: attributes may have changed.
         pattern = self.event_filter_regex
         return _native.ProfilerRules(
-            prefix_filter=self.prefix_filter,
+            prefix_filter=self.prefix_filter or "",
             event_filter_regex=None if pattern is None else _patterns.for_rules(pattern, trace),
             min_duration_ns=float(self.min_duration_ns),
             max_events_per_profile=self.max_events_per_profile,
@@ -244,9 +244,9 @@ def _read_files(files: list[Path]) -> _native.Trace:
         raise ProfilingError(f"Failed to parse profile data: {cause}") from cause
 
 
-def _tell(notes: list[str]) -> None:
-    for note in notes:
-        if note.startswith("max_events_per_profile"):
+def _tell(notes: list[tuple[bool, str]]) -> None:
+    for is_caution, note in notes:
+        if is_caution:
             warnings.warn(note, UserWarning, stacklevel=3)
         else:
             _logger.warning("%s", note)

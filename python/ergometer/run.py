@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ergometer._native import Run as _NativeRun
-from ergometer._native import Table, open_run, open_sweep
+from ergometer._native import Sweep as _NativeSweep
+from ergometer._native import Table, open_run, open_sweep, table
 
-__all__ = ["Run", "load_run", "load_sweep"]
+__all__ = ["Run", "Sweep", "load_run", "load_sweep"]
 
 
 class Run:
@@ -96,8 +98,66 @@ def load_run(path: str | PathLike[str]) -> Run:
     return Run(open_run(path))
 
 
-def load_sweep(path: str | PathLike[str]) -> list[Run]:
-    """Opens the runs of a sweep, point by point in its order, repeats beside one another.
+class Sweep(Sequence[Run]):
+    """The runs of a sweep, in its order, repeats beside one another. `load_sweep` makes one.
+
+    >>> sweep = load_sweep("fixtures/runs/h200_sweep")
+    >>> sweep.axis, sweep.values[:3]
+    ('concurrency', [1.0, 2.0, 4.0])
+    """
+
+    def __init__(self, native: _NativeSweep) -> None:
+        self._native = native
+        self._runs = [Run(open_run(folder)) for _, folder in native.runs]
+
+    @property
+    def folder(self) -> Path:
+        """The folder it was read from."""
+        return self._native.folder
+
+    @property
+    def axis(self) -> str:
+        """What differs between its runs: "concurrency", "rate" or "replay"."""
+        return self._native.axis
+
+    @property
+    def values(self) -> list[float]:
+        """Of each run its place on the axis."""
+        return [value for value, _ in self._native.runs]
+
+    @property
+    def points(self) -> Table:
+        """A row for each point of the axis: its value, and its figures with the ends of the interval of repeats.
+
+        >>> points = load_sweep("fixtures/runs/h200_sweep").points
+        >>> points.column_names[:4]
+        ['concurrency', 'completed', 'completed_low', 'completed_high']
+        """
+        points = self._native.points
+        names = sorted({name for _, figures in points for name in figures})
+        columns: dict[str, list[Any]] = {self.axis: [value for value, _ in points]}
+        for name in names:
+            found = [figures.get(name, (None, None, None)) for _, figures in points]
+            for place, end in enumerate(("", "_low", "_high")):
+                columns[f"{name}{end}"] = [figure[place] for figure in found]
+        return table(columns)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Run]: ...
+    def __getitem__(self, place: int | slice) -> Run | list[Run]:
+        return self._runs[place]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        return f"<Sweep {self.folder.resolve().name}: {len(self)} runs by {self.axis}>"
+
+
+def load_sweep(path: str | PathLike[str]) -> Sweep:
+    """Opens the runs of a sweep.
 
     Args:
         path: the folder with `sweep.json`, as `ergo profile --concurrency 1,4,16` makes it.
@@ -109,4 +169,4 @@ def load_sweep(path: str | PathLike[str]) -> list[Run]:
     >>> [run.name for run in load_sweep("fixtures/runs/h200_sweep")][:3]
     ['concurrency_1', 'concurrency_2', 'concurrency_4']
     """
-    return [Run(native) for native in open_sweep(path)]
+    return Sweep(open_sweep(path))

@@ -36,6 +36,11 @@ impl ProfilerRules {
         Ok(Self { profiler: Profiler::new(options).map_err(|error| told(&error))? })
     }
 
+    /// The numbers of the planes whose name has the device in it.
+    fn find_device_plane_ids(&self, trace: &Trace, device: &str) -> PyResult<Vec<usize>> {
+        self.profiler.find_device_plane_ids(&trace.table, device).map_err(|error| told(&error))
+    }
+
     /// Seconds by event of a plane, and warnings.
     fn events_of_plane(
         &self,

@@ -80,6 +80,9 @@ pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep
     }
     let path = folder.clone();
     let sweep = interruptible(py, move || Sweep::open(&path))?.map_err(|error| told(&error))?;
+    if sweep.points.iter().all(|point| point.runs.is_empty()) {
+        return Err(damaged(&folder.join("sweep.json"), &"it names no run that is there"));
+    }
     let figures = |point: &SweepPoint| {
         let figure = |estimate: &Estimate| {
             (estimate.value, estimate.interval.map(|ends| ends.0), estimate.interval.map(|ends| ends.1))

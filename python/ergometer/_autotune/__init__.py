@@ -91,10 +91,14 @@ def autotune(
     if timer not in get_args(Timer):
         raise ValueError(f"timer is {timer!r}. hint: one of {', '.join(map(repr, get_args(Timer)))}")
     for name, value, least in (("calls", calls, 1), ("min_calls", min_calls, 1), ("warmup", warmup, 0)):
-        if value < least:
-            raise ValueError(f"{name} is {value}: it is at least {least}")
+        if not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} is {value!r}: it is a whole number, at least {least}")
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: it is between 0 and 1, such as 0.95")
+    if energy not in (None, True, False):
+        raise ValueError(f"energy is {energy!r}. hint: True, False, or None for what a sensor measures")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"kwargs are the keywords of the variants by name, not {kwargs!r}")
     if energy is not False and not 0 < energy_seconds < float("inf"):
         raise ValueError(f"energy_seconds is {energy_seconds}: it is above 0")
     plan = Plan(calls, min_calls, level, seed)

@@ -14,7 +14,6 @@ from typing import Any
 from ergometer._autotune.progress import Progress
 from ergometer._autotune.result import NOT_ASKED_FOR
 from ergometer._autotune.variants import Prepared, describe
-from ergometer._device_sync import wait_for_output
 from ergometer._measure import measure
 from ergometer._shared_meter import has_energy
 from ergometer.errors import MeterError
@@ -90,7 +89,7 @@ def _why_none(wanted: bool | None) -> str | None:
 def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, platform: str | None) -> CallEnergy:
     assert one.call is not None
     with measure(one.variant.name, model=model) as window:
-        calls = _run_for(one.call, seconds, median_s)
+        calls = _run_for(one.call, one.wait, seconds, median_s)
     if window.joules is None:
         return CallEnergy(missing=window.missing)
     devices = window._counted()
@@ -107,7 +106,7 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
     )
 
 
-def _run_for(call: Callable[[], Any], seconds: float, median_s: float) -> int:
+def _run_for(call: Callable[[], Any], wait: Callable[[Any], None], seconds: float, median_s: float) -> int:
     """Calls back to back for about so long, and says how often."""
     queued = max(1, min(_MOST_QUEUED, int(_QUEUED_SECONDS / max(median_s, 1e-9))))
     calls = 0
@@ -116,6 +115,6 @@ def _run_for(call: Callable[[], Any], seconds: float, median_s: float) -> int:
         output = None
         for _ in range(queued):
             output = call()
-        wait_for_output(output)
+        wait(output)
         calls += queued
     return calls

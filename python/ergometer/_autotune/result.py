@@ -16,6 +16,8 @@ NOT_ASKED_FOR = "not asked for"
 _MOSTLY_BUSY = 0.5
 """The share of time from which on the joules of calls back to back are those of the calls."""
 
+_TYPES = {"int": "int", "float": "float", "float | None": "float"}
+
 _HEADER = ("variant", "calls", "median", "", "ratio", "", "verdict", "energy/call", "")
 _LEFT = (0, 3, 5, 6, 8)
 
@@ -32,8 +34,10 @@ class Row:
         low_s: The lower end of the median's interval; None with too few calls.
         high_s: The upper end.
         mean_s: The mean.
-        ratio: How many times as long as the fastest it takes.
-        ratio_low: The lower end of the interval of that; None for the fastest.
+        ratio: How many times as long as the fastest it takes: the median of the ratios of all pairs of a call of this one
+            and one of that, which outliers move less than the ratio of the medians.
+        ratio_low: The lower end of its interval, of this comparison alone: verdicts know how many there are, so that one
+            may be too close to call whose interval is above 1. None for the fastest.
         ratio_high: The upper end.
         verdict: "fastest", "slower", "too_close_to_call", "too_few_samples" or "failed".
         joules_per_call: The energy of a call of all devices in `energy_devices`; None where there is none.
@@ -99,7 +103,10 @@ class Tuning:
     @property
     def table(self) -> _native.Table:
         """The rows as columns, for pandas, polars, pyarrow and others."""
-        return _native.table({column.name: [getattr(row, column.name) for row in self.rows] for column in fields(Row)})
+        columns = {column.name: [getattr(row, column.name) for row in self.rows] for column in fields(Row)}
+        # By what is declared: a column in which nothing is known has its type all the same.
+        types = {column.name: _TYPES.get(str(column.type), "str") for column in fields(Row)}
+        return _native.table(columns, types)
 
     def notes(self) -> list[str]:
         """What to know of the figures, in sentences."""
@@ -107,7 +114,8 @@ class Tuning:
         notes += [f"{row.name} failed: {row.error}" for row in self.rows if row.error is not None]
         close = [row.name for row in self.rows if row.verdict in ("too_close_to_call", "too_few_samples")]
         if close:
-            notes.append(f"not clear: {', '.join(close)} may be as fast. hint: more calls tell closer ones apart")
+            more = "min_calls" if self.stopped.startswith("clear") else "calls"
+            notes.append(f"not clear: {', '.join(close)} may be as fast. hint: more {more} tell closer ones apart")
         sources = {(row.energy_provenance, row.energy_devices) for row in self.rows if row.joules_per_call is not None}
         for provenance, devices in sorted(sources, key=str):
             notes.append(f"energy of {devices}, {provenance}{', not measured' if provenance == 'modelled' else ''}")
@@ -150,15 +158,20 @@ class Tuning:
 
 def _cells(row: Row) -> list[str]:
     if row.error is not None:
-        return [row.name, "-", "-", "", "-", "", "failed", "", ""]
+        return [_shown(row.name), "-", "-", "", "-", "", "failed", "", ""]
     return [
-        row.name,
+        _shown(row.name),
         str(row.n),
         *_value_and_interval(estimate(row.median_s, row.low_s, row.high_s, "s")),
         *_ratio(row),
         row.verdict.replace("_", " "),
         *_value_and_interval(estimate(row.joules_per_call, row.joules_low, row.joules_high, "J")),
     ]
+
+
+def _shown(name: str) -> str:
+    """In one line, whatever is in it."""
+    return name if name.isprintable() and name else repr(name)
 
 
 def _value_and_interval(text: str) -> tuple[str, str]:

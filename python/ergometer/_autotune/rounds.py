@@ -13,7 +13,6 @@ from typing import Any
 from ergometer import _native
 from ergometer._autotune.progress import Progress
 from ergometer._autotune.variants import Prepared
-from ergometer._device_sync import wait_for_output
 
 
 @dataclass(frozen=True)
@@ -119,5 +118,5 @@ def _seconds_of(one: Prepared) -> float:
     assert one.call is not None
     start = time.perf_counter_ns()
     output = one.call()
-    wait_for_output(output)
+    one.wait(output)
     return (time.perf_counter_ns() - start) / 1e9

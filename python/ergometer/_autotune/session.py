@@ -95,7 +95,8 @@ class Session:
     def _by_device(self, prepared: list[Prepared]) -> Timed:
         platform = self.platform or str(require_jax().default_backend())
         with _folder(self.trace_dir) as folder:
-            with profiler_session(folder):
+            # Every call was waited for: nothing else need be in the trace.
+            with profiler_session(folder, waits=False):
                 rounds = run_rounds(prepared, self.plan, self.report)
             _require_some(prepared)
             try:
@@ -112,7 +113,7 @@ def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared
     """The busy times of every execution of the variants that did not fail, by name.
 
     Raises:
-        ProfilingError: The trace has no such platform, or no time of a variant on it.
+        ProfilingError: The trace has no such platform, or no time of any variant on it.
     """
     planes = ", ".join(plane.name for plane in trace.planes)
     try:
@@ -121,15 +122,19 @@ def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared
         problem = f"{_without_hint(cause)} The trace has planes {planes}."
         raise ProfilingError(f"{problem} {_WALL_HINT}; platform= names another device") from cause
     busy_ps = {int(row["id"]): row["busy_times_ps"] for row in functions}
-    live = [one.variant for one in prepared if one.error is None]
-    missing = [variant.name for variant in live if not busy_ps.get(variant.id)]
-    if missing:
+    live = [one for one in prepared if one.error is None]
+    missing = [one for one in live if not busy_ps.get(one.variant.id)]
+    if len(missing) == len(live):
+        names = ", ".join(one.variant.name for one in missing)
         modules = ", ".join(sorted({str(row["module"]) for row in trace.modules()})) or "no modules"
         raise ProfilingError(
-            f"the trace has no time of {', '.join(missing)} on {platform!r}. It has {modules}, on planes {planes}. "
+            f"the trace has no time of {names} on {platform!r}. It has {modules}, on planes {planes}. "
             f"{_WALL_HINT}; platform= names another device"
         )
-    return {variant.name: [ps / 1e12 for ps in busy_ps[variant.id]] for variant in live}
+    for one in missing:
+        # A function that computes nothing on the device is one; the others have their times.
+        one.call, one.error = None, f"the trace has no time of it on {platform!r}: nothing of it ran there"
+    return {one.variant.name: [ps / 1e12 for ps in busy_ps[one.variant.id]] for one in live if one.error is None}
 
 
 def _without_hint(cause: Exception) -> str:

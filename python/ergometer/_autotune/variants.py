@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import collections
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ergometer._device_sync import wait_for_output
+from ergometer._device_sync import is_of_jax, wait_for_output, wait_for_torch
+
+
+# The line of a traceback that names what was raised.
+_RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Warning)\b")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,16 @@ class Prepared:
     variant: Variant
     call: Callable[[], Any] | None
     error: str | None = None
+    _is_of_jax: bool | None = None
+
+    def wait(self, output: Any) -> None:
+        """Waits for the output of a call. Whether that has arrays of JAX is looked up once: it may be a long list."""
+        if self._is_of_jax is None:
+            self._is_of_jax = is_of_jax(output)
+        if self._is_of_jax:
+            wait_for_output(output)
+        else:
+            wait_for_torch()
 
     def fail(self, cause: Exception) -> None:
         """It raised: it is not called again, and its row says why."""
@@ -35,15 +50,18 @@ class Prepared:
 
 
 def describe(cause: Exception) -> str:
-    """An exception in one line. Those of JAX go on for many.
+    """An exception in one line. Those of JAX go on for many, and have that of a callback at their end.
 
     Raises:
         KeyboardInterrupt: It was one. Of Ctrl-C in a callback JAX makes an error that only has its text.
     """
-    if "KeyboardInterrupt" in str(cause):
-        raise KeyboardInterrupt from cause
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return f"{type(cause).__name__}: {lines[0]}" if lines else type(cause).__name__
+    if not lines:
+        return type(cause).__name__
+    raised = [line for line in lines if _RAISED.match(line)] if "Traceback (most recent call last)" in str(cause) else []
+    if any(line.startswith("KeyboardInterrupt") for line in raised):
+        raise KeyboardInterrupt from cause
+    return f"{type(cause).__name__}: {raised[-1] if raised else lines[0]}"
 
 
 def name_variants(variants: Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]) -> list[Variant]:
@@ -59,6 +77,8 @@ def name_variants(variants: Mapping[str, Callable[..., Any]] | Iterable[Callable
     """
     if isinstance(variants, Mapping):
         named = list(variants.items())
+    elif callable(variants):
+        raise TypeError("one function is nothing to compare. hint: autotune([function, other], arguments)")
     else:
         given = list(variants)
         named = list(zip(_distinct([_name_of(function) for function in given]), given, strict=True))
@@ -111,7 +131,7 @@ def prepare(
         try:
             one.call = bind(variant)
             for _ in range(warmup):
-                wait_for_output(one.call())
+                one.wait(one.call())
         except Exception as cause:
             one.fail(cause)
         prepared.append(one)
@@ -134,7 +154,7 @@ def compiled(
     import numpy
 
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, numpy.ndarray, numpy.generic))]
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, numpy.ndarray))]
     arrays = [jax.numpy.asarray(leaves[place]) for place in places]
 
     def bind(variant: Variant) -> Callable[[], Any]:

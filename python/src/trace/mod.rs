@@ -239,7 +239,7 @@ impl Trace {
     /// >>> import ergometer
     /// >>> runs = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").executions(prefix="jit_autotune_fn_0")
     /// >>> runs["busy_ps"]
-    /// [12991000, 13056000, 12926000, 13054000, 13186000]
+    /// [12991000, 13056000, 13054000, 13248000, 12864000]
     ///
     /// ```
     #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
