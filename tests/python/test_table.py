@@ -115,6 +115,14 @@ def test_polars(ops):
     assert ops.to_polars().equals(frame)
 
 
+def test_polars_makes_categories_of_dictionaries(autotune):
+    events = autotune.events(stats=False)
+    frame = pl.DataFrame(events)
+    assert pa.types.is_dictionary(pa.schema(events).field("name").type)
+    assert frame.schema["name"] == pl.Categorical
+    assert frame.to_dicts() == events.to_pylist()
+
+
 def test_pandas(ops):
     frame = pd.DataFrame.from_arrow(ops)
     assert frame.shape == ops.shape
