@@ -7,8 +7,8 @@ import re
 from ergometer import _native
 
 # What both take, and each for something else: in a class Rust knows set operations and nested classes, and `\<` and
-# `\>` are the edges of a word there, `\b{...}` one of its edges. From Python 3.11 on `a*+` gives nothing back of what it
-# took, as `(?>a*)` does not, and to Rust it is `(a*)+`. What is found too often is only searched by Python.
+# `\>` are the edges of a word there, `\b{...}` one of its edges. From Python 3.11 on `a*+` gives nothing back of what
+# it took, as `(?>a*)` does not, and to Rust it is `(a*)+`. What this finds without need, Python searches: no harm.
 _ANOTHER_MEANING = re.compile(r"&&|--|~~|\[[^\]]*\[|\\[<>]|\\b\{|[*+?}]\+|\(\?>")
 
 # Matches nothing, not even an empty text.

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import ergometer
+
 # JAX looks for accelerators otherwise, and says so; nothing here may reach for a network.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -51,6 +53,32 @@ def console_script():
 def autotune_trace():
     """Four variants of a function on an H200, five runs each."""
     return TRACES / "gpu_autotune.xplane.pb"
+
+
+@pytest.fixture(scope="session")
+def autotune(autotune_trace):
+    """The same, read."""
+    return ergometer.read_trace(autotune_trace)
+
+
+@pytest.fixture(scope="session", params=PLAIN_TRACES, ids=lambda path: path.name.removesuffix(".xplane.pb"))
+def trace_path(request):
+    """Each of the traces that are not packed."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def trace(trace_path):
+    """The same, read."""
+    return ergometer.read_trace(trace_path)
+
+
+@pytest.fixture(scope="session")
+def matrix():
+    """Something to multiply: of 512 rows and columns."""
+    import jax
+
+    return jax.random.normal(jax.random.key(0), (512, 512))
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import ergometer
 import pytest
-from conftest import REPOSITORY, ergo
+from conftest import REPOSITORY, TRACES, ergo
+from metered import wait_for
 
 VERSION = re.search(r'^version = "(.+)"', (REPOSITORY / "Cargo.toml").read_text(), re.MULTILINE)[1]
 
@@ -62,34 +62,37 @@ def test_the_exit_code_of_a_measured_command_is_passed_on():
     assert done.returncode == 7, done.stderr
 
 
-def interrupted(process):
-    """Sends Ctrl-C; returns the exit code and what was said on standard error."""
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert "Traceback" not in error
-    assert "KeyboardInterrupt" not in error
-    return process.returncode, error
-
-
 def test_ctrl_c_is_how_a_monitor_ends():
     """So that is no failure, of the binary and here: Python has nothing to add."""
     arguments = ["monitor", "--format", "jsonl", "--interval", "100ms"]
     monitor = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert json.loads(monitor.stdout.readline())
-    assert interrupted(monitor)[0] == 0
+    monitor.send_signal(signal.SIGINT)
+    _, error = monitor.communicate(timeout=60)
+    assert monitor.returncode == 0, error
+    assert "Traceback" not in error and "KeyboardInterrupt" not in error
 
 
 def test_ctrl_c_in_a_run_keeps_what_was_measured(tmp_path):
     endless = ["--dataset", "synthetic", "--dataset-param", "prompt_tokens=16", "--dataset-param", "output_tokens=4"]
-    arguments = ["profile", *endless, "--duration", "10m", "--idle", "0s", "--output-dir", tmp_path]
-    run = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    # A query that has ended is in the journal.
-    while not any('"ended"' in file.read_text() for file in tmp_path.glob("*/journal/*.events.jsonl")):
-        assert run.poll() is None, run.stderr.read()
-        time.sleep(0.05)
-    code, error = interrupted(run)
-    assert code == 130, error
-    (folder,) = tmp_path.iterdir()
+    runs, log = tmp_path / "runs", tmp_path / "log"
+    arguments = ["profile", *endless, "--duration", "10m", "--idle", "0s", "--output-dir", runs]
+    # A pipe that nobody reads would be full some time, and the command would wait for it.
+    with log.open("w") as said:
+        run = start(*arguments, stdout=subprocess.DEVNULL, stderr=said)
+    try:
+        # A query that has ended is in the journal.
+        wait_for(
+            lambda: run.poll() is not None
+            or any('"ended"' in file.read_text() for file in runs.glob("*/journal/*.events.jsonl"))
+        )
+        assert run.poll() is None, log.read_text()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 130, log.read_text()
+    finally:
+        run.kill()
+    assert "Traceback" not in log.read_text() and "KeyboardInterrupt" not in log.read_text()
+    (folder,) = runs.iterdir()
     run = ergometer.load_run(folder)
     assert run.summary_dict["closing"] == "interrupted"
     assert run.records.num_rows > 0
@@ -105,7 +108,7 @@ def test_a_run_with_the_embedded_model(tmp_path):
     assert run.summary_dict["client"] == "embedded"
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["trace", "cat", "fixtures/xplane/med_cpu_26820.xplane.pb"]])
+@pytest.mark.parametrize("arguments", [["list"], ["trace", "cat", TRACES / "med_cpu_26820.xplane.pb"]])
 def test_a_reader_that_leaves_is_no_error(arguments):
     """As in `ergo list | head -1`."""
     reading, writing = os.pipe()

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import ergometer
 import pytest
+from other_process import run_python
 
 # No thread is made to give way for so long: others run when a native call lets go of Python's lock, or not at all.
 UNDISTURBED = "sys.setswitchinterval(3600)"
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Runs a script to its end and returns what it printed. It is a file: children that start anew have to find it."""
-
-    def run(script, *arguments):
-        path = tmp_path / "script.py"
-        path.write_text(textwrap.dedent(script))
-        command = [sys.executable, str(path), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture
@@ -37,7 +21,7 @@ def pipe(tmp_path):
     return path
 
 
-def test_a_thread_of_python_can_write_what_is_being_read(run, pipe, autotune_trace):
+def test_a_thread_of_python_can_write_what_is_being_read(pipe, autotune_trace):
     """It could not if the reader kept Python's lock while it waits."""
     script = """
         import sys, threading
@@ -54,10 +38,10 @@ def test_a_thread_of_python_can_write_what_is_being_read(run, pipe, autotune_tra
         threading.Thread(target=write).start()
         print(ergometer.read_trace(pipe).ops().to_pylist() == ergometer.read_trace(source).ops().to_pylist())
     """
-    assert run(script, autotune_trace, pipe) == "True\n"
+    assert run_python(script, autotune_trace, pipe) == "True\n"
 
 
-def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(run, long_trace):
+def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(long_trace):
     script = f"""
         import sys, threading, time
         import ergometer
@@ -88,7 +72,7 @@ def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(run,
         is_over = True
         other.join()
     """
-    assert run(script, long_trace) == "reading True\nevents True\nops True\n"
+    assert run_python(script, long_trace) == "reading True\nevents True\nops True\n"
 
 
 # Sends Ctrl-C to itself as soon as the main thread lets go of Python's lock, which it does in the next native call.
@@ -107,7 +91,7 @@ threading.Thread(target=interrupt, daemon=True).start()
 """
 
 
-def test_ctrl_c_ends_a_read_that_would_never_end(run, pipe):
+def test_ctrl_c_ends_a_read_that_would_never_end(pipe):
     """Nobody writes into the pipe, so only the signal can have ended the call."""
     script = """
         is_about_to_read.set()
@@ -118,10 +102,10 @@ def test_ctrl_c_ends_a_read_that_would_never_end(run, pipe):
         # What still waits for the pipe does not keep the process.
         os._exit(0)
     """
-    assert run(INTERRUPT + textwrap.dedent(script), pipe) == "interrupted\n"
+    assert run_python(INTERRUPT + textwrap.dedent(script), pipe) == "interrupted\n"
 
 
-def test_after_ctrl_c_the_next_read_is_whole(run, long_trace, autotune_trace):
+def test_after_ctrl_c_the_next_read_is_whole(long_trace, autotune_trace):
     script = """
         is_about_to_read.set()
         try:
@@ -132,10 +116,10 @@ def test_after_ctrl_c_the_next_read_is_whole(run, long_trace, autotune_trace):
             print("interrupted")
         print(ergometer.read_trace(sys.argv[2]).functions()["id"])
     """
-    assert run(INTERRUPT + textwrap.dedent(script), long_trace, autotune_trace) == "interrupted\n[0, 1, 2, 3]\n"
+    assert run_python(INTERRUPT + textwrap.dedent(script), long_trace, autotune_trace) == "interrupted\n[0, 1, 2, 3]\n"
 
 
-def test_a_handler_of_ones_own_is_called_and_may_let_the_call_go_on(run, long_trace):
+def test_a_handler_of_ones_own_is_called_and_may_let_the_call_go_on(long_trace):
     script = """
         heard = []
         signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
@@ -146,10 +130,10 @@ def test_a_handler_of_ones_own_is_called_and_may_let_the_call_go_on(run, long_tr
         print(heard == [signal.SIGINT], set(lengths) == {int(sys.argv[2])})
     """
     events = len(ergometer.read_trace(long_trace))
-    assert run(INTERRUPT + textwrap.dedent(script), long_trace, events) == "True True\n"
+    assert run_python(INTERRUPT + textwrap.dedent(script), long_trace, events) == "True True\n"
 
 
-def test_reading_in_a_thread_that_is_not_the_main_one(run, autotune_trace):
+def test_reading_in_a_thread_that_is_not_the_main_one(autotune_trace):
     script = """
         import sys, threading
         import ergometer
@@ -160,11 +144,11 @@ def test_reading_in_a_thread_that_is_not_the_main_one(run, autotune_trace):
         thread.join()
         print(found[0] > 0)
     """
-    assert run(script, autotune_trace) == "True\n"
+    assert run_python(script, autotune_trace) == "True\n"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_children_read_after_their_parent_did(run, autotune_trace, method):
+def test_children_read_after_their_parent_did(autotune_trace, method):
     """The parent's threads are not in a child that was forked: it needs some of its own."""
     script = """
         import multiprocessing, sys
@@ -180,10 +164,10 @@ def test_children_read_after_their_parent_did(run, autotune_trace, method):
             with multiprocessing.get_context(method).Pool(2) as pool:
                 print(pool.map(read, [path] * 4, chunksize=1) == [here] * 4)
     """
-    assert run(script, autotune_trace, method) == "True\n"
+    assert run_python(script, autotune_trace, method) == "True\n"
 
 
-def test_a_child_uses_a_trace_of_its_parent(run, autotune_trace):
+def test_a_child_uses_a_trace_of_its_parent(autotune_trace):
     script = """
         import os, sys
         import ergometer
@@ -196,10 +180,10 @@ def test_a_child_uses_a_trace_of_its_parent(run, autotune_trace):
             os._exit(0 if same else 1)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
-    assert run(script, autotune_trace) == "0\n"
+    assert run_python(script, autotune_trace) == "0\n"
 
 
-def test_a_process_ends_in_good_order_with_everything_still_in_use(run, autotune_trace):
+def test_a_process_ends_in_good_order_with_everything_still_in_use(autotune_trace):
     script = """
         import sys
         import ergometer
@@ -210,4 +194,4 @@ def test_a_process_ends_in_good_order_with_everything_still_in_use(run, autotune
         everything = [trace, events, capsule]
         everything.append(everything)
     """
-    assert run(script, autotune_trace) == ""
+    assert run_python(script, autotune_trace) == ""

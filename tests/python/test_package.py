@@ -6,31 +6,39 @@ import doctest
 import importlib.metadata
 import importlib.resources
 import inspect
-import subprocess
-import sys
 
 import ergometer
 import pytest
 from conftest import REPOSITORY
 from ergometer import _native
+from other_process import run_python
 
 HEAVY = ["numpy", "jax", "jaxlib", "torch", "pandas", "polars", "pyarrow", "duckdb", "datasets", "tensorflow"]
 
 
-def test_importing_it_imports_nothing_heavy():
-    script = f"import ergometer, sys; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+def test_nothing_heavy_is_imported_that_nobody_uses(autotune_trace):
+    """Nor does measuring a block, or reading a trace and tuning by the clock of the host."""
+    script = f"""
+        import sys
+        import ergometer
+        with ergometer.measure() as m:
+            ergometer.read_trace(sys.argv[1]).ops()
+        m.joules
+        ergometer.autotune([sum], [1, 2], timer="wall", calls=2, energy=False)
+        ergometer.Profiler, ergometer.Monitor, ergometer.load_run
+        print([name for name in {HEAVY} if name in sys.modules])
+    """
+    assert run_python(script, autotune_trace) == "[]\n"
 
 
-def test_it_works_where_nothing_else_is_installed(tmp_path):
+def test_it_works_where_nothing_else_is_installed(autotune_trace):
     """None of the packages it knows how to feed is needed to read a trace and to look at it."""
     script = f"""
 import sys
 for name in {HEAVY}:
     sys.modules[name] = None  # to import it is an error then
 import ergometer
-table = ergometer.read_trace({str(REPOSITORY / "fixtures/xplane/gpu_autotune.xplane.pb")!r}).functions()
+table = ergometer.read_trace(sys.argv[1]).functions()
 print(table["id"], len(repr(table)) > 100, len(table.to_pylist()))
 for method in ("to_pyarrow", "to_pandas", "to_polars"):
     try:
@@ -38,9 +46,8 @@ for method in ("to_pyarrow", "to_pandas", "to_polars"):
     except ImportError as error:
         print(method, "hint: " in str(error))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[0, 1, 2, 3] True 4\nto_pyarrow True\nto_pandas True\nto_polars True\n"
+    told = run_python(script, autotune_trace).splitlines()
+    assert told == ["[0, 1, 2, 3] True 4", "to_pyarrow True", "to_pandas True", "to_polars True"]
 
 
 def test_it_is_marked_as_typed():
@@ -78,8 +85,7 @@ try:
 except AttributeError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    loaded, *told = done.stdout.splitlines()
+    loaded, *told = run_python(script).splitlines()
     assert loaded == "['ergometer', 'ergometer._native']"
     assert told == ["True", "True True", "module 'ergometer' has no attribute 'no_such_name'"]
 

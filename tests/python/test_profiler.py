@@ -1,4 +1,4 @@
-"""The drop-in profiler, on recorded traces and with JAX on this machine's processor."""
+"""The drop-in profiler on recorded traces."""
 
 from __future__ import annotations
 
@@ -6,37 +6,20 @@ import gc
 import itertools
 import logging
 import os
-import re
 import statistics
-import subprocess
 import sys
-import tempfile
 import weakref
-from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import pytest
-from jax.profiler import ProfileData
-
-from ergometer import _native, profiler as module
-from ergometer._capture import profile_files, profiler_session
+from conftest import TRACES
+from ergometer import profiler as module
 from ergometer.errors import ErgometerError, ProfilingError
-from ergometer._patterns import for_rules
 from ergometer.profiler import Profiler
+from jax.profiler import ProfileData
+from profiled import AUTOTUNE, seconds_by_id, trace_of
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "xplane"
-AUTOTUNE = FIXTURES / "gpu_autotune.xplane.pb"
 KEY = "jit_autotune_fn_0(3981-281474976710658)"
-
-
-def trace_of(name: str) -> _native.Trace:
-    return Profiler.parse_profile_from_bytes((FIXTURES / f"{name}.xplane.pb").read_bytes())
-
-
-def seconds_by_id(profiler: Profiler, trace: _native.Trace, platform: str) -> dict[int, tuple[float, float]]:
-    return profiler._rules(trace).function_seconds([trace], platform)[0]
 
 
 def union_ns(intervals: list[tuple[float, float]]) -> float:
@@ -107,7 +90,7 @@ class Message:
 
 @pytest.mark.parametrize("name, device", [("gpu_autotune", "gpu"), ("small_cpu_666", "cpu"), ("gpu_train_3", "gpu")])
 def test_every_kind_of_profile_gives_the_same(name: str, device: str) -> None:
-    path = FIXTURES / f"{name}.xplane.pb"
+    path = TRACES / f"{name}.xplane.pb"
     content = path.read_bytes()
     data = ProfileData.from_serialized_xspace(content)
     kinds = [data, content, bytearray(content), path, str(path), Message(content)]
@@ -135,7 +118,7 @@ def test_the_names_of_planes_are_as_in_profile_data(data: ProfileData) -> None:
 
 def test_profile_data_is_converted_once(data: ProfileData) -> None:
     assert module._trace_of(data) is module._trace_of(data)
-    other = ProfileData.from_serialized_xspace((FIXTURES / "small_cpu_666.xplane.pb").read_bytes())
+    other = ProfileData.from_serialized_xspace((TRACES / "small_cpu_666.xplane.pb").read_bytes())
     assert len(module._trace_of(other)) != len(module._trace_of(data))
 
 
@@ -225,54 +208,6 @@ def test_a_plane_can_be_counted_from_the_last() -> None:
     assert Profiler().get_events_from_plane(trace, -3) == Profiler().get_events_from_plane(trace, 2) != {}
 
 
-def test_a_pattern_that_is_none() -> None:
-    with pytest.raises(re.error):
-        Profiler(event_filter_regex="gemm(")
-
-
-def test_a_pattern_with_look_ahead() -> None:
-    trace = trace_of("gpu_autotune")
-    pattern = r"gemm_fusion_dot(?![._]1)"
-    assert not _native.is_pattern(pattern)
-    looking = seconds_by_id(Profiler(event_filter_regex=pattern), trace, "gpu")
-    # Of fn_0 the first product is gemm_fusion_dot, the second gemm_fusion_dot_1, and its op gemm_fusion_dot.1.
-    plain = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot$"), trace, "gpu")
-    assert looking[0] == plain[0]
-    both = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot"), trace, "gpu")
-    assert 0 < looking[0][0] < both[0][0]
-    assert seconds_by_id(Profiler(event_filter_regex="(?=never)never"), trace, "gpu") == {}
-
-
-@pytest.mark.filterwarnings("ignore:Possible set:FutureWarning", "ignore:Possible nested set:FutureWarning")
-def test_patterns_mean_what_they_mean_in_python() -> None:
-    trace = trace_of("gpu_autotune")
-    names = trace.names()
-    for pattern in [r"gemm", r"(?<=loop_)reduce", r"(.)\1", r"[a&&b]", r"fusion\Z", r"\<", r"[[f]usion", r"(?!)"]:
-        compiled = re.compile(pattern)
-        translated = for_rules(pattern, trace)
-        assert _native.is_pattern(translated), pattern
-        expected = [name for name in names if compiled.search(name)]
-        assert [name for name in names if re.search(translated, name)] == expected, pattern
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="they came with Python 3.11")
-@pytest.mark.parametrize("pattern", [r"[a-z_]*+fusion", r"m++m", r"_?+_", r"m{1,2}+m", r"(?>[a-z_]*)fusion"])
-def test_what_gives_nothing_back_means_what_it_means_in_python(pattern: str) -> None:
-    """To Rust `[a-z_]*+fusion` is `([a-z_]*)+fusion`, which finds what Python does not."""
-    trace = trace_of("gpu_autotune")
-    names = trace.names()
-    translated = for_rules(pattern, trace)
-    found = [name for name in names if re.search(translated, name)]
-    assert found == [name for name in names if re.search(pattern, name)]
-    giving = re.sub(r"([*+?}])\+", r"\1", pattern.replace("(?>", "(?:"))
-    assert found != [name for name in names if re.search(giving, name)], "no name tells the two apart"
-
-
-def test_names_with_any_character_can_stand_for_a_pattern() -> None:
-    for character in map(chr, [*range(1, 128), 0xE9, 0x2028]):
-        assert _native.is_pattern("^(?:" + re.escape(f"a{character}b") + ")$"), repr(character)
-
-
 def test_a_cap_that_cuts_warns() -> None:
     trace = trace_of("med_cpu_26820")
     [plane] = Profiler.find_device_plane_ids(trace, "cpu")
@@ -290,128 +225,3 @@ def test_verbose_tells_what_was_too_short(caplog: pytest.LogCaptureFixture) -> N
         Profiler(verbose=True).get_events_from_plane(trace, 2)
     expected = "5 events of /device:GPU:0 are shorter than min_duration_ns and left out, 3.839 µs together"
     assert caplog.messages == [expected]
-
-
-# With JAX on this machine.
-
-
-def named(number: int) -> Any:
-    def function(x: jax.Array) -> jax.Array:
-        return jnp.sin(x @ x)
-
-    function.__name__ = f"autotune_fn_{number}"
-    return jax.jit(function)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made: what stays behind can be seen."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-def test_functions_are_timed(folder: Path) -> None:
-    small, large = named(3), named(11)
-    x, y = jnp.ones((64, 64)), jnp.ones((512, 512))
-    small(x), large(y)
-
-    def closure() -> None:
-        small(x)
-        large(y)
-
-    profiler = Profiler(min_duration_ns=0)
-    found = profiler.profile_time_by_function_id(closure, platform="cpu", total_calls_number=5)
-    assert sorted(found) == [3, 11]
-    assert 0 < found[3][0] < found[11][0]
-    assert all(std_s >= 0 for _, std_s in found.values())
-    assert list(folder.iterdir()) == []
-
-
-def test_results_that_nobody_holds_are_waited_for(tmp_path: Path) -> None:
-    function, x = named(2), jnp.ones((600, 600))
-    function(x).block_until_ready()
-    with profiler_session(tmp_path):
-        for _ in range(10):
-            function(x)
-    [row] = _native.read_trace(profile_files(tmp_path)).functions(device="cpu")
-    assert (row["id"], row["n"]) == (2, 10)
-
-
-def test_a_closure_that_raises_ends_its_session(folder: Path) -> None:
-    function, x = named(1), jnp.ones((128, 128))
-
-    class OutOfLuckError(Exception):
-        pass
-
-    def closure() -> None:
-        function(x)
-        raise OutOfLuckError
-
-    for _ in range(2):
-        with pytest.raises(OutOfLuckError):
-            Profiler().profile_time_by_function_id(closure, "cpu", 3)
-    assert list(folder.iterdir()) == []
-    found = Profiler(min_duration_ns=0).profile_time_by_function_id(lambda: function(x), "cpu", 3)
-    assert list(found) == [1]
-
-
-def test_a_session_is_active_already(tmp_path: Path) -> None:
-    with jax.profiler.trace(str(tmp_path)):
-        with pytest.raises(ProfilingError, match="cannot start the profiler") as raised:
-            Profiler().profile_time_by_function_id(lambda: None, "cpu", 1)
-        assert raised.value.hint is not None and "stop_trace" in raised.value.hint
-
-
-def test_nothing_ran_on_a_platform_that_is_there() -> None:
-    assert Profiler().profile_time_by_function_id(lambda: None, "cpu", 1) == {}
-
-
-def test_a_platform_that_is_not_there(folder: Path) -> None:
-    with pytest.raises(ProfilingError, match="^No planes found for device 'tpu'"):
-        Profiler().profile_time_by_function_id(lambda: None, "tpu", 1)
-    assert list(folder.iterdir()) == []
-
-
-def test_no_profile_was_created(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = jax.profiler.stop_trace
-
-    def stop_and_lose() -> None:
-        stop()
-        for file in folder.glob("**/*.xplane.pb"):
-            file.unlink()
-
-    monkeypatch.setattr(jax.profiler, "stop_trace", stop_and_lose)
-    with pytest.raises(RuntimeError, match=r"^No profile was created\.$"):
-        Profiler().profile_time_by_function_id(lambda: None, "cpu", 1)
-
-
-@pytest.mark.parametrize("number", [0, -1])
-def test_nothing_to_run(number: int) -> None:
-    with pytest.raises(ProfilingError, match="total_calls_number"):
-        Profiler().profile_time_by_function_id(lambda: None, "cpu", number)
-
-
-def test_tensorflow_can_be_asked_for() -> None:
-    calls: list[int] = []
-    with pytest.raises(ProfilingError, match="^TensorFlow Python profiler hooks are not available$"):
-        Profiler(require_tf=True).profile_time_by_function_id(lambda: calls.append(1), "cpu", 1)
-    assert calls == []
-
-
-def test_without_jax() -> None:
-    program = """
-import sys
-sys.modules["jax"] = None
-from ergometer.profiler import Profiler
-from ergometer.errors import ProfilingError
-profile = Profiler.parse_profile_from_bytes(open(sys.argv[1], "rb").read())
-assert len(Profiler().get_events_from_plane(profile, 2)) == 50
-try:
-    Profiler().profile_time_by_function_id(lambda: None, "gpu", 1)
-except ProfilingError as error:
-    assert "without JAX" in str(error) and error.hint == "pip install jax", error
-else:
-    raise SystemExit("no error")
-assert "numpy" not in sys.modules and "tensorflow" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program, str(AUTOTUNE)], check=True, timeout=60)

@@ -44,8 +44,8 @@ def autotune(
     times decide on that, and on nothing else: they have the host's part of a call in them. There are few looks, after
     `min_calls` rounds and each half as many again later: whoever looks after every round sees a difference in the end,
     where there is none. Whether it is clear in fact, the device times say. The looks and these verdicts share
-    1 - `level` among them, in equal parts; a verdict asks for more than an interval of `level` does, which may lie above
-    1 where the verdict is "too_close_to_call".
+    1 - `level` among them, in equal parts. So a verdict asks for more than an interval does, and that of a ratio may
+    lie above 1 where the verdict is "too_close_to_call".
 
     Keywords of the variants go into `kwargs`, so that none of theirs can be one of these.
 

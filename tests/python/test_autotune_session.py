@@ -1,0 +1,187 @@
+"""By which clock variants are timed, what becomes of the profiler's session and its files, and Ctrl-C in it."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import ergometer
+from ergometer._autotune import Progress, autotune
+from ergometer._capture import interrupts_held
+from ergometer.errors import ProfilingError, TraceError
+from other_process import run_python
+from tuned import FAR_APART, product
+
+
+def is_profiler_free(folder: Path) -> bool:
+    """Whether a session can be started; a RuntimeError says no."""
+    with jax.profiler.trace(str(folder / "free")):
+        pass
+    return True
+
+
+def test_wall_times_are_labelled() -> None:
+    tuning = autotune(FAR_APART, timer="wall", calls=8, energy=False)
+    assert (tuning.timer, tuning.trace, tuning.platform) == ("wall", None, None)
+    assert {row.timer for row in tuning.rows} == {"wall"}
+    assert "wall times, with what the host does for a call" in str(tuning)
+    assert "wall times" in tuning._repr_html_() and "wall times" in repr(tuning)
+
+
+def test_wall_times_need_no_jax() -> None:
+    program = """
+import sys
+sys.modules["jax"] = None
+import warnings
+from ergometer import autotune
+from ergometer.errors import ProfilingError
+variants = {"short": lambda n: sum(range(10)), "long": lambda n: sum(range(n))}
+tuning = autotune(variants, 100_000, timer="wall", energy=False)
+assert tuning.best_name == "short" and tuning.timer == "wall", tuning
+try:
+    autotune(variants, 100_000)
+except ProfilingError as error:
+    assert "without JAX" in str(error), error
+else:
+    raise SystemExit("no error")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    tuning = autotune(variants, 100_000, timer="device-or-wall", energy=False)
+assert tuning.timer == "wall"
+assert "wall times instead of device times: cannot profile without JAX" in str(caught[0].message), caught
+assert caught[0].filename == __file__, caught[0].filename
+assert "numpy" not in sys.modules
+"""
+    assert run_python(program) == ""
+
+
+def test_wall_times_where_the_device_cannot_tell(tmp_path: Path, matrix: jax.Array) -> None:
+    variants = {"a": product(64), "b": product(512)}
+    with jax.profiler.trace(str(tmp_path)):
+        with pytest.raises(ProfilingError, match="cannot start the profiler"):
+            autotune(variants, matrix, calls=8, energy=False)
+        with pytest.warns(UserWarning, match="wall times instead of device times: cannot start the profiler") as warned:
+            tuning = autotune(variants, matrix, calls=8, timer="device-or-wall", energy=False)
+    assert warned[0].filename == __file__
+    assert tuning.timer == "wall" and {row.timer for row in tuning.rows} == {"wall"}
+
+
+def test_a_platform_that_the_trace_does_not_have(matrix: jax.Array) -> None:
+    variants = {"a": product(64), "b": product(512)}
+    problem = r"^no plane has tpu in its name\. The trace has planes .*/host:CPU"
+    with pytest.raises(ProfilingError, match=problem) as raised:
+        autotune(variants, matrix, calls=3, platform="tpu", energy=False)
+    assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint and "platform=" in raised.value.hint
+    with pytest.warns(UserWarning, match="wall times instead of device times: no plane has tpu in its name"):
+        tuning = autotune(variants, matrix, calls=3, platform="tpu", timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall" and {row.n for row in tuning.rows} == {3}
+
+
+def test_a_trace_that_cannot_be_read(matrix: jax.Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = jax.profiler.stop_trace
+    folders: list[str] = []
+    start = jax.profiler.start_trace
+
+    def start_here(folder: str, **options: Any) -> None:
+        folders.append(folder)
+        start(folder, **options)
+
+    def stop_and_cut() -> None:
+        stop()
+        for file in Path(folders[-1]).glob("**/*.xplane.pb"):
+            file.write_bytes(file.read_bytes()[:-100])
+
+    monkeypatch.setattr(jax.profiler, "start_trace", start_here)
+    monkeypatch.setattr(jax.profiler, "stop_trace", stop_and_cut)
+    with pytest.raises(ProfilingError, match="xplane.pb") as raised:
+        autotune([product(64)], matrix, calls=3, energy=False)
+    assert isinstance(raised.value.__cause__, TraceError)
+    assert raised.value.hint is not None and raised.value.hint.startswith('timer="wall"')
+    with pytest.warns(UserWarning, match="wall times instead of device times: "):
+        tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
+    assert tuning.timer == "wall"
+
+
+def test_device_times_where_the_device_can_tell(matrix: jax.Array) -> None:
+    tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
+    assert tuning.timer == "device"
+
+
+def test_a_variant_that_leaves_no_event(matrix: jax.Array) -> None:
+    with pytest.raises(ProfilingError) as raised:
+        autotune({"product": product(64), "nothing": lambda x: None}, matrix, calls=3)
+    message = str(raised.value)
+    assert message.startswith("the trace has no time of nothing on 'cpu'. It has ")
+    assert "jit_autotune_fn_0" in message and "/host:CPU" in message
+    assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint
+
+
+def test_a_trace_can_be_kept(tmp_path: Path, matrix: jax.Array) -> None:
+    kept = tmp_path / "new" / "folder"
+    for expected in (1, 2):
+        tuning = autotune([product(64)], matrix, calls=3, trace_dir=kept, energy=False)
+        assert tuning.rows[0].n == 3, expected
+    [file, *_] = kept.glob("**/*.xplane.pb")
+    assert ergometer.Profiler.find_device_plane_ids(file, "cpu")
+
+
+def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    autotune([product(64)], matrix, calls=3, energy=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_in_a_session_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def interrupt(progress: Progress) -> None:
+        if progress.round == 3 and progress.phase == "time":
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        autotune([product(64)], matrix, progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+    assert is_profiler_free(tmp_path)
+
+
+def test_an_interrupt_in_a_variant_is_no_failure_of_it(tmp_path: Path, matrix: jax.Array) -> None:
+    is_compiled = []
+
+    def variant(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(interrupt_once_compiled, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    def interrupt_once_compiled(x: Any) -> Any:
+        if is_compiled:
+            signal.raise_signal(signal.SIGINT)
+        return np.asarray(x)
+
+    def note(progress: Progress) -> None:
+        if progress.phase == "time":
+            is_compiled.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        autotune([variant], matrix[:4, :4], progress=note)
+    assert is_profiler_free(tmp_path)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        autotune([interrupted], timer="wall")
+
+
+def test_an_interrupt_waits_for_what_must_be_whole() -> None:
+    steps = []
+    with pytest.raises(KeyboardInterrupt):
+        with interrupts_held():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("whole")
+        steps.append("after")
+    assert steps == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
