@@ -114,12 +114,70 @@ def test_device_times_where_the_device_can_tell(matrix: jax.Array) -> None:
 
 
 def test_a_variant_that_leaves_no_event(matrix: jax.Array) -> None:
+    tuning = autotune({"product": product(64), "nothing": lambda x: None}, matrix, calls=3, energy=False)
+    assert tuning.best_name == "product" and [row.verdict for row in tuning.rows] == ["fastest", "failed"]
+    assert tuning.rows[1].error is not None and "the trace has no time of it on 'cpu'" in tuning.rows[1].error
+
+
+def test_no_variant_that_leaves_an_event(matrix: jax.Array) -> None:
     with pytest.raises(ProfilingError) as raised:
-        autotune({"product": product(64), "nothing": lambda x: None}, matrix, calls=3)
-    message = str(raised.value)
-    assert message.startswith("the trace has no time of nothing on 'cpu'. It has ")
-    assert "jit_autotune_fn_0" in message and "/host:CPU" in message
+        autotune({"nothing": lambda x: None}, matrix, calls=3)
+    assert str(raised.value).startswith("the trace has no time of nothing on 'cpu'. It has ")
     assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint
+
+
+def test_the_trace_has_the_variants_only(matrix: jax.Array) -> None:
+    tuning = autotune([product(64)], matrix, calls=3, energy=False)
+    assert tuning.trace is not None
+    assert {module for module in tuning.trace.modules()["module"] if module} == {"jit_autotune_fn_0"}
+
+
+def test_a_text_is_no_interrupt(matrix: jax.Array) -> None:
+    def raises(x: jax.Array) -> jax.Array:
+        raise ValueError("bad KeyboardInterrupt word")
+
+    tuning = autotune({"raises": raises, "product": product(64)}, matrix, calls=3, energy=False)
+    assert tuning.rows[-1].error == "ValueError: bad KeyboardInterrupt word"
+
+
+def test_what_a_callback_raised_is_told(matrix: jax.Array) -> None:
+    def called(x: Any) -> Any:
+        raise RuntimeError("runtime boom")
+
+    def calls_back(x: jax.Array) -> Any:
+        return jax.pure_callback(called, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    tuning = autotune({"calls back": calls_back, "product": product(64)}, matrix, calls=3, energy=False)
+    assert tuning.rows[-1].error is not None and tuning.rows[-1].error.endswith("RuntimeError: runtime boom")
+
+
+def test_outputs_that_are_not_of_jax_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX looks at every leaf of a long list, which takes longer than to make it."""
+    walked: list[object] = []
+    monkeypatch.setattr(jax, "block_until_ready", walked.append)
+    tuning = autotune({"list": list, "sorted": sorted}, [3, 1, 2], timer="wall", calls=4, energy=False)
+    assert tuning.timer == "wall" and walked == []
+
+
+def test_tables_of_two_tunings_have_one_schema(matrix: jax.Array) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    whole = autotune({"one": product(64)}, matrix, calls=3, energy=False).table
+    part = autotune({"one": product(64), "fails": lambda x: 1 / 0}, matrix, calls=3, energy=False).table
+    assert pyarrow.table(whole).schema == pyarrow.table(part).schema
+    assert pyarrow.concat_tables([pyarrow.table(whole), pyarrow.table(part)]).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"calls": "3"}, {"calls": 2.5}, {"energy": "yes"}, {"level": 1.5}, {"timer": "sun"}, {"kwargs": [1]}]
+)
+def test_arguments_that_cannot_be(matrix: jax.Array, wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        autotune([product(64)], matrix, **wrong)
+
+
+def test_one_function_alone_is_told(matrix: jax.Array) -> None:
+    with pytest.raises(TypeError, match="hint: autotune"):
+        autotune(product(64), matrix)  # type: ignore[arg-type]
 
 
 def test_a_trace_can_be_kept(tmp_path: Path, matrix: jax.Array) -> None:

@@ -24,7 +24,7 @@ def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyP
     jax = pytest.importorskip("jax")
     device = jax.devices()[0]
     steps: list[str] = []
-    barrier = _device_sync._compile_barrier(jax, device)
+    barrier = _device_sync._compile_barrier(jax, (device,))
     close = SharedMeter.close
 
     def wait() -> object:
@@ -37,7 +37,7 @@ def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyP
         close(meter, window, end_ns)
 
     monkeypatch.setattr(jax, "local_devices", lambda *_, **__: [device])
-    monkeypatch.setattr(_device_sync, "_barriers", {device: wait})
+    monkeypatch.setattr(_device_sync, "_barriers", {(device,): wait})
     monkeypatch.setattr(SharedMeter, "close", close_window)
     with ergometer.measure(sync=sync) as m:
         steps.append("block")
@@ -103,7 +103,7 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
 
     def compile_for(module: Any, asked: object) -> Any:
         compiled.append(asked)
-        barrier: Any = compile_barrier(module, device)
+        barrier: Any = compile_barrier(module, (device,))
         return lambda: waited.append(barrier())
 
     monkeypatch.setattr(jax, "local_devices", lambda: [device, accelerator])
@@ -111,7 +111,7 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_device_sync, "_barriers", {})
     wait_for_devices()
     wait_for_devices()
-    assert compiled == [device, accelerator] and [float(number) for number in waited] == [1.0] * 4
+    assert compiled == [(device,), (accelerator,)] and [float(number) for number in waited] == [1.0] * 4
 
 
 def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,3 +184,37 @@ def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, 
         waited.clear()
         wait()
         assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])
+
+
+def test_what_runs_on_several_devices_is_waited_for() -> None:
+    """A processor as two devices: a computation on both ends when that of a later barrier on both does."""
+    told = run_python(
+        """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+        import jax, numpy, ergometer
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        mesh = Mesh(numpy.array(jax.devices()), ("device",))
+        x = jax.device_put(numpy.ones((700, 700), numpy.float32), NamedSharding(mesh, PartitionSpec("device", None)))
+        def autotune_fn_0(x):
+            return x @ x.T
+        function = jax.jit(autotune_fn_0)
+        function(x).block_until_ready()
+        import tempfile
+        from pathlib import Path
+        from ergometer._capture import profiler_session, profile_files
+        with tempfile.TemporaryDirectory() as folder:
+            with profiler_session(Path(folder)):
+                for _ in range(10):
+                    function(x)
+            print(ergometer.read_trace(profile_files(Path(folder))).functions()["n"])
+        """
+    )
+    assert told.strip().endswith("[10]")
+
+
+def test_without_jit_nothing_is_compiled() -> None:
+    jax = pytest.importorskip("jax")
+    with jax.disable_jit(), ergometer.measure() as m:
+        jax.numpy.ones(3).sum()
+    assert m.seconds > 0

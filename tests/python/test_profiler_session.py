@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,18 @@ else:
 assert "numpy" not in sys.modules and "tensorflow" not in sys.modules
 """
     assert run_python(program, AUTOTUNE) == ""
+
+
+def test_executions_that_are_too_short_are_told() -> None:
+    """By default events below a microsecond do not count; a function of nothing else is then not there, or too slow."""
+
+    def autotune_fn_4(x: Any) -> Any:
+        return x + 1
+
+    function, x = jax.jit(autotune_fn_4), jax.numpy.ones(4)
+    function(x).block_until_ready()
+    with pytest.warns(UserWarning, match=r"min_duration_ns left out \d+ of 6 executions of function 4"):
+        Profiler(min_duration_ns=1e9).profile_time_by_function_id(lambda: function(x), "cpu", 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 4 in Profiler(min_duration_ns=0).profile_time_by_function_id(lambda: function(x), "cpu", 6)

@@ -187,3 +187,19 @@ def test_what_is_no_sweep(tmp_path):
     (tmp_path / "sweep.json").write_text('{"points": 7}')
     with pytest.raises(RunError, match="sweep.json"):
         ergometer.load_sweep(tmp_path)
+
+
+def test_a_sweep_has_its_axis_and_its_points():
+    sweep = ergometer.load_sweep(RUNS / "h200_sweep")
+    written = json.loads((RUNS / "h200_sweep" / "sweep.json").read_text())
+    assert sweep.axis == written["axis"] and len(sweep) == len(sweep.values)
+    assert sweep.points[sweep.axis] == [point["schedule"][sweep.axis] for point in written["points"]]
+    for name, figure in written["points"][0]["figures"].items():
+        assert sweep.points[name][0] == figure["mean"], name
+    assert [run.name for run in sweep[:2]] == [sweep[0].name, sweep[1].name]
+
+
+def test_summaries_of_a_sweep_go_into_one_frame():
+    frames = [pl.DataFrame(run.summary) for run in ergometer.load_sweep(RUNS / "h200_sweep")]
+    together = pl.concat(frames, how="diagonal")
+    assert together.height == len(frames) and together["energy.measured.gross_j.value"].null_count() == 0

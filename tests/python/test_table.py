@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
+import pickle
+import sys
 
 import duckdb
 import ergometer
@@ -229,3 +231,24 @@ def test_a_table_is_made_by_the_package_alone():
         ergometer.Table()
     with pytest.raises(TypeError):
         type("Mine", (ergometer.Table,), {})
+
+
+def test_a_table_goes_to_another_process(autotune_trace):
+    table = ergometer.read_trace(autotune_trace).events()
+    again = pickle.loads(pickle.dumps(table))
+    assert again.column_names == table.column_names and again.to_pydict() == table.to_pydict()
+    with pytest.raises(ValueError, match="no table"):
+        ergometer._native.table_from_stream(b"nothing")
+
+
+def test_a_package_that_is_broken_is_not_missing(ops, tmp_path, monkeypatch):
+    (tmp_path / "polars.py").write_text("raise RuntimeError('broken build')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "polars", raising=False)
+    with pytest.raises(RuntimeError, match="broken build"):
+        ops.to_polars()
+
+
+def test_a_column_is_asked_for_by_name(ops):
+    with pytest.raises(TypeError, match="by its name"):
+        ops[0]

@@ -6,11 +6,14 @@ import copy
 import gzip
 import lzma
 import pickle
+import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import ergometer
+import pyarrow
 import pytest
 from conftest import PLAIN_TRACES, TRACES
 from ergometer.errors import ErgometerError, TraceError
@@ -149,3 +152,79 @@ def test_four_threads_on_one_trace(autotune):
         for found, events in threads.map(ask, range(12)):
             assert found == expected
             assert events == len(autotune)
+
+
+def test_a_trace_is_held_whatever_becomes_of_its_file(autotune_trace, tmp_path):
+    path = tmp_path / "changing.xplane.pb"
+    shutil.copy(autotune_trace, path)
+    trace = ergometer.read_trace(path)
+    path.write_bytes(b"")
+    assert trace.events().to_pydict() == ergometer.read_trace(autotune_trace).events().to_pydict()
+
+
+def test_sessions_that_are_left_out_are_told(autotune_trace, tmp_path):
+    for session in ("2026_01_01", "2026_01_02"):
+        folder = tmp_path / "plugins" / "profile" / session
+        folder.mkdir(parents=True)
+        shutil.copy(autotune_trace, folder / "host.xplane.pb")
+    (told,) = ergometer.read_trace(tmp_path).warnings
+    assert "left out" in told and "2026_01_01" in told
+    (tmp_path / "plugins" / "profile" / "2026_01_03").mkdir()
+    assert any("2026_01_03 has no trace" in told for told in ergometer.read_trace(tmp_path).warnings)
+
+
+def test_columns_do_not_depend_on_the_filter(autotune_trace):
+    trace = ergometer.read_trace(autotune_trace)
+    schemas = [pyarrow.table(trace.events(**one)).schema for one in ({}, {"device": "gpu"}, {"min_duration_ns": 1e12})]
+    assert schemas[0] == schemas[1] == schemas[2]
+
+
+def test_times_since_the_epoch_keep_their_place():
+    """ProfileData shows them where the lines of a file count from the epoch; picoseconds since then fit into no number."""
+    start_ns = 1_790_000_000_000_000_000.0
+    events = [
+        SimpleNamespace(name="op", start_ns=start_ns + 4096 * number, duration_ns=1024.0, stats=[("hlo_module", "jit_f")])
+        for number in range(3)
+    ]
+    line = SimpleNamespace(name="Stream #1", events=events)
+    plane = SimpleNamespace(name="/device:GPU:0", lines=[line], stats=[])
+    (kernel,) = ergometer.read_trace(SimpleNamespace(planes=[plane])).kernels()
+    assert (kernel["count"], kernel["busy_ps"]) == (3, 3 * 1_024_000)
+
+
+def damage_of_a_stat(path):
+    """Bytes of a trace that is read, and in which the stats of an event cannot be."""
+    draws = random.Random(0)
+    for _ in range(500):
+        data = bytearray(path.read_bytes())
+        data[draws.randrange(len(data))] = draws.randrange(256)
+        try:
+            trace = ergometer.read_trace(data)
+        except TraceError:
+            continue
+        try:
+            trace.events()
+        except TraceError:
+            return data
+    raise AssertionError("no byte of it does that")
+
+
+def test_what_is_damaged_is_left_out_one_by_one_too():
+    data = damage_of_a_stat(TRACES / "small_cpu_666.xplane.pb")
+    with pytest.raises(TraceError, match="lenient=True"):
+        stats_of_all(ergometer.read_trace(data))
+    lenient = ergometer.read_trace(data, lenient=True)
+    assert [] in stats_of_all(lenient)
+    with pytest.warns(UserWarning, match="some stats are damaged"):
+        assert lenient.events().num_rows == len(lenient)
+
+
+def stats_of_all(trace):
+    return [event.stats for plane in trace.planes for line in plane.lines for event in line.events]
+
+
+def test_a_hint_is_there_for_what_python_has_an_exception_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised:
+        ergometer.read_trace(tmp_path / "none")
+    error = raised.value
+    assert isinstance(error, ErgometerError) and error.hint and error.filename == tmp_path / "none" and error.errno == 2

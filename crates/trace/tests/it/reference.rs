@@ -346,10 +346,14 @@ pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
 
 fn session_of(space: &Space) -> seen::Session {
     let time = |name: &str| {
-        let environment = space.planes.iter().find(|plane| plane.name == b"Task Environment")?;
+        // There may be several; the last that says it counts.
+        let environments = space.planes.iter().filter(|plane| plane.name == b"Task Environment");
         let is_number = |stat: &&Stat| matches!(stat.value, Some(Value::Unsigned(_) | Value::Signed(_)));
-        let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
-        environment.integer(&numbers, name).map(low_bits)
+        let said = environments.filter_map(|environment| {
+            let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
+            environment.integer(&numbers, name).map(low_bits)
+        });
+        said.last()
     };
     seen::Session {
         host: space.hosts.first().map(|host| lossy(host)),
