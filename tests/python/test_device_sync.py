@@ -24,7 +24,7 @@ def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyP
     jax = pytest.importorskip("jax")
     device = jax.devices()[0]
     steps: list[str] = []
-    barrier = _device_sync._compile_barrier(jax, device)
+    barrier = _device_sync._compile_barrier(jax, (device,))
     close = SharedMeter.close
 
     def wait() -> object:
@@ -37,7 +37,7 @@ def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyP
         close(meter, window, end_ns)
 
     monkeypatch.setattr(jax, "local_devices", lambda *_, **__: [device])
-    monkeypatch.setattr(_device_sync, "_barriers", {device: wait})
+    monkeypatch.setattr(_device_sync, "_barriers", {(device,): wait})
     monkeypatch.setattr(SharedMeter, "close", close_window)
     with ergometer.measure(sync=sync) as m:
         steps.append("block")
@@ -103,7 +103,7 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
 
     def compile_for(module: Any, asked: object) -> Any:
         compiled.append(asked)
-        barrier: Any = compile_barrier(module, device)
+        barrier: Any = compile_barrier(module, (device,))
         return lambda: waited.append(barrier())
 
     monkeypatch.setattr(jax, "local_devices", lambda: [device, accelerator])
@@ -111,7 +111,7 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_device_sync, "_barriers", {})
     wait_for_devices()
     wait_for_devices()
-    assert compiled == [device, accelerator] and [float(number) for number in waited] == [1.0] * 4
+    assert compiled == [(device,), (accelerator,)] and [float(number) for number in waited] == [1.0] * 4
 
 
 def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +159,25 @@ def test_jax_that_is_only_imported_is_not_started() -> None:
         "print(xla_bridge.backends_are_initialized())"
     )
     assert run_python(script).strip() == "False"
+
+
+def test_devices_of_one_kind_are_waited_for_together_too() -> None:
+    """What runs on several of them at once stands in a queue of its own."""
+    pytest.importorskip("jax")
+    script = """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        import jax
+        from ergometer import _device_sync
+        jax.devices()
+        _device_sync.wait_for_devices()
+        print(sorted(len(devices) for devices in _device_sync._barriers))
+        with jax.disable_jit():
+            _device_sync._barriers.clear()
+            _device_sync.wait_for_devices()
+        print(len(_device_sync._barriers))
+    """
+    assert run_python(script) == "[1, 1, 1, 3]\n0\n"
 
 
 @pytest.mark.parametrize("is_initialized", [True, False])
