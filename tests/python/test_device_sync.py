@@ -161,6 +161,25 @@ def test_jax_that_is_only_imported_is_not_started() -> None:
     assert run_python(script).strip() == "False"
 
 
+def test_devices_of_one_kind_are_waited_for_together_too() -> None:
+    """What runs on several of them at once stands in a queue of its own."""
+    pytest.importorskip("jax")
+    script = """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        import jax
+        from ergometer import _device_sync
+        jax.devices()
+        _device_sync.wait_for_devices()
+        print(sorted(len(devices) for devices in _device_sync._barriers))
+        with jax.disable_jit():
+            _device_sync._barriers.clear()
+            _device_sync.wait_for_devices()
+        print(len(_device_sync._barriers))
+    """
+    assert run_python(script) == "[1, 1, 1, 3]\n0\n"
+
+
 @pytest.mark.parametrize("is_initialized", [True, False])
 def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, is_initialized: bool) -> None:
     waited: list[object] = []

@@ -174,7 +174,10 @@ def test_what_was_read_outlives_its_folder(copied):
 def test_a_sweep_has_its_runs_in_order():
     runs = ergometer.load_sweep(SWEEP)
     assert [run.name for run in runs] == [f"concurrency_{number}" for number in (1, 2, 4, 8, 16, 32, 64)]
-    assert [run.summary_dict["load"]["concurrency"] for run in runs] == [1, 2, 4, 8, 16, 32, 64]
+    assert (runs.axis, runs.folder) == ("concurrency", SWEEP)
+    assert [run.summary_dict["load"]["concurrency"] for run in runs] == runs.values == [1, 2, 4, 8, 16, 32, 64]
+    assert runs.points["concurrency"] == runs.values
+    assert repr(runs) == "<Sweep h200_sweep: 7 runs by concurrency>"
     assert ergometer.load_sweep(str(SWEEP))[0].requests.num_rows == runs[0].requests.num_rows
 
 
