@@ -80,7 +80,6 @@ def test_its_warnings_are_those_of_its_time(monkeypatch: pytest.MonkeyPatch) -> 
     span = monitor.energy()
     assert monitor.warnings == ["a clock was stepped"] == monitor.warnings
     assert asked == [(span.start_ns, None), (span.start_ns, span.end_ns)]
-    assert span.start_ns > 0 and meter.native.warnings(0, 1) is not None
 
 
 def test_nothing_happened_to_sensors_before_they_were_there() -> None:

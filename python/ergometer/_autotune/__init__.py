@@ -76,7 +76,7 @@ def autotune(
 
     Raises:
         ProfilingError: All variants failed, JAX is missing, a profiler's session is active already, or the trace has no
-            times of a variant.
+            times of any variant.
         ValueError: An argument is out of its range.
 
     Example:

@@ -34,10 +34,10 @@ class Row:
         low_s: The lower end of the median's interval; None with too few calls.
         high_s: The upper end.
         mean_s: The mean.
-        ratio: How many times as long as the fastest it takes: the median of the ratios of all pairs of a call of this one
-            and one of that, which outliers move less than the ratio of the medians.
-        ratio_low: The lower end of its interval, of this comparison alone: verdicts know how many there are, so that one
-            may be too close to call whose interval is above 1. None for the fastest.
+        ratio: How many times as long as the fastest it takes: the median of the ratios of all pairs of a call of this
+            one and one of that, which outliers move less than the ratio of the medians.
+        ratio_low: The lower end of its interval, of this comparison alone: verdicts know how many there are, and how
+            many looks, so that one may be too close to call whose interval is above 1. None for the fastest.
         ratio_high: The upper end.
         verdict: "fastest", "slower", "too_close_to_call", "too_few_samples" or "failed".
         joules_per_call: The energy of a call of all devices in `energy_devices`; None where there is none.

@@ -58,7 +58,8 @@ def describe(cause: Exception) -> str:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if not lines:
         return type(cause).__name__
-    raised = [line for line in lines if _RAISED.match(line)] if "Traceback (most recent call last)" in str(cause) else []
+    has_traceback = "Traceback (most recent call last)" in str(cause)
+    raised = [line for line in lines if _RAISED.match(line)] if has_traceback else []
     if any(line.startswith("KeyboardInterrupt") for line in raised):
         raise KeyboardInterrupt from cause
     return f"{type(cause).__name__}: {raised[-1] if raised else lines[0]}"
