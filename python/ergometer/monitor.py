@@ -94,7 +94,8 @@ class Monitor:
         return self._span is not None and self._span.is_open and not self._span._meter.is_forked
 
     def timeline(self) -> Table:
-        """All readings of the span so far, a row each, with the columns of a run's `telemetry.parquet`.
+        """All readings of the span so far, a row each, with the columns of a run's `telemetry.parquet` but for its
+        session.
 
         `time_ns` is the sensor's own time in nanoseconds since the Unix epoch; `after_ns` the earliest time at which
         the value can have come to be, where that is another. Rows stand by sensor and channel, then time.
