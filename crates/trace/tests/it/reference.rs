@@ -349,11 +349,10 @@ fn session_of(space: &Space) -> seen::Session {
         // There may be several; the last that says it counts.
         let environments = space.planes.iter().filter(|plane| plane.name == b"Task Environment");
         let is_number = |stat: &&Stat| matches!(stat.value, Some(Value::Unsigned(_) | Value::Signed(_)));
-        let said = environments.filter_map(|environment| {
+        environments.rev().find_map(|environment| {
             let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
             environment.integer(&numbers, name).map(low_bits)
-        });
-        said.last()
+        })
     };
     seen::Session {
         host: space.hosts.first().map(|host| lossy(host)),
