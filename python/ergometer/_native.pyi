@@ -153,6 +153,30 @@ class Trace:
         pattern: str | None = None,
         min_duration_ns: float = 0.0,
     ) -> Table: ...
+    def scopes(
+        self,
+        *,
+        device: str | Sequence[str] | None = None,
+        prefix: str | None = None,
+        pattern: str | None = None,
+        min_duration_ns: float = 0.0,
+    ) -> Table: ...
+    def steps(
+        self,
+        *,
+        device: str | Sequence[str] | None = None,
+        prefix: str | None = None,
+        pattern: str | None = None,
+        min_duration_ns: float = 0.0,
+    ) -> Table: ...
+    def gaps(
+        self,
+        *,
+        device: str | Sequence[str] | None = None,
+        prefix: str | None = None,
+        pattern: str | None = None,
+        min_duration_ns: float = 0.0,
+    ) -> Table: ...
     def functions(
         self,
         *,

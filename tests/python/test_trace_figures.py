@@ -40,6 +40,9 @@ def assert_same_rows(table, rows, *wanted):
         ("kernels", ["plane", "name", "count", "self_ps", "total_ps", "busy_ps", "median_ps", "max_ps"]),
         ("modules", ["plane", "module", "executions", "busy_ps", "total_ps", "self_ps"]),
         ("executions", ["plane", "module", "execution", "start_ps", "busy_ps", "span_ps", "events"]),
+        ("scopes", ["plane", "scope", "depth", "count", "self_ps", "own_ps", "share", "median_ps"]),
+        ("steps", ["plane", "step", "name", "found_by", "window_start_ps", "span_ps", "busy_ps", "executions"]),
+        ("gaps", ["plane", "start_ps", "duration_ps", "before", "after", "before_module"]),
     ],
 )
 def test_figures_are_those_of_the_command(trace_path, trace, command, wanted):

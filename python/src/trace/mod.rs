@@ -255,6 +255,83 @@ impl Trace {
         self.tabled(py, filter, tables::executions)
     }
 
+    /// The named scopes that work stands in, as `jit(step)/layer_0/dot_general`, each followed by those in it, longest first.
+    /// `self_ps` has what is in scopes within, `own_ps` has not.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> scopes = ergometer.read_trace("fixtures/xplane/gpu_infer_20.xplane.pb").scopes()
+    /// >>> scopes["depth"][0], scopes["share"][0] > 0.5
+    /// (0, True)
+    ///
+    /// ```
+    #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
+    fn scopes(
+        &self,
+        py: Python<'_>,
+        device: Option<Devices>,
+        prefix: Option<String>,
+        pattern: Option<String>,
+        min_duration_ns: f64,
+    ) -> PyResult<Table> {
+        let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
+        self.tabled(py, filter, tables::scopes)
+    }
+
+    /// The steps of a training or inference loop: those of the trace's own line, those the program annotated, or the runs of
+    /// the busiest module, as `found_by` says.
+    ///
+    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
+    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> steps = ergometer.read_trace("fixtures/xplane/gpu_train_3.xplane.pb").steps()
+    /// >>> steps.num_rows, steps["found_by"][0]
+    /// (3, 'annotation')
+    ///
+    /// ```
+    #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
+    fn steps(
+        &self,
+        py: Python<'_>,
+        device: Option<Devices>,
+        prefix: Option<String>,
+        pattern: Option<String>,
+        min_duration_ns: f64,
+    ) -> PyResult<Table> {
+        let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
+        self.tabled(py, filter, tables::steps)
+    }
+
+    /// The stretches in which a device had no work, longest first, and what ran before and after each.
+    ///
+    /// `device` is as elsewhere; `prefix` and `pattern` are of what stands on either side of a gap, and `min_duration_ns` is the
+    /// length of a gap.
+    ///
+    /// ```python
+    /// >>> import ergometer
+    /// >>> gaps = ergometer.read_trace("fixtures/xplane/gpu_autotune.xplane.pb").gaps()
+    /// >>> gaps["duration_ps"][0] >= gaps["duration_ps"][1]
+    /// True
+    ///
+    /// ```
+    #[pyo3(signature = (*, device=None, prefix=None, pattern=None, min_duration_ns=0.0))]
+    fn gaps(
+        &self,
+        py: Python<'_>,
+        device: Option<Devices>,
+        prefix: Option<String>,
+        pattern: Option<String>,
+        min_duration_ns: f64,
+    ) -> PyResult<Table> {
+        let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
+        self.tabled(py, filter, tables::gaps)
+    }
+
     /// The variants of autotuned functions, fastest first: modules whose name has `name` (a regular expression) in it, told
     /// apart by its first group. `ratio` is the median of the ratios of all pairs of a run of this variant and one of the
     /// fastest; its interval is of this comparison alone, `corrected_p` and `verdict` know how many there are.

@@ -1,8 +1,11 @@
-//! Lines, ops, kernels, modules and executions as tables, with the columns that `ergo trace … --format csv` has.
+//! Lines, ops, kernels, scopes, modules, executions, steps and gaps as tables, with the columns that `ergo trace …
+//! --format csv` has.
 
-use ergometer_trace::accounting::{self, Account, By, Class, DeviceId, Execution, Filter, Module, Row, Span};
+use ergometer_trace::accounting::{
+    self, Account, By, Class, DeviceId, Execution, Filter, Gap, Module, Row, Scope, Span, Step,
+};
 use ergometer_trace::statistics::percentile;
-use ergometer_trace::{Text, Trace};
+use ergometer_trace::{KindId, Text, Trace};
 use ergometer_units::Picos;
 use pyo3::PyResult;
 
@@ -126,5 +129,64 @@ pub(super) fn executions(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .integer("total_ps", times(|row| row.account.total))
         .integer("self_ps", times(|row| row.account.self_time))
         .count("events", rows.iter().map(|row| row.account.events))
+        .finish()
+}
+
+/// Every named scope, each followed by those in it, longest first.
+pub(super) fn scopes(trace: &Trace, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::scopes(trace, filter);
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let accounts = |of: fn(&Account) -> Picos| rows.iter().map(move |row: &Scope| of(&row.account).get());
+    devices(trace, &ids)
+        .text("scope", rows.iter().map(|row| row.path.as_deref()))
+        .count("depth", rows.iter().map(|row| row.depth as u64))
+        .count("count", rows.iter().map(|row| row.account.events))
+        .integer("self_ps", accounts(|account| account.self_time))
+        .integer("own_ps", rows.iter().map(|row| row.own_time.get()))
+        .number("share", rows.iter().map(|row| row.share))
+        .integer("total_ps", accounts(|account| account.total))
+        .integer("busy_ps", accounts(|account| account.busy))
+        .integer("min_ps", accounts(|account| account.min))
+        .number("median_ps", rows.iter().map(|row| row.account.median_ps))
+        .number("p90_ps", rows.iter().map(|row| row.account.p90_ps))
+        .integer("max_ps", accounts(|account| account.max))
+        .finish()
+}
+
+/// Every step, by device and time.
+pub(super) fn steps(trace: &Trace, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::steps(trace, filter).steps;
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let times = |of: fn(&Step) -> Picos| rows.iter().map(move |row| of(row).get());
+    let spans = |of: fn(Span) -> Picos| rows.iter().map(move |row| row.account.span.map(|span| of(span).get()));
+    devices(trace, &ids)
+        .integer("step", rows.iter().map(|row| row.number))
+        .text("name", rows.iter().map(|row| Some(trace.text(row.name))))
+        .text("found_by", rows.iter().map(|row| Some(row.found_by.name())))
+        .integer("window_start_ps", times(|row| row.window.start))
+        .integer("window_span_ps", times(|row| row.window.length()))
+        .integer("start_ps", spans(|span| span.start))
+        .integer("span_ps", spans(Span::length))
+        .integer("busy_ps", times(|row| row.account.busy))
+        .integer("total_ps", times(|row| row.account.total))
+        .integer("self_ps", times(|row| row.account.self_time))
+        .count("events", rows.iter().map(|row| row.account.events))
+        .count("executions", rows.iter().map(|row| row.executions))
+        .finish()
+}
+
+/// Every stretch in which a device had no work between its first and its last, longest first.
+pub(super) fn gaps(trace: &Trace, filter: &Filter) -> PyResult<Table> {
+    let rows = accounting::gaps(trace, filter);
+    let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
+    let name = |of: fn(&Gap) -> KindId| rows.iter().map(move |row| Some(trace.text(trace.kind(of(row)).name)));
+    let module = |of: fn(&Gap) -> KindId| rows.iter().map(move |row| text(trace, trace.kind(of(row)).module));
+    devices(trace, &ids)
+        .integer("start_ps", rows.iter().map(|row| row.span.start.get()))
+        .integer("duration_ps", rows.iter().map(|row| row.span.length().get()))
+        .text("before", name(|row| row.before))
+        .text("before_module", module(|row| row.before))
+        .text("after", name(|row| row.after))
+        .text("after_module", module(|row| row.after))
         .finish()
 }

@@ -30,6 +30,18 @@ pub enum StepsBy {
     Module,
 }
 
+impl StepsBy {
+    /// As tables and files have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Annotation => "annotation",
+            Self::Module => "module",
+        }
+    }
+}
+
 /// What a device did for one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {

@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
         cells.extend([
             Cell::Number(row.number),
             Cell::text(Some(trace.text(row.name))),
-            Cell::text(Some(found_by(row.found_by))),
+            Cell::text(Some(row.found_by.name())),
             Cell::Time(row.window.start),
             Cell::Time(row.window.length()),
             time(row.account.span.map(|span| span.start)),
@@ -75,14 +75,6 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
     };
     Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
     Ok(Exit::Done.into())
-}
-
-fn found_by(found_by: StepsBy) -> &'static str {
-    match found_by {
-        StepsBy::Line => "line",
-        StepsBy::Annotation => "annotation",
-        StepsBy::Module => "module",
-    }
 }
 
 /// Where the steps come from, and what is in none; where that is most of the work it is told as a warning.
