@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -74,6 +74,10 @@ class Run:
         if name not in self._tables:
             self._tables[name] = getattr(self._native, name)
         return self._tables[name]
+
+    def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
+        """Another process reads it from its folder."""
+        return load_run, (self.folder.resolve(),)
 
     def __repr__(self) -> str:
         summary = self.summary_dict

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ergometer
 from ergometer._autotune import Progress, autotune
+from ergometer._autotune.agreement import distance_of
 from ergometer._capture import interrupts_held
 from ergometer.errors import ProfilingError, TraceError
 from other_process import run_python
@@ -247,3 +250,40 @@ def test_an_interrupt_waits_for_what_must_be_whole() -> None:
         steps.append("after")
     assert steps == ["whole"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_variants_that_compute_something_else_fail(matrix: jax.Array) -> None:
+    variants = {"product": product(64), "nothing of it": lambda x: x[:64, :64] * 0, "other shape": product(32)}
+    tuning = autotune(variants, matrix, check=1e-3, calls=3, energy=False)
+    errors = {row.name: row.error for row in tuning.rows}
+    assert errors["product"] is None and tuning.best_name == "product"
+    assert errors["nothing of it"] == "its results differ from those of product by 1 of the largest value, check=0.001"
+    assert errors["other shape"] is not None and "in their shape or kind" in errors["other shape"]
+    tuning = autotune({"one": product(64), "half": lambda x: half(x)}, matrix, check=0.1, calls=3, energy=False)
+    assert [row.error for row in tuning.rows] == [None, None]
+
+
+def half(x: jax.Array) -> jax.Array:
+    return (x[:64, :64].astype(jnp.bfloat16) @ x[:64, :64].astype(jnp.bfloat16)).astype(x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [
+        (np.array([1.0, 4.0]), np.array([1.0, 5.0]), 0.25),
+        (np.array([math.nan, 2.0]), np.array([math.nan, 2.0]), 0.0),
+        (np.array([math.nan, 2.0]), np.array([1.0, 2.0]), math.inf),
+        (np.array([math.inf, 2.0]), np.array([math.inf, 1.0]), 0.5),
+        (np.zeros(3), np.zeros(3), 0.0),
+        (np.zeros(3), np.ones(3), math.inf),
+        (np.ones((2, 3)), np.ones((3, 2)), math.inf),
+        ({"a": (1, "x")}, {"a": [1, "x"]}, 0.0),
+        ({"a": (1, "x")}, {"a": (1, "y")}, math.inf),
+        (None, None, 0.0),
+        (np.array([1 + 1j]), np.array([1 + 1j]), 0.0),
+        (np.array([], dtype=np.float32), np.array([], dtype=np.float32), 0.0),
+        (2, 3, 0.5),
+    ],
+)
+def test_how_far_results_are_apart(one: Any, other: Any, distance: float) -> None:
+    assert distance_of(one, other) == distance

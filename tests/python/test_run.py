@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import shutil
 from pathlib import Path
 
@@ -206,3 +207,8 @@ def test_summaries_of_a_sweep_go_into_one_frame():
     frames = [pl.DataFrame(run.summary) for run in ergometer.load_sweep(RUNS / "h200_sweep")]
     together = pl.concat(frames, how="diagonal")
     assert together.height == len(frames) and together["energy.measured.gross_j.value"].null_count() == 0
+
+
+def test_a_run_goes_to_another_process():
+    run = ergometer.load_run(RUNS / "h200_one")
+    assert pickle.loads(pickle.dumps(run)).requests.to_pylist() == run.requests.to_pylist()

@@ -26,6 +26,7 @@ def autotune(
     min_calls: int = 8,
     warmup: int = 3,
     level: float = 0.95,
+    check: float | None = None,
     platform: str | None = None,
     timer: Timer = "device",
     energy: bool | None = None,
@@ -60,6 +61,8 @@ def autotune(
         warmup: How often each runs before.
         level: Of the intervals; 1 minus it is the chance, all looks and verdicts together, to call a variant slower
             that is not.
+        check: How far the results of a variant may be from those of the first, as a part of its largest value: 1e-3. One
+            that is farther off fails. None does not look: variants may be of different sizes.
         platform: Whose times count: "gpu", "tpu", "cpu"; by default where JAX computes.
         timer: "device"; "wall" for the clock of the host around each call, without JAX, functions as they are given;
             "device-or-wall" for wall times, with a warning, where there are none of the device.
@@ -95,6 +98,8 @@ def autotune(
             raise ValueError(f"{name} is {value!r}: it is a whole number, at least {least}")
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: it is between 0 and 1, such as 0.95")
+    if check is not None and not check >= 0:
+        raise ValueError(f"check is {check!r}: it is a part of the largest value from 0, such as 1e-3")
     if energy not in (None, True, False):
         raise ValueError(f"energy is {energy!r}. hint: True, False, or None for what a sensor measures")
     if kwargs is not None and not isinstance(kwargs, Mapping):
@@ -112,6 +117,7 @@ def autotune(
             platform=platform,
             trace_dir=None if trace_dir is None else Path(trace_dir),
             report=report,
+            check=check,
         )
         timed = session.time(timer)
         ranking = ranked(timed.seconds, plan)

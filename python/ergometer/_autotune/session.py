@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ergometer import _native
+from ergometer._autotune.agreement import refuse_others
 from ergometer._autotune.progress import Progress
 from ergometer._autotune.rounds import Plan, Rounds, run_rounds
 from ergometer._autotune.variants import Prepared, Variant, as_given, compiled, prepare
@@ -56,6 +57,7 @@ class Session:
     platform: str | None
     trace_dir: Path | None
     report: Report
+    check: float | None = None
 
     def time(self, timer: Timer) -> Timed:
         """Times them by the device, by the host, or by the host where the device cannot tell.
@@ -84,6 +86,8 @@ class Session:
             self.report(Progress("prepare", count, variant.id + 1, count, variant.name))
 
         prepared = prepare(self.variants, bind, self.warmup, tell)
+        if self.check is not None:
+            refuse_others(prepared, self.check)
         _require_some(prepared)
         return prepared
 
