@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def profiler_session(folder: Path, waits: bool = True) -> Iterator[None]:
         waits: Whether to wait for the devices at the end. The computation that does so is in the profile.
 
     Raises:
-        ProfilingError: JAX is missing, or a session is active already.
+        ProfilingError: JAX is missing, a session is active already, or the profile cannot be written.
     """
     jax = require_jax()
     jax.local_devices()  # Devices are started here, and what waits for them is compiled, outside of the session.
@@ -79,7 +80,7 @@ def profiler_session(folder: Path, waits: bool = True) -> Iterator[None]:
     finally:
         if started:
             with interrupts_held():
-                jax.profiler.stop_trace()
+                _stop(jax, folder)
 
 
 def _start(jax: ModuleType, folder: Path) -> None:
@@ -93,6 +94,19 @@ def _start(jax: ModuleType, folder: Path) -> None:
     except RuntimeError as cause:
         hint = "one session can be active at a time: end the other with jax.profiler.stop_trace()"
         raise ProfilingError(f"cannot start the profiler: {cause} hint: {hint}") from cause
+
+
+def _stop(jax: ModuleType, folder: Path) -> None:
+    try:
+        jax.profiler.stop_trace()
+    except Exception as cause:
+        # JAX takes a session whose file cannot be written for one that goes on, and refuses all that come later.
+        state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
+        if state is not None and hasattr(state, "reset"):
+            state.reset()
+        lines = str(cause).splitlines() or [type(cause).__name__]
+        hint = "is there room on its disk? TMPDIR names another place"
+        raise ProfilingError(f"cannot write the profile to {folder}: {lines[0]}. hint: {hint}") from cause
 
 
 def profile_files(folder: Path) -> list[Path]:

@@ -153,3 +153,17 @@ def test_executions_that_are_too_short_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert 4 in Profiler(min_duration_ns=0).profile_time_by_function_id(lambda: function(x), "cpu", 6)
+
+
+def test_a_profile_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk. JAX would take the session for one that goes on, and refuse the next."""
+
+    def full() -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(jax.profiler, "stop_trace", full)
+        with pytest.raises(ProfilingError, match="cannot write the profile.*No space left") as raised:
+            Profiler().profile_time_by_function_id(lambda: None, "cpu", 1)
+    assert raised.value.hint is not None and "TMPDIR" in raised.value.hint
+    assert Profiler().profile_time_by_function_id(lambda: None, "cpu", 1) == {}

@@ -166,7 +166,11 @@ def _require_some(prepared: list[Prepared]) -> None:
 @contextlib.contextmanager
 def _folder(kept: Path | None) -> Iterator[Path]:
     if kept is not None:
-        kept.mkdir(parents=True, exist_ok=True)
+        try:
+            kept.mkdir(parents=True, exist_ok=True)
+        except OSError as cause:
+            hint = "trace_dir names another place"
+            raise ProfilingError(f"cannot make {kept} for the profile: {cause}. hint: {hint}") from cause
         yield kept
         return
     with tempfile.TemporaryDirectory(prefix="tuning_profile_") as name:

@@ -51,7 +51,7 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let reading = Reading { leniency, limits: Limits::of_free_memory() };
     let (found, sources) = interruptible(py, move || match place {
         Place::Bytes(bytes) | Place::Shown(bytes) => {
-            Source::unpack("bytes", bytes, &reading).map(|source| (Found::default(), vec![source]))
+            Source::unpack("the data", bytes, &reading).map(|source| (Found::default(), vec![source]))
         }
         Place::Files(paths) => {
             let found = find(&paths)?;
