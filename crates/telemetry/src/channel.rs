@@ -14,8 +14,14 @@ pub enum DeviceKind {
     Gpu,
     /// A CPU package (socket).
     Cpu,
+    /// An accelerator for neural networks beside CPU and GPU, as Apple's Neural Engine.
+    Npu,
+    /// A supply rail of a board, by its label. Which others it contains is not known.
+    Rail,
     /// The machine as a whole.
     Host,
+    /// A meter of the machine's supply: a board controller, a battery, a meter in a laboratory.
+    Meter,
     /// A server that answers requests, wherever it runs. It tells counts and shares, never energy.
     Server,
 }
@@ -27,13 +33,31 @@ impl DeviceKind {
         match self {
             Self::Gpu => "gpu",
             Self::Cpu => "cpu",
+            Self::Npu => "npu",
+            Self::Rail => "rail",
             Self::Host => "host",
+            Self::Meter => "meter",
             Self::Server => "server",
         }
     }
+
+    /// Of a name as [`name`](Self::name) writes it.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        const ALL: [DeviceKind; 7] = [
+            DeviceKind::Gpu,
+            DeviceKind::Cpu,
+            DeviceKind::Npu,
+            DeviceKind::Rail,
+            DeviceKind::Host,
+            DeviceKind::Meter,
+            DeviceKind::Server,
+        ];
+        ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
-/// One device, written `gpu:0`, `cpu:1`, `host:0` or `server:0`.
+/// One device, written `gpu:0`, `cpu:1`, `host:0` or `meter:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
     /// What it is.
@@ -44,7 +68,7 @@ pub struct DeviceId {
 
 /// The error of a device name that is none. Those of servers are left out: nobody has to write them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown device `{0}`: devices are written gpu:N, cpu:N or host:N, for example gpu:0")]
+#[error("unknown device `{0}`: devices are written gpu:N, cpu:N, npu:N, rail:N, host:N or meter:N, for example gpu:0")]
 pub struct ParseDeviceError(pub String);
 
 impl DeviceId {
@@ -58,6 +82,24 @@ impl DeviceId {
     #[must_use]
     pub const fn cpu(index: u32) -> Self {
         Self { kind: DeviceKind::Cpu, index }
+    }
+
+    /// The accelerator for neural networks of this index.
+    #[must_use]
+    pub const fn npu(index: u32) -> Self {
+        Self { kind: DeviceKind::Npu, index }
+    }
+
+    /// The supply rail of this index.
+    #[must_use]
+    pub const fn rail(index: u32) -> Self {
+        Self { kind: DeviceKind::Rail, index }
+    }
+
+    /// The meter of the machine's supply of this index.
+    #[must_use]
+    pub const fn meter(index: u32) -> Self {
+        Self { kind: DeviceKind::Meter, index }
     }
 
     /// This machine.
@@ -85,13 +127,7 @@ impl FromStr for DeviceId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || ParseDeviceError(text.to_owned());
         let (kind, index) = text.split_once(':').ok_or_else(unknown)?;
-        let kind = match kind {
-            "gpu" => DeviceKind::Gpu,
-            "cpu" => DeviceKind::Cpu,
-            "host" => DeviceKind::Host,
-            "server" => DeviceKind::Server,
-            _ => return Err(unknown()),
-        };
+        let kind = DeviceKind::from_name(kind).ok_or_else(unknown)?;
         Ok(Self { kind, index: index.parse().map_err(|_| unknown())? })
     }
 }
@@ -109,7 +145,8 @@ impl<'de> Deserialize<'de> for DeviceId {
 }
 
 /// The part of a device a number covers. Sums run over disjoint scopes only: `Device` contains `Memory`,
-/// `Psys` contains `Package`, and `Package` contains `Core` and `Uncore`.
+/// `Psys` contains everything, `Module` contains `Package`, and `Package` contains `Core` and `Uncore`; what a `Rail`
+/// contains is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -127,6 +164,10 @@ pub enum Scope {
     Dram,
     /// The platform as its supply sees it; contains the packages.
     Psys,
+    /// A CPU with its memory and what feeds them, and a GPU on the same module (Grace Hopper).
+    Module,
+    /// One supply rail.
+    Rail,
 }
 
 impl Scope {
@@ -136,7 +177,7 @@ impl Scope {
     pub const fn power_bound(self) -> Watts {
         match self {
             Self::Psys => Watts::new(20_000.0),
-            Self::Device | Self::Memory => Watts::new(5000.0),
+            Self::Device | Self::Memory | Self::Module | Self::Rail => Watts::new(5000.0),
             Self::Package | Self::Core | Self::Uncore | Self::Dram => Watts::new(2000.0),
         }
     }
@@ -164,11 +205,14 @@ pub enum Signal {
     MemoryTotal,
     /// Temperature.
     Temperature,
+    /// Temperature where it is hottest (the junction of an AMD GPU).
+    TemperatureHotspot,
     /// The clock of the cores (SM clock on a GPU).
     ClockCore,
     /// The clock of the memory.
     ClockMemory,
-    /// What holds the clocks back now: NVML's bits of clocks event (throttle) reasons, as a number.
+    /// What holds the clocks back now: NVML's bits of clocks event (throttle) reasons, as a number. Other makes' are
+    /// told by the bits that mean the same.
     ThrottleReasons,
     /// The share of time in which something ran.
     Utilization,
@@ -206,7 +250,7 @@ impl Signal {
             Self::Energy => "J",
             Self::PowerRing | Self::PowerInstant | Self::PowerAverage | Self::PowerModelled => "W",
             Self::MemoryUsed | Self::MemoryTotal => "B",
-            Self::Temperature => "degC",
+            Self::Temperature | Self::TemperatureHotspot => "degC",
             Self::ClockCore | Self::ClockMemory => "MHz",
             Self::Utilization
             | Self::MemoryUtilization
@@ -299,7 +343,15 @@ mod tests {
 
     #[test]
     fn devices_are_written_and_read_alike() {
-        for device in [DeviceId::gpu(7), DeviceId::cpu(0), DeviceId::host(), DeviceId::server()] {
+        for device in [
+            DeviceId::gpu(7),
+            DeviceId::cpu(0),
+            DeviceId::npu(0),
+            DeviceId::rail(3),
+            DeviceId::host(),
+            DeviceId::meter(1),
+            DeviceId::server(),
+        ] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
         for wrong in ["", "gpu", "gpu:", "gpu:x", "tpu:0", "gpu:-1", "gpu:0:1"] {

@@ -5,7 +5,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
 use super::source::{Incident, Source};
-use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
+use crate::{ChannelId, DeviceId, DeviceKind, Provenance, Scope, Timeline};
 
 /// How far a modelled power may be off, as a share of it. The model knows a processor's class and its utilization,
 /// not its clocks, its board or its neighbours in a virtual machine.
@@ -256,22 +256,27 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
     Ok(estimate)
 }
 
-/// Whether a source is part of the sum: none that another one contains. A GPU contains its memory; psys contains the
-/// packages; a package contains its cores and what else is on it, but not the DRAM beside it.
+/// Whether a source is part of the sum: none that another one contains. A GPU contains its memory; a module contains
+/// its package, and a package its cores and what else is on it, but not the DRAM beside it. What the supply sees
+/// contains everything, and what a rail contains nobody knows.
 fn is_summed(source: &Source, all: &[Source]) -> bool {
     if !source.is_measured() {
         return false;
     }
-    let is_measured = |scope: Scope| all.iter().any(|other| other.scope == scope && other.is_measured());
-    let has_package = |device: DeviceId| {
-        all.iter().any(|other| other.device == device && other.scope == Scope::Package && other.is_measured())
-    };
+    let measured = || all.iter().filter(|other| other.is_measured());
+    let has = |scope: Scope| measured().any(|other| (other.device, other.scope) == (source.device, scope));
+    let supplies = measured().filter(|other| other.scope == Scope::Psys).map(|other| other.device);
+    let is_part = |other: &Source| matches!(other.scope, Scope::Device | Scope::Package | Scope::Module);
+    // Parts are what a query uses: the supply, with its fans and disks, speaks where no part has a meter of its own.
+    let supply_speaks = || supplies.clone().next().is_some() && !measured().any(is_part);
     match source.scope {
         Scope::Device | Scope::Package => true,
-        Scope::Memory => false,
-        // The packages are what a query uses; the platform with its fans and disks speaks where there are none.
-        Scope::Psys => !is_measured(Scope::Package),
-        Scope::Dram => is_measured(Scope::Package) || !is_measured(Scope::Psys),
-        Scope::Core | Scope::Uncore => !has_package(source.device) && !is_measured(Scope::Psys),
+        Scope::Memory | Scope::Rail => false,
+        // It may hold a GPU, too.
+        Scope::Module => !has(Scope::Package) && !measured().any(|other| other.device.kind == DeviceKind::Gpu),
+        // Of several meters of one supply, the first.
+        Scope::Psys => supply_speaks() && supplies.min() == Some(source.device),
+        Scope::Dram => !has(Scope::Module) && !supply_speaks(),
+        Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks(),
     }
 }

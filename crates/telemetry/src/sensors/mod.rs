@@ -1,5 +1,7 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
+mod counted;
+mod gauges;
 pub mod host;
 pub mod modelled;
 pub mod nvidia;
@@ -7,6 +9,7 @@ mod processor_time;
 pub mod rapl;
 pub mod replay;
 mod selection;
+mod sysfs;
 
 use crate::Probe;
 use modelled::Modelled;

@@ -22,11 +22,9 @@ impl FromStr for Selector {
 
     /// Whether a name exists is only known when the machine has been looked at.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
-            "gpu" => Self::Kind(DeviceKind::Gpu),
-            "cpu" => Self::Kind(DeviceKind::Cpu),
-            "host" => Self::Kind(DeviceKind::Host),
-            _ => text.parse().map_or_else(|_| Self::Sensor(text.to_owned()), Self::Device),
+        Ok(match DeviceKind::from_name(text) {
+            Some(kind) => Self::Kind(kind),
+            None => text.parse().map_or_else(|_| Self::Sensor(text.to_owned()), Self::Device),
         })
     }
 }

@@ -10,8 +10,9 @@ use std::{fs, path::PathBuf};
 
 use tempfile::TempDir;
 
-use super::counter_file::{OpenCounter, ReadCounter, Sysfs};
+use super::counter_file::{OpenCounter, Sysfs};
 use super::{Options, zone::Tree, zone::read_tree};
+use crate::sensors::counted::ReadCounter;
 
 pub(super) const RANGE: &str = "262143328850";
 

@@ -7,9 +7,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::OpenZone;
-use super::counter_file::ReadCounter;
 use super::zone::Zone;
 use crate::Scope;
+use crate::sensors::counted::ReadCounter;
 
 /// What watching a counter showed.
 #[derive(Debug)]

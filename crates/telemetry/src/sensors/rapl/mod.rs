@@ -18,10 +18,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::counter_file::{OpenCounter, ReadCounter, Sysfs};
+use self::counter_file::{OpenCounter, Sysfs};
 use self::liveness::{Verdict, watch};
 use self::sensor::Rapl;
 use self::zone::{Tree, Zone, read_tree};
+use super::counted::ReadCounter;
 use super::processor_time::ProcessorTime;
 use crate::{DeviceId, Probe, Scope, Status};
 

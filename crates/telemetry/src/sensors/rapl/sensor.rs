@@ -1,21 +1,18 @@
 //! The sensor of one device's zones.
 //!
-//! In go open counters; out come their unwrapped totals in joules, one reading per zone and call, also where the
-//! counter stood still. `after` is one update (1 ms) before the start of the read, the oldest the count can be, and `at`
-//! its end. After a reset the totals start from zero again, so that whoever reads them sees it. A zone whose counter stands still while the processors work gives an event and then no reading
-//! until it moves: a stuck counter is not zero watts.
+//! In go open counters; out come their totals, one reading per zone and call. A zone whose counter stands still while
+//! the processors work is called stuck.
 
 use std::time::Duration;
 
 use ergometer_units::{Joules, Seconds};
 
 use super::OpenZone;
-use super::counter_file::{ReadCounter, is_gone};
 use super::zone::Zone;
+use crate::sensors::counted::{CountedEnergy, Identity, Presence, ReadCounter};
 use crate::sensors::processor_time::ProcessorTime;
 use crate::{
-    Batch, Channel, Clock, Counter, CounterLimits, DeviceId, EventKind, Provenance, Reading, Scope, Sensor,
-    SensorError, SensorInfo, Signal, Step,
+    Batch, Channel, Clock, CounterLimits, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
 };
 
 /// Often against a wrap (65 kJ at 500 W is two minutes), seldom against the cost of a read.
@@ -39,22 +36,8 @@ pub(super) struct Rapl {
 
 /// One zone while it is read.
 struct Meter {
-    zone: Zone,
-    counter: Counter,
-    /// The total at the last reset.
-    start: Joules,
-    file: Box<dyn ReadCounter>,
-    state: State,
-    moved: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Works,
-    /// It stands still, and an event has said so.
-    Stuck,
-    /// The last read failed, and an event has said so.
-    Fails,
+    scope: Scope,
+    energy: CountedEnergy,
 }
 
 impl Rapl {
@@ -81,17 +64,9 @@ impl Rapl {
         self.samples_watched = 0;
         let busy = self.activity.as_mut().and_then(|activity| activity.busy_share().ok().flatten());
         for meter in self.meters.iter_mut().flatten() {
-            let stands_still = !std::mem::take(&mut meter.moved) && meter.zone.scope != Scope::Uncore;
-            if stands_still && meter.state == State::Works && busy.is_some_and(|share| share >= BUSY_SHARE) {
-                meter.state = State::Stuck;
-                batch.event(
-                    clock.now(),
-                    EventKind::CounterStuck,
-                    format!(
-                        "the energy counter of {} ({}) does not move though the processors are busy: its energy is absent until it does",
-                        meter.zone.label, meter.zone.device
-                    ),
-                );
+            let stands_still = !meter.energy.take_moved() && meter.scope != Scope::Uncore;
+            if stands_still && busy.is_some_and(|share| share >= BUSY_SHARE) {
+                meter.energy.call_stuck("the processors are busy", clock.now(), batch);
             }
         }
     }
@@ -109,7 +84,7 @@ impl Sensor for Rapl {
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         for (index, slot) in self.meters.iter_mut().enumerate() {
             if let Some(meter) = slot
-                && meter.read(index, clock, batch) == Presence::Gone
+                && meter.energy.read(index, clock, batch) == Presence::Gone
             {
                 *slot = None;
             }
@@ -123,12 +98,6 @@ impl Sensor for Rapl {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Presence {
-    There,
-    Gone,
-}
-
 impl Meter {
     fn new(zone: Zone, file: Box<dyn ReadCounter>) -> Self {
         let limits = CounterLimits {
@@ -137,62 +106,8 @@ impl Meter {
             bound: zone.scope.power_bound(),
             update_period: UPDATE_PERIOD,
         };
-        Self { zone, counter: Counter::new(limits), start: Joules::ZERO, file, state: State::Works, moved: false }
-    }
-
-    fn read(&mut self, channel: usize, clock: &Clock, batch: &mut Batch) -> Presence {
-        let after = clock.now() - UPDATE_PERIOD;
-        let count = self.file.read();
-        let at = clock.now();
-        let count = match count {
-            Ok(count) => count,
-            Err(error) => {
-                let message = format!("cannot read energy of {} ({}): {error}", self.zone.label, self.zone.device);
-                if is_gone(&error) {
-                    batch.event(at, EventKind::DeviceLost, message);
-                    return Presence::Gone;
-                }
-                // Said once, not twenty times a second.
-                if self.state != State::Fails {
-                    self.state = State::Fails;
-                    batch.event(at, EventKind::ReadFailed, message);
-                }
-                return Presence::There;
-            }
-        };
-        if self.state == State::Fails {
-            self.state = State::Works;
-        }
-        let step = self.counter.update(at, count);
-        self.tell(step, at, batch);
-        if step == Step::Reset {
-            self.start = self.counter.total();
-        }
-        if step != Step::Advance(Joules::ZERO) {
-            self.moved = true;
-            self.state = State::Works;
-        }
-        if self.state == State::Works && !matches!(step, Step::Impossible { .. }) {
-            batch.readings.push(Reading { channel, after, at, value: (self.counter.total() - self.start).get() });
-        }
-        Presence::There
-    }
-
-    fn tell(&self, step: Step, at: ergometer_units::Timestamp, batch: &mut Batch) {
-        let (label, device) = (&self.zone.label, self.zone.device);
-        match step {
-            Step::First | Step::Advance(_) | Step::Wrapped(_) => {}
-            Step::Reset => batch.event(
-                at,
-                EventKind::CounterReset,
-                format!("the energy counter of {label} ({device}) started again: the energy since its last reading is not counted"),
-            ),
-            Step::Impossible { power } => batch.event(
-                at,
-                EventKind::ImpossibleStep,
-                format!("a step of the energy counter of {label} ({device}) would mean {:.0} W and is left out", power.get()),
-            ),
-        }
+        let identity = Identity { label: zone.label, device: zone.device };
+        Self { scope: zone.scope, energy: CountedEnergy::new(identity, limits, file) }
     }
 }
 

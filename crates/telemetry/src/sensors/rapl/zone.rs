@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::counter_file::parse_count;
+use crate::sensors::sysfs::parse_number;
 use crate::{DeviceId, Scope};
 
 /// One zone that may be read.
@@ -160,7 +160,7 @@ impl Subject {
             }
         };
         let range_uj = fs::read(path.join("max_energy_range_uj"))
-            .and_then(|text| parse_count(&text))
+            .and_then(|text| parse_number(&text))
             .ok()
             .filter(|&range| range > 0);
         Zone { device, scope, label, energy_path: path.join("energy_uj"), range_uj }

@@ -1,0 +1,138 @@
+//! An energy counter while it is read: of a CPU package, of a rail, of a GPU.
+//!
+//! In go counts of a source, in whatever unit it has; out come unwrapped totals in joules, one reading per call, also
+//! where the counter stood still. `after` is one update before the start of the read, the oldest the count can be, and
+//! `at` its end. After a reset the totals start from zero again, so that whoever reads them sees it. A counter that is
+//! called stuck gives an event and then no reading until it moves: a stuck counter is not zero watts.
+
+use std::io;
+
+use ergometer_units::{Joules, Seconds, Timestamp};
+
+use super::sysfs::is_gone;
+use crate::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
+
+/// An open counter.
+pub(super) trait ReadCounter: Send {
+    /// The count now, in the unit of its limits.
+    fn read(&mut self) -> io::Result<u64>;
+}
+
+/// What a counter is, for its readings and for people.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    /// For people: `package 0`, `VDD_GPU`.
+    pub(super) label: String,
+    /// The device it is about.
+    pub(super) device: DeviceId,
+}
+
+/// Whether a counter may be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    There,
+    Gone,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Works,
+    /// It stands still, and an event has said so.
+    Stuck,
+    /// The last read failed, and an event has said so.
+    Fails,
+}
+
+/// See the module.
+pub(super) struct CountedEnergy {
+    identity: Identity,
+    update_period: Seconds,
+    counter: Counter,
+    /// The total at the last reset.
+    start: Joules,
+    source: Box<dyn ReadCounter>,
+    state: State,
+    moved: bool,
+}
+
+impl CountedEnergy {
+    pub(super) fn new(identity: Identity, limits: CounterLimits, source: Box<dyn ReadCounter>) -> Self {
+        let (update_period, counter) = (limits.update_period, Counter::new(limits));
+        Self { identity, update_period, counter, start: Joules::ZERO, source, state: State::Works, moved: false }
+    }
+
+    /// Reads it once, for the channel of this place.
+    pub(super) fn read(&mut self, channel: usize, clock: &Clock, batch: &mut Batch) -> Presence {
+        let after = clock.now() - self.update_period;
+        let count = self.source.read();
+        let at = clock.now();
+        let count = match count {
+            Ok(count) => count,
+            Err(error) => return self.fail(&error, at, batch),
+        };
+        if self.state == State::Fails {
+            self.state = State::Works;
+        }
+        let step = self.counter.update(at, count);
+        self.tell(step, at, batch);
+        if step == Step::Reset {
+            self.start = self.counter.total();
+        }
+        if step != Step::Advance(Joules::ZERO) {
+            self.moved = true;
+            self.state = State::Works;
+        }
+        if self.state == State::Works && !matches!(step, Step::Impossible { .. }) {
+            batch.readings.push(Reading { channel, after, at, value: (self.counter.total() - self.start).get() });
+        }
+        Presence::There
+    }
+
+    /// Whether it moved since the last call of this; the first count is a movement.
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
+    pub(super) fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
+        if self.state == State::Works {
+            self.state = State::Stuck;
+            let message = format!(
+                "the energy counter of {} ({}) does not move though {reason}: its energy is absent until it does",
+                self.identity.label, self.identity.device
+            );
+            batch.event(at, EventKind::CounterStuck, message);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error, at: Timestamp, batch: &mut Batch) -> Presence {
+        let message = format!("cannot read energy of {} ({}): {error}", self.identity.label, self.identity.device);
+        if is_gone(error) {
+            batch.event(at, EventKind::DeviceLost, message);
+            return Presence::Gone;
+        }
+        // Said once, not twenty times a second.
+        if self.state != State::Fails {
+            self.state = State::Fails;
+            batch.event(at, EventKind::ReadFailed, message);
+        }
+        Presence::There
+    }
+
+    fn tell(&self, step: Step, at: Timestamp, batch: &mut Batch) {
+        let Identity { label, device } = &self.identity;
+        match step {
+            Step::First | Step::Advance(_) | Step::Wrapped(_) => {}
+            Step::Reset => batch.event(
+                at,
+                EventKind::CounterReset,
+                format!("the energy counter of {label} ({device}) started again: the energy since its last reading is not counted"),
+            ),
+            Step::Impossible { power } => batch.event(
+                at,
+                EventKind::ImpossibleStep,
+                format!("a step of the energy counter of {label} ({device}) would mean {:.0} W and is left out", power.get()),
+            ),
+        }
+    }
+}
