@@ -20,6 +20,7 @@ pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
 pub use energy::{
     DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, Slice, Slices, WindowEnergy,
+    disjoint_parts,
 };
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sampler::{Sampler, Tap};

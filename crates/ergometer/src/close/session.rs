@@ -118,7 +118,7 @@ impl<'a> Metered<'a> {
         let mut activity: Vec<Window> = spans.iter().flat_map(|span| span.windows()).collect();
         activity.extend(&rests);
         activity.extend(&loaded.events.warmup);
-        let meter = EnergyMeter::new(&loaded.timeline, &activity);
+        let meter = EnergyMeter::counting(&loaded.timeline, &activity, &|device| counted.counts(device));
         let is_ours = is_ours(manifest);
         let sharing = Sharing::new(&meter, &spans, &|device| is_ours && counted.counts(device));
         let idle = sharing.places().map(|place| IdlePower::new(&meter, &rests, place.device, place.scope)).collect();

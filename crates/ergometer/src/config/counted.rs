@@ -1,6 +1,6 @@
 //! Which devices count: `gpu:0`, `gpu`, `cpu`; all where none is named.
 
-use ergometer_telemetry::{DeviceId, DeviceKind};
+use ergometer_telemetry::{DeviceId, DeviceKind, ParseDeviceError};
 
 /// A device that does not exist, or has no energy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,17 +20,17 @@ enum Named {
 impl Counted {
     /// From `gpu:0`, `gpu`, `cpu`; all where there are none.
     pub fn parse(names: &[String]) -> Result<Self, DeviceError> {
-        let named = names.iter().map(|name| match name.as_str() {
-            "gpu" => Ok(Named::Kind(DeviceKind::Gpu)),
-            "cpu" => Ok(Named::Kind(DeviceKind::Cpu)),
-            "host" => Ok(Named::Kind(DeviceKind::Host)),
-            other => match other.parse::<DeviceId>() {
-                Ok(device) if device.kind == DeviceKind::Server => Err(DeviceError(format!(
-                    "`{other}` has no energy: what a server tells of itself is on the timeline whatever counts. hint: --device takes gpu, cpu, gpu:0; `--server-metrics off` leaves the server out"
-                ))),
-                Ok(device) => Ok(Named::Device(device)),
-                Err(error) => Err(DeviceError(error.to_string())),
-            },
+        let named = names.iter().map(|name| {
+            let named = match DeviceKind::from_name(name) {
+                Some(kind) => Named::Kind(kind),
+                None => name.parse().map(Named::Device).map_err(|error: ParseDeviceError| DeviceError(error.to_string()))?,
+            };
+            if named.kind() == DeviceKind::Server {
+                return Err(DeviceError(format!(
+                    "`{name}` has no energy: what a server tells of itself is on the timeline whatever counts. hint: --device takes gpu, cpu, gpu:0, meter; `--server-metrics off` leaves the server out"
+                )));
+            }
+            Ok(named)
         });
         Ok(Self(named.collect::<Result<_, _>>()?))
     }
@@ -62,6 +62,13 @@ impl Counted {
 }
 
 impl Named {
+    fn kind(self) -> DeviceKind {
+        match self {
+            Self::Device(device) => device.kind,
+            Self::Kind(kind) => kind,
+        }
+    }
+
     fn matches(self, device: DeviceId) -> bool {
         match self {
             Self::Device(this) => this == device,
@@ -86,6 +93,8 @@ mod tests {
         let error = parse(&["gpu:9"]).unwrap().check(&there).unwrap_err().to_string();
         assert!(error.contains("`gpu:9`") && error.contains("there are gpu:0, gpu:1, cpu:0"), "{error}");
         assert!(parse(&["server:0"]).unwrap_err().to_string().contains("`server:0` has no energy"));
+        assert!(parse(&["server"]).unwrap_err().to_string().contains("`server` has no energy"));
+        assert!(parse(&["meter", "npu:0"]).unwrap().counts(DeviceId::meter(4)));
         assert!(parse(&["disk"]).unwrap_err().to_string().contains("unknown device `disk`"));
     }
 }

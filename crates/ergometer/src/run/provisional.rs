@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
+use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline, disjoint_parts};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use crate::config::Counted;
@@ -70,19 +70,20 @@ fn reach(timeline: &Timeline, counted: &Counted) -> Option<Timestamp> {
     channels(timeline, counted).into_iter().filter_map(|(id, _)| Some(timeline.column(id).last()?.at)).min()
 }
 
-/// The channel that tells most of each device that counts, and whether it is modelled.
+/// The channel that tells most of each part that counts, and whether it is modelled.
 fn channels(timeline: &Timeline, counted: &Counted) -> Vec<(ChannelId, bool)> {
-    let of = |device: DeviceId| {
-        let find = |signal| {
-            let scopes = [Scope::Device, Scope::Package];
-            scopes.into_iter().find_map(|scope| timeline.find(device, scope, signal))
-        };
-        let spoken = |id: &ChannelId| timeline.column(*id).len() > 1;
-        let measured = [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage];
-        let measured = measured.into_iter().filter_map(find).find(spoken);
-        measured.map(|id| (id, false)).or_else(|| Some((find(Signal::PowerModelled).filter(spoken)?, true)))
-    };
-    timeline.devices().into_iter().filter(|&device| counted.counts(device)).filter_map(of).collect()
+    let counts = |device: DeviceId| counted.counts(device);
+    let spoken = |id: &ChannelId| timeline.column(*id).len() > 1;
+    let measured = disjoint_parts(timeline, &counts).into_iter().filter_map(|(device, scope)| {
+        let signals = [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage];
+        let found = signals.into_iter().filter_map(|signal| timeline.find(device, scope, signal)).find(spoken);
+        found.map(|id| (id, false))
+    });
+    let modelled = timeline.devices().into_iter().filter(|&device| counts(device)).filter_map(|device| {
+        let found = timeline.find(device, Scope::Package, Signal::PowerModelled).filter(spoken);
+        found.map(|id| (id, true))
+    });
+    measured.chain(modelled).collect()
 }
 
 /// The mean power of a counter over its readings in a window.

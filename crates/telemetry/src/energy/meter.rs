@@ -4,8 +4,9 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
+use super::parts::is_part;
 use super::source::{Incident, Source};
-use crate::{ChannelId, DeviceId, DeviceKind, Provenance, Scope, Timeline};
+use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
 
 /// How far a modelled power may be off, as a share of it. The model knows a processor's class and its utilization,
 /// not its clocks, its board or its neighbours in a virtual machine.
@@ -61,13 +62,22 @@ impl<'a> EnergyMeter<'a> {
     /// Builds the curves of all devices of a timeline. `activity` is what is known to have run.
     #[must_use]
     pub fn new(timeline: &'a Timeline, activity: &[Window]) -> Self {
+        Self::counting(timeline, activity, &|_| true)
+    }
+
+    /// The same where only some devices count: the others have their energy, and no part in the sum. A meter of the
+    /// supply that counts alone is the sum.
+    #[must_use]
+    pub fn counting(timeline: &'a Timeline, activity: &[Window], counts: &dyn Fn(DeviceId) -> bool) -> Self {
         let base = timeline.span().map_or(Timestamp::from_nanos_since_epoch(0), Window::start);
         let mut edges: Vec<Timestamp> = activity.iter().flat_map(|window| [window.start(), window.end()]).collect();
         edges.sort_unstable();
         edges.dedup();
         let cuts: Vec<f64> = edges.iter().map(|&edge| seconds(base, edge)).collect();
         let sources = Source::all(timeline);
-        let summed: Vec<bool> = sources.iter().map(|source| is_summed(source, &sources)).collect();
+        let counted: Vec<Source> = sources.iter().filter(|source| counts(source.device)).copied().collect();
+        let summed: Vec<bool> =
+            sources.iter().map(|source| counts(source.device) && is_part(source, &counted)).collect();
         let build = |source: Source, summed: bool| {
             let (observations, incidents) = source.observations(timeline, base);
             let heard = Heard { counter: observations.counter.is_some(), power: observations.power.is_some() };
@@ -254,29 +264,4 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
         estimate.notes.push(Note::Gap(silent));
     }
     Ok(estimate)
-}
-
-/// Whether a source is part of the sum: none that another one contains. A GPU contains its memory; a module contains
-/// its package, and a package its cores and what else is on it, but not the DRAM beside it. What the supply sees
-/// contains everything, and what a rail contains nobody knows.
-fn is_summed(source: &Source, all: &[Source]) -> bool {
-    if !source.is_measured() {
-        return false;
-    }
-    let measured = || all.iter().filter(|other| other.is_measured());
-    let has = |scope: Scope| measured().any(|other| (other.device, other.scope) == (source.device, scope));
-    let supplies = measured().filter(|other| other.scope == Scope::Psys).map(|other| other.device);
-    let is_part = |other: &Source| matches!(other.scope, Scope::Device | Scope::Package | Scope::Module);
-    // Parts are what a query uses: the supply, with its fans and disks, speaks where no part has a meter of its own.
-    let supply_speaks = || supplies.clone().next().is_some() && !measured().any(is_part);
-    match source.scope {
-        Scope::Device | Scope::Package => true,
-        Scope::Memory | Scope::Rail => false,
-        // It may hold a GPU, too.
-        Scope::Module => !has(Scope::Package) && !measured().any(|other| other.device.kind == DeviceKind::Gpu),
-        // Of several meters of one supply, the first.
-        Scope::Psys => supply_speaks() && supplies.min() == Some(source.device),
-        Scope::Dram => !has(Scope::Module) && !supply_speaks(),
-        Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks(),
-    }
 }

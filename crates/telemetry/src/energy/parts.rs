@@ -1,0 +1,100 @@
+//! Which sources of energy make up the sum: those that no other contains.
+//!
+//! A GPU contains its memory; a module contains its package, and a package its cores and what else is on it, but not
+//! the DRAM beside it. What the supply sees contains everything, and what a rail contains nobody knows.
+
+use super::source::Source;
+use crate::{DeviceId, DeviceKind, Scope, Timeline};
+
+/// The disjoint parts of a machine whose energy or power was measured, of the devices that count: what a sum runs over.
+///
+/// ```
+/// use ergometer_telemetry::{Timeline, disjoint_parts};
+/// assert!(disjoint_parts(&Timeline::default(), &|_| true).is_empty());
+/// ```
+#[must_use]
+pub fn disjoint_parts(timeline: &Timeline, counts: &dyn Fn(DeviceId) -> bool) -> Vec<(DeviceId, Scope)> {
+    let mut counted = Source::all(timeline);
+    counted.retain(|source| counts(source.device));
+    let parts = counted.iter().filter(|source| is_part(source, &counted));
+    parts.map(|source| (source.device, source.scope)).collect()
+}
+
+/// Whether a source is part of the sum over all that count.
+pub(super) fn is_part(source: &Source, all: &[Source]) -> bool {
+    if !source.is_measured() {
+        return false;
+    }
+    let measured = || all.iter().filter(|other| other.is_measured());
+    let has = |scope: Scope| measured().any(|other| (other.device, other.scope) == (source.device, scope));
+    let is_whole = |other: &Source| matches!(other.scope, Scope::Device | Scope::Package | Scope::Module);
+    // What has a meter of its own is what a query uses: the supply, with its fans and disks, speaks where nothing has.
+    let first_supply = measured().filter(|other| other.scope == Scope::Psys).map(|other| other.device).min();
+    let supply_speaks = first_supply.is_some() && !measured().any(is_whole);
+    match source.scope {
+        Scope::Device | Scope::Package => true,
+        Scope::Memory | Scope::Rail => false,
+        // It may hold a GPU, too.
+        Scope::Module => !has(Scope::Package) && !measured().any(|other| other.device.kind == DeviceKind::Gpu),
+        // Of several meters of one supply, the first.
+        Scope::Psys => supply_speaks && first_supply == Some(source.device),
+        Scope::Dram => !has(Scope::Module) && !supply_speaks,
+        Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::example::sensor;
+    use crate::{Batch, Channel, Provenance, SensorInfo, Signal};
+    use ergometer_units::Timestamp;
+
+    /// The parts of a machine that has these sources, each with two readings.
+    fn parts(sources: &[(DeviceId, Scope)], counts: &dyn Fn(DeviceId) -> bool) -> Vec<(DeviceId, Scope)> {
+        let mut timeline = Timeline::default();
+        for (number, &(device, scope)) in sources.iter().enumerate() {
+            let (signal, provenance) = (Signal::PowerInstant, Provenance::SampledPower);
+            let channel = Channel { device, scope, signal, provenance, update_period: None };
+            let key = timeline.add_sensor(&SensorInfo { device, ..sensor(&format!("{number}")) }, &[channel]);
+            let mut batch = Batch::default();
+            for second in 0..2 {
+                batch.push(0, Timestamp::from_nanos_since_epoch(second * 1_000_000_000), 10.0);
+            }
+            timeline.append(key, &batch);
+        }
+        disjoint_parts(&timeline, counts)
+    }
+
+    const GPU: (DeviceId, Scope) = (DeviceId::gpu(0), Scope::Device);
+    const PACKAGE: (DeviceId, Scope) = (DeviceId::cpu(0), Scope::Package);
+    const DRAM: (DeviceId, Scope) = (DeviceId::cpu(0), Scope::Dram);
+    const MODULE: (DeviceId, Scope) = (DeviceId::cpu(0), Scope::Module);
+    const CORES: (DeviceId, Scope) = (DeviceId::cpu(0), Scope::Core);
+    const SUPPLY: (DeviceId, Scope) = (DeviceId::meter(0), Scope::Psys);
+    const BATTERY: (DeviceId, Scope) = (DeviceId::meter(1), Scope::Psys);
+    const RAIL: (DeviceId, Scope) = (DeviceId::rail(0), Scope::Rail);
+
+    #[test]
+    fn a_meter_of_the_supply_is_never_added_to_what_it_feeds() {
+        let all = |_| true;
+        assert_eq!(parts(&[GPU, PACKAGE, DRAM, CORES, SUPPLY, RAIL], &all), [GPU, PACKAGE, DRAM]);
+        assert_eq!(parts(&[GPU, SUPPLY], &all), [GPU]);
+        assert_eq!(parts(&[SUPPLY, BATTERY, RAIL, CORES, DRAM], &all), [SUPPLY]);
+        assert_eq!(parts(&[RAIL], &all), []);
+    }
+
+    #[test]
+    fn a_meter_that_counts_alone_is_the_sum() {
+        assert_eq!(parts(&[GPU, PACKAGE, SUPPLY], &|device| device == DeviceId::meter(0)), [SUPPLY]);
+        assert_eq!(parts(&[GPU, PACKAGE, SUPPLY], &|device| device == DeviceId::cpu(0)), [PACKAGE]);
+    }
+
+    #[test]
+    fn a_module_contains_its_package_its_memory_and_a_gpu() {
+        let all = |_| true;
+        assert_eq!(parts(&[MODULE, PACKAGE, CORES], &all), [PACKAGE]);
+        assert_eq!(parts(&[MODULE, DRAM, CORES], &all), [MODULE]);
+        assert_eq!(parts(&[GPU, MODULE], &all), [GPU]);
+    }
+}
