@@ -1,6 +1,6 @@
 //! Processes by sysinfo, where there is no `/proc`: macOS, Windows, the BSDs.
 //!
-//! Out comes the same [`Listing`] as of [`proc_files`](super::proc_files). Starts are known to the second only. What
+//! Out comes the same [`Listing`] as of `proc_files`. Starts are known to the second only. What
 //! sysinfo could not read it tells as zero or empty, which is absent here.
 
 use std::ffi::OsString;
