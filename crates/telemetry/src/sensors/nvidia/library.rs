@@ -52,6 +52,13 @@ pub trait Nvml: Send + Sync {
     /// The performance counters (GPM) since the call before, on Hopper and later; `None` at the first call, which only
     /// begins a period. One caller per GPU: a second would cut the first one's periods.
     fn activity(&self, gpu: u32) -> Result<Option<Activity>, NvmlError>;
+
+    /// The processes that hold a context of this kind on the GPU, by the ids of the driver's own machine: in a container
+    /// they are not those of here.
+    fn processes(&self, gpu: u32, context: Context) -> Result<Vec<GpuProcess>, NvmlError>;
+
+    /// What processes used of the GPU after a time of the driver's clock, those that used anything; possibly none.
+    fn process_utilization(&self, gpu: u32, newer_than_us: u64) -> Result<Vec<ProcessSample>, NvmlError>;
 }
 
 /// Why NVML gave no value.
@@ -138,4 +145,35 @@ pub struct Activity {
     pub tensor_percent: Option<f64>,
     /// Memory bandwidth used.
     pub dram_percent: Option<f64>,
+}
+
+/// What a process holds on a GPU to work on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Context {
+    /// To compute, as a CUDA program does.
+    Compute,
+    /// To draw.
+    Graphics,
+    /// To compute through the multi-process service (MPS).
+    Mps,
+}
+
+/// A process that holds a context on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuProcess {
+    /// Its id on the driver's machine.
+    pub id: u32,
+    /// Its memory there; `None` where the driver does not tell it, as on Windows.
+    pub memory: Option<Bytes>,
+}
+
+/// What a process used of a GPU over the driver's period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessSample {
+    /// Its id on the driver's machine.
+    pub id: u32,
+    /// When the driver took it, in microseconds since the Unix epoch by the system's wall clock.
+    pub time_us: u64,
+    /// Both in percent.
+    pub utilization: Utilization,
 }

@@ -20,7 +20,7 @@ mod ring;
 mod rings;
 mod scoped_power;
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 mod system;
 
 use std::sync::Arc;
@@ -29,7 +29,10 @@ use std::time::{Duration, Instant};
 use crate::{DeviceId, SensorInfo};
 
 pub use gpu_info::{GpuInfo, gpus, system_gpus};
-pub use library::{Activity, ClockDomain, Memory, Nvml, NvmlError, PowerField, Ring, RingSample, Utilization};
+pub use library::{
+    Activity, ClockDomain, Context, GpuProcess, Memory, Nvml, NvmlError, PowerField, ProcessSample, Ring, RingSample,
+    Utilization,
+};
 pub use probe::{probe, probe_system};
 pub use system::{OpenError, open};
 

@@ -5,24 +5,27 @@ use std::time::{Duration, Instant};
 
 use ergometer_units::{Bytes, Celsius, Watts};
 
-use super::library::{Activity, ClockDomain, Memory, Nvml, NvmlError, PowerField, Ring, RingSample, Utilization};
+use super::library::{
+    Activity, ClockDomain, Context, GpuProcess, Memory, Nvml, NvmlError, PowerField, ProcessSample, Ring, RingSample,
+    Utilization,
+};
 use super::{Now, Target};
 use crate::DeviceId;
 
 /// A clock that a test moves.
 #[derive(Clone)]
-pub(super) struct Time(Arc<Mutex<Instant>>);
+pub(crate) struct Time(Arc<Mutex<Instant>>);
 
 impl Time {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         *self.0.lock().unwrap()
     }
 
-    pub(super) fn pass(&self, time: Duration) {
+    pub(crate) fn pass(&self, time: Duration) {
         *self.0.lock().unwrap() += time;
     }
 
@@ -34,20 +37,24 @@ impl Time {
 
 /// What one GPU answers.
 #[derive(Clone)]
-pub(super) struct Script {
-    pub(super) name: Result<String, NvmlError>,
-    pub(super) mig: bool,
-    pub(super) energy: Result<u64, NvmlError>,
+pub(crate) struct Script {
+    pub(crate) name: Result<String, NvmlError>,
+    pub(crate) mig: bool,
+    pub(crate) energy: Result<u64, NvmlError>,
     /// How long a read of the energy counter blocks.
-    pub(super) energy_takes: Duration,
-    pub(super) power_ring: Result<Vec<RingSample>, NvmlError>,
-    pub(super) utilization_ring: Result<Vec<RingSample>, NvmlError>,
-    pub(super) power: Result<Watts, NvmlError>,
-    pub(super) memory_power: Result<Watts, NvmlError>,
-    pub(super) temperature: Result<Celsius, NvmlError>,
-    pub(super) throttle_reasons: Result<u64, NvmlError>,
-    pub(super) utilization: Result<Utilization, NvmlError>,
-    pub(super) activity: Result<Option<Activity>, NvmlError>,
+    pub(crate) energy_takes: Duration,
+    pub(crate) power_ring: Result<Vec<RingSample>, NvmlError>,
+    pub(crate) utilization_ring: Result<Vec<RingSample>, NvmlError>,
+    pub(crate) power: Result<Watts, NvmlError>,
+    pub(crate) memory_power: Result<Watts, NvmlError>,
+    pub(crate) temperature: Result<Celsius, NvmlError>,
+    pub(crate) throttle_reasons: Result<u64, NvmlError>,
+    pub(crate) utilization: Result<Utilization, NvmlError>,
+    pub(crate) activity: Result<Option<Activity>, NvmlError>,
+    pub(crate) compute: Result<Vec<GpuProcess>, NvmlError>,
+    pub(crate) graphics: Result<Vec<GpuProcess>, NvmlError>,
+    pub(crate) mps: Result<Vec<GpuProcess>, NvmlError>,
+    pub(crate) process_utilization: Result<Vec<ProcessSample>, NvmlError>,
 }
 
 impl Default for Script {
@@ -67,13 +74,17 @@ impl Default for Script {
             throttle_reasons: Ok(0x4),
             utilization: Ok(Utilization { gpu_percent: 50, memory_percent: 10 }),
             activity: Ok(Some(activity)),
+            compute: Ok(Vec::new()),
+            graphics: Ok(Vec::new()),
+            mps: Ok(Vec::new()),
+            process_utilization: Ok(Vec::new()),
         }
     }
 }
 
 impl Script {
     /// Takes the GPU off the bus: nothing answers any more.
-    pub(super) fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         let lost = NvmlError::GpuLost;
         self.name = Err(lost.clone());
         self.energy = Err(lost.clone());
@@ -84,23 +95,27 @@ impl Script {
         self.temperature = Err(lost.clone());
         self.throttle_reasons = Err(lost.clone());
         self.utilization = Err(lost.clone());
-        self.activity = Err(lost);
+        self.activity = Err(lost.clone());
+        self.compute = Err(lost.clone());
+        self.graphics = Err(lost.clone());
+        self.mps = Err(lost.clone());
+        self.process_utilization = Err(lost);
     }
 }
 
 /// The library of several scripted GPUs.
-pub(super) struct Scripted {
+pub(crate) struct Scripted {
     time: Time,
     scripts: Mutex<Vec<Script>>,
 }
 
 impl Scripted {
-    pub(super) fn new(time: &Time, scripts: Vec<Script>) -> Arc<Self> {
+    pub(crate) fn new(time: &Time, scripts: Vec<Script>) -> Arc<Self> {
         Arc::new(Self { time: time.clone(), scripts: Mutex::new(scripts) })
     }
 
     /// Changes what a GPU answers from now on.
-    pub(super) fn change(&self, gpu: usize, change: impl FnOnce(&mut Script)) {
+    pub(crate) fn change(&self, gpu: usize, change: impl FnOnce(&mut Script)) {
         change(&mut self.scripts()[gpu]);
     }
 
@@ -183,5 +198,19 @@ impl Nvml for Scripted {
 
     fn activity(&self, gpu: u32) -> Result<Option<Activity>, NvmlError> {
         self.script(gpu).activity
+    }
+
+    fn processes(&self, gpu: u32, context: Context) -> Result<Vec<GpuProcess>, NvmlError> {
+        let script = self.script(gpu);
+        match context {
+            Context::Compute => script.compute,
+            Context::Graphics => script.graphics,
+            Context::Mps => script.mps,
+        }
+    }
+
+    fn process_utilization(&self, gpu: u32, newer_than_us: u64) -> Result<Vec<ProcessSample>, NvmlError> {
+        let samples = self.script(gpu).process_utilization?;
+        Ok(samples.into_iter().filter(|sample| sample.time_us > newer_than_us).collect())
     }
 }

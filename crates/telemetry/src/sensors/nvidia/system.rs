@@ -11,14 +11,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ergometer_units::{Bytes, Celsius, Watts};
 use nvml_wrapper::enum_wrappers::device::{Clock, Sampling, TemperatureSensor};
-use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError as WrapperError;
 use nvml_wrapper::gpm::gpm_metrics_get;
-use nvml_wrapper::struct_wrappers::device::Sample;
+use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample, Sample};
 use nvml_wrapper::{Device, GpmSample};
 
-use super::library::{Activity, ClockDomain, Memory, Nvml, NvmlError, PowerField, Ring, RingSample, Utilization};
+use super::library::{
+    Activity, ClockDomain, Context, GpuProcess, Memory, Nvml, NvmlError, PowerField, ProcessSample, Ring, RingSample,
+    Utilization,
+};
 use super::scoped_power;
 
 /// The names the library goes by. The first comes with the driver, the second with the development package.
@@ -241,6 +244,38 @@ impl Nvml for System {
         *counters = Some(now);
         Ok(activity)
     }
+
+    fn processes(&self, gpu: u32, context: Context) -> Result<Vec<GpuProcess>, NvmlError> {
+        let device = self.device(gpu)?;
+        let found = match context {
+            Context::Compute => device.running_compute_processes()?,
+            Context::Graphics => device.running_graphics_processes()?,
+            Context::Mps => device.mps_running_compute_processes()?,
+        };
+        Ok(found.iter().map(gpu_process).collect())
+    }
+
+    fn process_utilization(&self, gpu: u32, newer_than_us: u64) -> Result<Vec<ProcessSample>, NvmlError> {
+        match self.device(gpu)?.process_utilization_stats(newer_than_us) {
+            Ok(samples) => Ok(samples.iter().map(process_sample).collect()),
+            // NVML's way to say that no process used anything since.
+            Err(WrapperError::NotFound | WrapperError::NoData) => Ok(Vec::new()),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+fn gpu_process(found: &ProcessInfo) -> GpuProcess {
+    let memory = match found.used_gpu_memory {
+        UsedGpuMemory::Used(bytes) => Some(Bytes::new(bytes)),
+        UsedGpuMemory::Unavailable => None,
+    };
+    GpuProcess { id: found.pid, memory }
+}
+
+fn process_sample(sample: &ProcessUtilizationSample) -> ProcessSample {
+    let utilization = Utilization { gpu_percent: sample.sm_util, memory_percent: sample.mem_util };
+    ProcessSample { id: sample.pid, time_us: sample.timestamp, utilization }
 }
 
 fn ring_sample(sample: &Sample, unit: f64) -> RingSample {
@@ -265,6 +300,16 @@ mod tests {
         }
         assert_eq!(NvmlError::from(WrapperError::NoPermission), NvmlError::NoPermission);
         assert!(matches!(NvmlError::from(WrapperError::Unknown), NvmlError::Other(_)));
+    }
+
+    #[test]
+    fn memory_that_the_driver_does_not_tell_is_absent() {
+        let found = |used_gpu_memory| {
+            let (gpu_instance_id, compute_instance_id) = (None, None);
+            gpu_process(&ProcessInfo { pid: 4711, used_gpu_memory, gpu_instance_id, compute_instance_id })
+        };
+        assert_eq!(found(UsedGpuMemory::from(u64::MAX)), GpuProcess { id: 4711, memory: None });
+        assert_eq!(found(UsedGpuMemory::Used(1 << 30)).memory, Some(Bytes::new(1 << 30)));
     }
 
     #[test]
