@@ -2,8 +2,11 @@
 
 pub mod amd;
 mod counted;
+mod drm;
 mod gauges;
+mod gpu_energy;
 pub mod host;
+pub mod intel_gpu;
 pub mod modelled;
 pub mod nvidia;
 mod processor_time;
@@ -11,6 +14,7 @@ pub mod rapl;
 pub mod replay;
 mod selection;
 mod sysfs;
+mod while_awake;
 
 use crate::Probe;
 use modelled::Modelled;

@@ -1,14 +1,15 @@
 //! The cards of the amdgpu driver, as `/sys/class/drm` shows them.
 //!
 //! In goes the folder of the class; out come the GPUs in the order of their PCI addresses, each with its folder, its
-//! hwmon folder and what is fixed about it. What always holds: a connector (`card0-DP-1`), a render node and a
-//! partition of an MI300 are no GPU of their own. Partitions beyond the first are devices of another driver
-//! (`amdgpu_xcp`) without hwmon, so that no energy is counted twice. Nothing is read here that wakes a GPU.
+//! hwmon folder and what is fixed about it. What always holds: a partition of an MI300 is no GPU of its own. Partitions
+//! beyond the first are devices of another driver (`amdgpu_xcp`) without hwmon, so that no energy is counted twice.
+//! Nothing is read here that wakes a GPU.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
-use super::super::sysfs::{parse_number, read_text};
+use crate::sensors::drm::{self, DrmCard, is_asleep};
+use crate::sensors::sysfs::read_text;
 
 /// The PCI id of a maker.
 const AMD: &str = "0x1002";
@@ -76,63 +77,28 @@ impl Card {
     }
 }
 
-/// Whether this file says that its device sleeps.
-pub(super) fn is_asleep(runtime_status: &Path) -> bool {
-    read_text(runtime_status).is_ok_and(|status| status == "suspended")
-}
-
-/// The GPUs of the driver. None where there is no such folder: a machine without graphics.
+/// The GPUs of the driver.
 pub(super) fn find_cards(root: &Path) -> io::Result<Vec<Card>> {
-    let entries = match fs::read_dir(root) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut cards: Vec<Card> = entries.flatten().filter_map(|entry| read_card(&entry.path())).collect();
-    cards.sort_by(|one, other| place(&one.address).cmp(&place(&other.address)));
+    let mut cards: Vec<Card> = drm::find_cards(root)?.into_iter().filter_map(read_card).collect();
     cards.dedup_by(|one, other| one.address == other.address);
     Ok(cards)
 }
 
-/// An address in numbers, since a domain may have more than four digits.
-fn place(address: &str) -> (Vec<u64>, &str) {
-    let parts = address.split([':', '.']).map_while(|part| u64::from_str_radix(part, 16).ok());
-    (parts.collect(), address)
-}
-
-fn read_card(path: &Path) -> Option<Card> {
-    let card = path.file_name()?.to_str()?;
-    parse_number::<u32>(card.strip_prefix("card")?.as_bytes()).ok()?;
-    let folder = path.join("device");
-    let hwmon = find_hwmon(&folder);
-    let driver = fs::canonicalize(folder.join("driver")).ok();
-    let is_driven = match driver.as_deref().and_then(Path::file_name) {
+fn read_card(card: DrmCard) -> Option<Card> {
+    let hwmon = card.hwmon("amdgpu");
+    let is_driven = match &card.driver {
         Some(driver) => driver == "amdgpu",
-        None => hwmon.is_some() && read_text(&folder.join("vendor")).is_ok_and(|vendor| vendor == AMD),
+        None => hwmon.is_some() && read_text(&card.folder.join("vendor")).is_ok_and(|vendor| vendor == AMD),
     };
     if !is_driven {
         return None;
     }
-    let chip =
-        read_text(&folder.join("device")).ok().and_then(|id| u32::from_str_radix(id.trim_start_matches("0x"), 16).ok());
-    let chip = Chip(chip.unwrap_or(0));
-    let product = read_text(&folder.join("product_name")).ok().filter(|name| !name.is_empty());
+    let chip = Chip(card.device_id());
+    let product = read_text(&card.folder.join("product_name")).ok().filter(|name| !name.is_empty());
     let name = match product {
         Some(product) if product.starts_with("AMD") => product,
         Some(product) => format!("AMD {product}"),
         None => format!("AMD GPU {:#06x}", chip.0),
     };
-    Some(Card { address: address(&folder).unwrap_or_else(|| card.to_owned()), hwmon, chip, name, folder })
-}
-
-/// As the kernel writes it into `uevent`: `PCI_SLOT_NAME=0000:03:00.0`.
-fn address(folder: &Path) -> Option<String> {
-    let text = read_text(&folder.join("uevent")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned)
-}
-
-fn find_hwmon(folder: &Path) -> Option<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        fs::read_dir(folder.join("hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
-    found.sort();
-    found.into_iter().find(|hwmon| read_text(&hwmon.join("name")).is_ok_and(|name| name == "amdgpu"))
+    Some(Card { address: card.address, folder: card.folder, hwmon, chip, name })
 }

@@ -1,29 +1,22 @@
-//! The energy counter of one AMD GPU.
+//! The energy counters of AMD GPUs, and what says that one has to move.
 //!
-//! In goes a counter that is open; out come its totals, one reading per call. Such counters were seen to stand still
-//! until a reboot (MI100) and to go back: one that does not move for a second while the GPU is busy or draws power is
-//! called stuck, and then its power has to speak; a step back is a reset.
+//! In goes a card; out comes a counter that is open, or why there is none. Such counters were seen to stand still until
+//! a reboot (MI100): one that does not move while the GPU is busy or draws power is stuck.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ergometer_units::{Joules, Seconds};
+use ergometer_units::Joules;
 
 use super::card::{Card, Chip};
 use super::files::read_whole;
-use super::metrics::{UNIT_J, UPDATE_PERIOD_S, parse};
-use crate::sensors::counted::{CountedEnergy, Identity, Presence, ReadCounter};
+use super::metrics::{UNIT_J, parse};
+use crate::sensors::counted::ReadCounter;
+use crate::sensors::gpu_energy::Working;
 use crate::sensors::sysfs::Attribute;
-use crate::{
-    Batch, Channel, Clock, CounterLimits, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
-};
 
-/// Half of what power has: a read makes the firmware write a table of up to 4 KB, which takes it up to a millisecond.
-const INTERVAL: Duration = Duration::from_millis(50);
-/// Every so many samples (1 s) the counter is asked whether it moved.
-const WATCH_SAMPLES: u32 = 20;
 /// From this utilization on, a counter that stands still is stuck.
 const BUSY_PERCENT: f64 = 50.0;
 /// From this power on, too: it is a million counts a second.
@@ -118,9 +111,10 @@ impl Activity {
         });
         Self { busy: Attribute::open(&card.file("gpu_busy_percent")).ok(), power }
     }
+}
 
-    /// Why a counter has to move now, if it has to.
-    pub(super) fn reason(&mut self) -> Option<String> {
+impl Working for Activity {
+    fn reason(&mut self) -> Option<String> {
         let read = |file: &mut Option<Attribute>| file.as_mut().and_then(|file| file.read::<f64>().ok());
         if let Some(power_w) = read(&mut self.power).map(|power_uw| power_uw * 1e-6).filter(|power| *power >= DRAWN_W) {
             return Some(format!("the GPU draws {power_w:.0} W"));
@@ -141,63 +135,4 @@ pub(super) fn stands_still(counter: &mut OpenCounter, activity: &mut Activity, t
         }
     }
     if time.is_zero() { None } else { activity.reason() }
-}
-
-/// The sensor. See the module.
-pub(super) struct GpuEnergy {
-    info: SensorInfo,
-    channels: Vec<Channel>,
-    energy: CountedEnergy,
-    activity: Activity,
-    samples_watched: u32,
-}
-
-impl GpuEnergy {
-    pub(super) fn new(name: &str, device: DeviceId, counter: OpenCounter, activity: Activity) -> Self {
-        let update_period = Seconds::new(UPDATE_PERIOD_S);
-        let limits =
-            CounterLimits { unit: counter.unit, range: None, bound: Scope::Device.power_bound(), update_period };
-        let channel = Channel {
-            device,
-            scope: Scope::Device,
-            signal: Signal::Energy,
-            provenance: Provenance::Counter,
-            update_period: Some(update_period),
-        };
-        let id = format!("amdgpu-energy:{}", device.index);
-        let identity = Identity { label: name.to_owned(), device };
-        Self {
-            info: SensorInfo { id, name: name.to_owned(), device, interval: INTERVAL },
-            channels: vec![channel],
-            energy: CountedEnergy::new(identity, limits, counter.file),
-            activity,
-            samples_watched: 0,
-        }
-    }
-}
-
-impl Sensor for GpuEnergy {
-    fn info(&self) -> &SensorInfo {
-        &self.info
-    }
-
-    fn channels(&self) -> &[Channel] {
-        &self.channels
-    }
-
-    fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        if self.energy.read(0, clock, batch) == Presence::Gone {
-            return Err(SensorError::Lost { device: self.info.device, reason: super::GONE.to_owned() });
-        }
-        self.samples_watched += 1;
-        if self.samples_watched == WATCH_SAMPLES {
-            self.samples_watched = 0;
-            if !self.energy.take_moved()
-                && let Some(reason) = self.activity.reason()
-            {
-                self.energy.call_stuck(&reason, clock.now(), batch);
-            }
-        }
-        Ok(())
-    }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::card::Card;
 use super::metrics::parse;
 use super::throttle::ThrottleReasons;
+use crate::sensors::drm::find_labelled;
 use crate::sensors::gauges::{Gauge, ReadGauge, Scaled};
 use crate::sensors::sysfs::{Attribute, read_text};
 use crate::{Channel, DeviceId, Provenance, Scope, Signal};
@@ -208,14 +209,6 @@ impl ReadGauge for CurrentLevel {
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is no clock"))),
         }
     }
-}
-
-/// The input beside the label of this text: `temp2_input` where `temp2_label` says `junction`.
-fn find_labelled(hwmon: &Path, kind: &str, label: &str) -> Option<PathBuf> {
-    (1..=8).find_map(|number| {
-        let told = read_text(&hwmon.join(format!("{kind}{number}_label"))).ok()?;
-        (told == label).then(|| hwmon.join(format!("{kind}{number}_input")))
-    })
 }
 
 /// Whether the error says that there is no such thing here: no file, or a driver that does not support it.

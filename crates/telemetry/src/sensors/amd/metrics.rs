@@ -149,7 +149,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
     bytes.iter().any(|&byte| byte != u8::MAX).then_some(value)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::super::fake::{fields_1_9, table};
     use super::*;

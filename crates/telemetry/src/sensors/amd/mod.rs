@@ -10,23 +10,25 @@
 
 mod card;
 mod energy;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod fake;
 mod files;
 mod gpu_info;
 mod metrics;
-mod sleep;
 mod throttle;
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ergometer_units::Seconds;
+
 use self::card::{Card, find_cards};
-use self::energy::{Activity, GpuEnergy, NoCounter, open_counter, stands_still};
+use self::energy::{Activity, NoCounter, open_counter, stands_still};
 use self::files::{Found, find_gauges, read_whole};
-use self::sleep::WhileAwake;
 use super::gauges::{Gauge, Gauges};
+use super::gpu_energy::{GpuCounter, GpuEnergy};
+use super::while_awake::WhileAwake;
 use crate::{DeviceId, Probe, Scope, Sensor, SensorInfo, Status};
 
 pub use gpu_info::system_gpus;
@@ -57,6 +59,8 @@ impl Default for Options {
 
 /// The firmware answers a read of power in up to a millisecond.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Twice as often as power: a read makes the firmware write a table of up to 4 KB, which takes it up to a millisecond.
+const ENERGY_INTERVAL: Duration = Duration::from_millis(50);
 const GAUGES: &str = "amdgpu";
 const ENERGY: &str = "energy counter";
 const GONE: &str =
@@ -149,7 +153,16 @@ fn probe_energy(card: &Card, device: DeviceId, watch: Duration, probe: &mut Prob
     }
     let text = format!("counts of {:.3} µJ, read every 50 ms from {}", counter.unit.get() * 1e6, counter.origin);
     probe.find(label, ENERGY, Status::Works(text));
-    push(card, Box::new(GpuEnergy::new(&card.name, device, counter, activity)), probe);
+    let id = format!("amdgpu-energy:{}", device.index);
+    let info = SensorInfo { id, name: card.name.clone(), device, interval: ENERGY_INTERVAL };
+    let counter = GpuCounter {
+        file: counter.file,
+        unit: counter.unit,
+        update_period: Seconds::new(metrics::UPDATE_PERIOD_S),
+        working: Box::new(activity),
+        gone_hint: GONE,
+    };
+    push(card, Box::new(GpuEnergy::new(info, counter)), probe);
 }
 
 fn without_counter(why: &NoCounter) -> Status {
@@ -221,5 +234,5 @@ fn describe(card: &Card, kind: Kind, found: &Found) -> Status {
     Status::Works(format!("{parts} every 100 ms; {}{partition}{sleep}; at {}", kind.covers(), card.address))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ergometer_units::Joules;
 
-use super::super::energy::OpenCounter;
 use super::super::*;
 use super::*;
 use crate::sensors::counted::ReadCounter;
@@ -136,9 +135,15 @@ fn a_lost_gpu_ends_its_sensor_and_a_forbidden_read_does_not() {
     let tree = mi300x(counts(10_000));
     let card = &find_cards(&tree.root()).unwrap()[0];
     let errno = Arc::new(AtomicU64::new(0));
-    let counter =
-        OpenCounter { file: Box::new(Failing(errno.clone())), unit: Joules::new(1e-6), origin: String::new() };
-    let mut sensor = GpuEnergy::new("GPU", DeviceId::gpu(0), counter, Activity::open(card));
+    let counter = GpuCounter {
+        file: Box::new(Failing(errno.clone())),
+        unit: Joules::new(1e-6),
+        update_period: Seconds::new(0.01),
+        working: Box::new(Activity::open(card)),
+        gone_hint: GONE,
+    };
+    let (id, name) = ("amdgpu-energy:0".to_owned(), card.name.clone());
+    let mut sensor = GpuEnergy::new(SensorInfo { id, name, device: DeviceId::gpu(0), interval: INTERVAL }, counter);
     let clock = Clock::start();
     sample(&mut sensor, &clock);
     errno.store(1, Ordering::Relaxed);

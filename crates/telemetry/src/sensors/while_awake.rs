@@ -1,12 +1,12 @@
 //! A GPU that sleeps is let sleep.
 //!
-//! In goes a sensor of a GPU; out comes one that asks it only while the GPU is awake. Reads of a sleeping GPU fail
-//! with Linux 6.15 and later and wake it with earlier ones, ten times a second. What always holds: sleep is told once
+//! In goes a sensor of a GPU; out comes one that asks it only while the GPU is awake. Reads of a sleeping GPU wake it,
+//! ten times a second, or fail (amdgpu since Linux 6.15). What always holds: sleep is told once
 //! until the GPU wakes, and there is no reading in it.
 
 use std::path::PathBuf;
 
-use super::card::is_asleep;
+use super::drm::is_asleep;
 use crate::{Batch, Channel, Clock, EventKind, Sensor, SensorError, SensorInfo};
 
 /// See the module.
