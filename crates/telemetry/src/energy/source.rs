@@ -1,7 +1,7 @@
 //! From a timeline to what the estimator takes: which channels speak for a device and scope, their readings cleaned,
 //! counters split where they were reset.
 
-use ergometer_units::{Joules, Seconds, Timestamp, Watts};
+use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::seconds;
 use super::observations::{CounterSteps, Observations, PowerKind, PowerSamples, RawStep};
@@ -18,6 +18,9 @@ pub(super) struct Source {
     /// What its first channel is, whether that has readings or not.
     pub(super) fallback: Provenance,
 }
+
+/// A counter that does not move for so long, while power is shown, stands still: those of AMD were seen to.
+const STANDSTILL: Seconds = Seconds::new(2.0);
 
 /// What a counter went through that an estimate must mention.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,8 +46,10 @@ impl Source {
         let find = |signal| timeline.find(device, scope, signal).filter(|&id| timeline.column(id).len() > 1);
         let counter = find(Signal::Energy);
         let sampled = find(Signal::PowerRing).or_else(|| find(Signal::PowerInstant));
-        // Beside a counter an average over a second tells nothing new.
-        let averaged = if counter.is_none() { find(Signal::PowerAverage) } else { None };
+        // Beside a counter an average over a second tells nothing new, unless the counter stands still.
+        let averaged = find(Signal::PowerAverage).filter(|&average| {
+            counter.is_none_or(|counter| stands_still(timeline.column(counter), timeline.column(average)))
+        });
         let mut channels = timeline.channels().map(|(_, channel)| channel);
         let first = channels.find(|channel| {
             (channel.device, channel.scope) == (device, scope) && channel.provenance != Provenance::Gauge
@@ -78,6 +83,23 @@ impl Source {
         });
         (Observations { power, counter: CounterSteps::new(&steps) }, incidents)
     }
+}
+
+/// Whether a counter stands still, always or for [`STANDSTILL`], while there are readings of power.
+fn stands_still(counter: &Column, power: &Column) -> bool {
+    let (Some(first), Some(last)) = (power.get(0), power.last()) else { return false };
+    let is_long = |from: Timestamp, to: Timestamp| {
+        to.since(from) > STANDSTILL && Window::new(from, to).is_ok_and(|window| power.range(window).len() > 1)
+    };
+    let (mut moved, mut value, mut steps) = (first.at, None, 0);
+    for point in counter.readings().points().filter(|point| value.replace(point.value) != Some(point.value)) {
+        if is_long(moved, point.at) {
+            return true;
+        }
+        moved = point.at;
+        steps += 1;
+    }
+    steps < 2 || is_long(moved, last.at)
 }
 
 fn power_samples(kind: PowerKind, column: &Column, bound: Watts, base: Timestamp) -> Option<PowerSamples> {

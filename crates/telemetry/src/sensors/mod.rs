@@ -1,8 +1,12 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
+pub mod amd;
 mod counted;
+mod drm;
 mod gauges;
+mod gpu_energy;
 pub mod host;
+pub mod intel_gpu;
 pub mod modelled;
 pub mod nvidia;
 mod processor_time;
@@ -10,6 +14,7 @@ pub mod rapl;
 pub mod replay;
 mod selection;
 mod sysfs;
+mod while_awake;
 
 use crate::Probe;
 use modelled::Modelled;

@@ -5,7 +5,7 @@ use ergometer_telemetry::{
 };
 
 use crate::random::Random;
-use crate::simulator::{COUNTER, Curve, GPU, Place, RING, add, time, window};
+use crate::simulator::{COUNTER, Curve, GPU, Memory, Place, RING, Ring, add, time, window};
 
 /// Idle at 100 W with 500 W from 4 s to 6 s, for 10 s.
 fn curve() -> Curve {
@@ -85,6 +85,34 @@ fn a_counter_that_comes_to_a_stand_has_no_say_from_there_on() {
         reading.value = last;
     }
     assert_holds(&energy(ring(), stuck, 3.5, 6.5), 1100.0);
+}
+
+#[test]
+fn a_counter_that_stands_still_does_not_hide_an_average_of_power() {
+    let average = Ring { memory: Memory::Boxcar(1.0), period: 0.1, lag: 0.0, jitter: 0.0, late: 0.0, noise: 1.0 };
+    let place = Place { signal: Signal::PowerAverage, provenance: Provenance::AveragedPower, ..Place::ring(GPU) };
+    let energy = |counter: Vec<Reading>| {
+        let mut timeline = Timeline::default();
+        add(&mut timeline, place, average.readings(&curve(), &mut Random::new(3)));
+        add(&mut timeline, Place::counter(GPU, COUNTER.period), counter);
+        let asked = window(3.0, 8.5);
+        EnergyMeter::new(&timeline, &[asked, window(4.0, 6.0)]).energy(asked).measured.unwrap()
+    };
+    let off = |energy: &Estimate| (energy.joules.get() / 1350.0 - 1.0).abs();
+    // As a sensor leaves it: a second of the same value, then nothing.
+    for (moves, method) in [(1, Method::Power), (45, Method::ActivityAware)] {
+        let mut stuck: Vec<Reading> = counter().into_iter().take(moves + 10).collect();
+        let last = stuck[moves - 1].value;
+        for reading in &mut stuck[moves..] {
+            reading.value = last;
+        }
+        let energy = energy(stuck);
+        assert_eq!(energy.method, method, "{energy:?}");
+        assert!(off(&energy) < 0.05, "{energy:?}");
+    }
+    let counted = energy(counter());
+    assert_eq!(counted.method, Method::Counter, "beside a counter that moves, an average has no say");
+    assert!(off(&counted) < 0.01, "{counted:?}");
 }
 
 #[test]
