@@ -1,5 +1,6 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
+pub mod apple;
 mod counted;
 mod gauges;
 pub mod host;
