@@ -1,6 +1,7 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
 pub mod amd;
+pub mod apple;
 mod counted;
 mod drm;
 mod gauges;
