@@ -3,6 +3,7 @@
 mod counted;
 mod gauges;
 pub mod host;
+pub mod hwmon;
 pub mod modelled;
 pub mod nvidia;
 mod processor_time;
