@@ -1,5 +1,6 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
+pub mod battery;
 mod counted;
 mod gauges;
 pub mod host;
@@ -12,7 +13,7 @@ pub mod replay;
 mod selection;
 mod sysfs;
 
-use crate::Probe;
+use crate::{DeviceKind, Probe, Sensor};
 use modelled::Modelled;
 pub use processor_time::ProcessorShare;
 pub use selection::{Selector, UnknownDevice, have_energy, select};
@@ -31,4 +32,10 @@ pub fn probe_machine(modelled: Modelled) -> Probe {
     probe.extend(modelled::probe(&modelled::Options { modelled, ..Default::default() }, &probe.sensors));
     probe.extend(host::probe(&host::Options::default()));
     probe
+}
+
+/// The first number of this kind of device that none of the sensors has.
+fn first_free(sensors: &[Box<dyn Sensor>], kind: DeviceKind) -> u32 {
+    let taken = sensors.iter().map(|sensor| sensor.info().device).filter(|device| device.kind == kind);
+    taken.map(|device| device.index.saturating_add(1)).max().unwrap_or(0)
 }

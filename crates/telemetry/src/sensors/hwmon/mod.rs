@@ -23,7 +23,9 @@ use self::counters::Counters;
 use super::counted::{CountedEnergy, Identity, ReadCounter};
 use super::gauges::{Gauge, Gauges, Product, ReadGauge, Scaled};
 use super::sysfs::Attribute;
-use crate::{Channel, CounterLimits, DeviceId, DeviceKind, Probe, Provenance, Scope, SensorInfo, Signal, Status};
+use crate::{
+    Channel, CounterLimits, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
+};
 
 /// Where to look, and what is known already.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +43,21 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { root: PathBuf::from("/sys/class/hwmon"), first_rail: 0, first_meter: 0, measured: Vec::new() }
+    }
+}
+
+impl Options {
+    /// For a machine that has these sensors already.
+    #[must_use]
+    pub fn beside(sensors: &[Box<dyn Sensor>]) -> Self {
+        let measures = |channel: &&Channel| !matches!(channel.provenance, Provenance::Modelled | Provenance::Gauge);
+        let channels = sensors.iter().flat_map(|sensor| sensor.channels()).filter(measures);
+        Self {
+            first_rail: super::first_free(sensors, DeviceKind::Rail),
+            first_meter: super::first_free(sensors, DeviceKind::Meter),
+            measured: channels.map(|channel| channel.device).collect(),
+            ..Self::default()
+        }
     }
 }
 

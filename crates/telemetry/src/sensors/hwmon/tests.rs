@@ -131,6 +131,7 @@ fn rails_are_numbered_by_their_devices_and_not_by_the_order_of_the_drivers() {
     tree.chip(2, "1-0041", &[("name", "ina238"), ("power1_input", "38000000")]);
     tree.chip(0, "0-0045", &[("name", "ina219"), ("power1_input", "125000"), ("in1_label", "VDD_C")]);
     let mut probe = probe(&Options { first_rail: 3, ..tree.options() });
+    assert_eq!(Options::beside(&probe.sensors).first_rail, 6);
     let names: Vec<String> = probe.sensors.iter().map(|sensor| sensor.info().name.clone()).collect();
     assert_eq!(names, ["VDD_C", "VDD_A", "ina238 1-0041"]);
     assert_eq!(
@@ -244,6 +245,8 @@ fn amd_energy_serves_sockets_that_nothing_else_measures() {
     );
     let measured = Options { measured: vec![DeviceId::cpu(0), DeviceId::gpu(1)], ..tree.options() };
     assert_eq!(read(&mut probe(&measured)).len(), 1);
+    let beside = Options::beside(&probe(&measured).sensors);
+    assert_eq!((beside.measured, beside.first_meter, beside.first_rail), (vec![DeviceId::cpu(1)], 0, 0));
 
     let denied = probe_with(&tree.options(), &|_| Err(io::ErrorKind::PermissionDenied.into()));
     assert!(denied.sensors.is_empty());
