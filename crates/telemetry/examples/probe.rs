@@ -1,14 +1,16 @@
-//! What a look for one kind of sensors finds on this machine, with some readings of each.
+//! What each look at the files of the kernel finds on this machine, with some readings of each sensor.
 //!
 //! `cargo run -p ergometer-telemetry --example probe`
 
-use ergometer_telemetry::sensors::rapl;
+use ergometer_telemetry::sensors::{battery, hwmon, rapl};
 use ergometer_telemetry::{Batch, Clock, Probe};
 
 fn main() {
     show("RAPL", rapl::probe(&rapl::Options::default()));
     let closed = rapl::Options { root: "/nowhere".into(), ..rapl::Options::default() };
     show("RAPL without powercap", rapl::probe(&closed));
+    show("hwmon", hwmon::probe(&hwmon::Options::default()));
+    show("batteries", battery::probe(&battery::Options::default()));
 }
 
 fn show(what: &str, mut probe: Probe) {

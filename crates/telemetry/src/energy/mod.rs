@@ -17,6 +17,7 @@ mod model;
 mod observations;
 mod response;
 mod slices;
+mod slow;
 mod source;
 
 pub use curve::SensorModel;
