@@ -176,3 +176,34 @@ fn without_a_topology_each_processor_of_the_list_is_a_package() {
     let probe = probe_events(&source, &FakeEvents::default());
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package), (DeviceId::cpu(1), Scope::Package)]);
 }
+
+/// The whole way with this machine's kernel, where it is allowed: a processor's clock, taken as nanojoules, is a package
+/// of 1 W, and faults of alignment, of which there are none, are a platform that nothing feeds.
+#[cfg(target_os = "linux")]
+#[test]
+fn real_events_live_or_stand_still_or_are_closed() {
+    let source = FakeSource::new(FakeTree::new(&[]), &["energy-pkg", "energy-psys"], &[(0, 0, 0)]);
+    for (file, text) in [
+        ("type", "1"),
+        ("events/energy-pkg", "event=0x00"),
+        ("events/energy-pkg.scale", "1e-9"),
+        ("events/energy-psys", "event=0x07"),
+    ] {
+        source.write(file, text);
+    }
+    let mut probe = probe_with(&source.options(), &Denied, &Kernel);
+    if probe.sensors.is_empty() {
+        let last = texts(&probe).pop().unwrap();
+        assert!(last.contains("perf_event_paranoid=0") || last.contains("--cap-add PERFMON"), "{last}");
+        return;
+    }
+    assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package)], "{:?}", probe.findings);
+    assert!(texts(&probe)[0].contains("CPU platform (psys)") && texts(&probe)[0].contains("does not move"));
+    let clock = Clock::start();
+    let mut batch = Batch::default();
+    while batch.readings.len() < 3 {
+        probe.sensors[0].sample(&clock, &mut batch).unwrap();
+    }
+    assert!(batch.events.is_empty(), "{:?}", batch.events);
+    assert!(batch.readings.windows(2).all(|pair| pair[0].value < pair[1].value), "{:?}", batch.readings);
+}
