@@ -7,6 +7,7 @@ use super::fit::{CellSize, fit};
 use super::jumps::{knowledge, surprises};
 use super::model::{Levels, Model, Parameters, Shape};
 use super::observations::{Observations, PowerKind, PowerSamples};
+use super::slow::SlowMean;
 
 /// What the estimate of a constant power is off by even over a long time, as a standard deviation: an H200's counter
 /// and power ring differ by up to 0.5 % over 13 s, and one kernel at one clock draws 1 % more when the chip is hot.
@@ -58,6 +59,8 @@ pub(super) struct Curve {
     samples: Option<PowerSamples>,
     /// The highest power of the curve and the samples, in watts; `None` where samples are too slow to show a burst.
     highest: Option<f64>,
+    /// Where all there is is a mean that is seldom renewed.
+    slow: Option<SlowMean>,
     /// Where nothing was shown for long.
     silences: Vec<(f64, f64)>,
     span: (f64, f64),
@@ -99,17 +102,24 @@ impl Curve {
         let cells = Cells::graded(span.0 - reach, span.1 + reach, edges, grading);
         let is_counted = observations.counter.is_some() && parameters.shape != Shape::BoxcarBoth;
         let samples = observations.power.clone();
+        let slow = SlowMean::of(&observations);
         let mut model = Model::new(observations, cells);
         for _ in 0..4 {
             let levels = model.levels(&parameters)?;
             model.reweight(&parameters, &levels);
         }
-        let levels = model.bounded_levels(&parameters)?;
+        let mut levels = model.bounded_levels(&parameters)?;
+        if let Some(slow) = &slow {
+            for (cell, watts) in levels.watts.iter_mut().enumerate() {
+                *watts = slow.mean(model.cells.start(cell), model.cells.end(cell));
+            }
+        }
         let shown = samples.as_ref().map_or(&[][..], |samples| samples.shown(f64::NEG_INFINITY, f64::INFINITY));
         let highest = levels.watts.iter().chain(shown).fold(0.0, |highest: f64, &watts| highest.max(watts));
         let shows_bursts = samples.as_ref().is_some_and(|samples| samples.kind == PowerKind::Ring);
         let highest = shows_bursts.then_some(highest);
-        Some(Self { base, cells: model.cells, levels, parameters, size, is_counted, samples, highest, silences, span })
+        let cells = model.cells;
+        Some(Self { base, cells, levels, parameters, size, is_counted, samples, highest, slow, silences, span })
     }
 
     /// The energy of a window; `known` says of its start and its end whether they are among the edges of activity.
@@ -137,7 +147,8 @@ impl Curve {
         // What a window reaches past the readings is as nobody knows, and taken as it was last seen.
         let beyond = (self.span.0 - from).max(0.0) * self.mean(self.span.0, self.span.0 + near)
             + (to - self.span.1).max(0.0) * self.mean(self.span.1 - near, self.span.1);
-        let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond;
+        let seldom = self.slow.as_ref().map_or(0.0, |slow| slow.doubt(from, to, joules));
+        let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond + seldom;
         Read { joules: Joules::new(joules), margin: Joules::new(margin) }
     }
 
@@ -184,9 +195,15 @@ impl Curve {
         self.span
     }
 
-    /// The shortest window that the sensors can tell from nothing: half of their period.
+    /// The shortest window that the sensors can tell from nothing: half of their period, and all of it where one figure
+    /// was read many times.
     pub(super) fn resolution(&self) -> Seconds {
-        Seconds::new(self.size.longest / 2.0)
+        Seconds::new(self.slow.as_ref().map_or(self.size.longest / 2.0, SlowMean::renewal))
+    }
+
+    /// How far a window may reach past the readings: the edges of the data are as sharp as a sensor's period.
+    pub(super) fn slack(&self) -> Seconds {
+        Seconds::new(self.size.longest)
     }
 
     pub(super) fn sensor_model(&self) -> SensorModel {

@@ -200,8 +200,7 @@ impl Metered {
     pub(super) fn within(&self, curve: &Curve, window: Window) -> Result<(f64, f64), EnergyError> {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
         let (first, last) = curve.span();
-        // The edges of the data are as sharp as a sensor's period.
-        let slack = 2.0 * curve.resolution().get();
+        let slack = curve.slack().get();
         if from < first - slack || to > last + slack {
             let at = |offset: f64| self.base + Seconds::new(offset);
             return Err(EnergyError::Outside { window, first: at(first), last: at(last) });

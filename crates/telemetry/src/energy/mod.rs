@@ -18,6 +18,7 @@ mod observations;
 mod parts;
 mod response;
 mod slices;
+mod slow;
 mod source;
 
 pub use curve::SensorModel;

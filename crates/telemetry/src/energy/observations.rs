@@ -29,6 +29,8 @@ pub(super) struct PowerSamples {
     pub(super) watts: Vec<f64>,
     /// The typical time between samples.
     pub(super) period: f64,
+    /// How often a mean is renewed, which may be less often than it was read.
+    pub(super) renewal: Option<f64>,
 }
 
 /// Steps of an energy counter.
@@ -70,7 +72,7 @@ impl PowerSamples {
         let period = median_spacing(&stamps)?;
         let ticks = Grid::of_late_stamps(&stamps)
             .map(|grid| stamps.iter().map(|&stamp| grid.at_or_before(stamp)).collect::<Vec<f64>>());
-        Some(Self { kind, stamps, ticks, watts, period })
+        Some(Self { kind, stamps, ticks, watts, period, renewal: None })
     }
 
     /// The watts of the samples stamped inside `from..to`.
@@ -87,6 +89,7 @@ impl PowerSamples {
             ticks: self.ticks.as_ref().map(|ticks| ticks[range.clone()].to_vec()),
             watts: self.watts[range].to_vec(),
             period: self.period,
+            renewal: self.renewal,
         })
     }
 }

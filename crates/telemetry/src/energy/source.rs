@@ -5,6 +5,7 @@ use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::seconds;
 use super::observations::{CounterSteps, Observations, PowerKind, PowerSamples, RawStep};
+use super::slow::seen_renewal;
 use crate::{ChannelId, Column, Counter, CounterLimits, DeviceId, Provenance, Scope, Signal, Step, Timeline};
 
 /// One device and scope that has energy.
@@ -70,7 +71,12 @@ impl Source {
                 Signal::PowerAverage => PowerKind::Average,
                 _ => PowerKind::Instant,
             };
-            power_samples(kind, timeline.column(id), self.scope.power_bound(), base)
+            let told = timeline.channel(id).update_period.map(Seconds::get);
+            power_samples(kind, timeline.column(id), self.scope.power_bound(), base).map(|samples| {
+                let seen = || seen_renewal(&samples.stamps, &samples.watts);
+                let renewal = if kind == PowerKind::Average { told.or_else(seen) } else { None };
+                PowerSamples { renewal, ..samples }
+            })
         });
         let (steps, incidents) = self.counter.map_or_else(Default::default, |id| {
             let limits = CounterLimits {

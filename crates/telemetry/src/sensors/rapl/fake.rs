@@ -56,7 +56,8 @@ impl FakeTree {
 
     pub(super) fn options(&self) -> Options {
         let proc_root = self.0.path().to_owned();
-        Options { root: self.root(), proc_root, watch: std::time::Duration::ZERO }
+        let [event_root, processor_root] = ["event_source", "cpu"].map(|folder| self.0.path().join(folder));
+        Options { root: self.root(), event_root, processor_root, proc_root, watch: std::time::Duration::ZERO }
     }
 }
 

@@ -1,27 +1,30 @@
-//! RAPL: the energy counters of CPU packages, their parts and the platform, by Linux powercap.
+//! RAPL: the energy counters of CPU packages, their parts and the platform, by Linux powercap or by perf events.
 //!
-//! In goes the folder of the powercap class; out come one sensor for each package (or die) and one for the platform,
-//! and a finding for everything that is missing, with its remedy. What always holds: no energy has two channels with
-//! the same scope (the `intel-rapl-mmio` view and mirrored dies are left out), and a counter that does not move while
-//! a processor spins is no sensor. Psys contains the packages and packages contain core and uncore: whoever sums
+//! In go the folder of the powercap class and that of the event sources; out come one sensor for each package (or die)
+//! and one for the platform, and a finding for everything that is missing, with its remedy. Perf events are opened
+//! where no counter of powercap can be. What always holds: no energy has two channels with the same scope (the
+//! `intel-rapl-mmio` view and mirrored dies are left out), and a counter that does not move while a processor spins is
+//! no sensor. Psys contains the packages and packages contain core and uncore: whoever sums
 //! chooses disjoint scopes.
 
 mod counter_file;
 #[cfg(test)]
 mod fake;
 mod liveness;
+mod perf;
+mod powercap;
 mod sensor;
 mod zone;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use self::counter_file::{OpenCounter, Sysfs};
 use self::liveness::{Verdict, watch};
+use self::perf::{Kernel, OpenEvent};
 use self::sensor::Rapl;
-use self::zone::{Tree, Zone, read_tree};
+use self::zone::{Counts, Zone};
 use super::counted::ReadCounter;
 use super::processor_time::ProcessorTime;
 use crate::{DeviceId, Probe, Scope, Status};
@@ -31,6 +34,10 @@ use crate::{DeviceId, Probe, Scope, Status};
 pub struct Options {
     /// The folder of the powercap class.
     pub root: PathBuf,
+    /// The folder of the sources of perf events.
+    pub event_root: PathBuf,
+    /// The folder of the processors, which says to which package each belongs.
+    pub processor_root: PathBuf,
     /// The folder of `stat`, which says whether the processors are busy.
     pub proc_root: PathBuf,
     /// How long a processor is kept busy to see the counters move. Live ones move every millisecond.
@@ -41,6 +48,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             root: PathBuf::from("/sys/class/powercap"),
+            event_root: PathBuf::from("/sys/bus/event_source/devices"),
+            processor_root: PathBuf::from("/sys/devices/system/cpu"),
             proc_root: PathBuf::from("/proc"),
             watch: Duration::from_millis(50),
         }
@@ -51,7 +60,6 @@ impl Default for Options {
 type OpenZone = (Zone, Box<dyn ReadCounter>);
 
 const SOURCE: &str = "RAPL";
-const LOAD_DRIVER: &str = "sudo modprobe intel_rapl_msr";
 
 /// Looks for RAPL. Keeps one processor busy for [`Options::watch`] where there are counters.
 ///
@@ -61,20 +69,43 @@ const LOAD_DRIVER: &str = "sudo modprobe intel_rapl_msr";
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
-    probe_with(options, &Sysfs)
+    probe_with(options, &Sysfs, &Kernel)
 }
 
-fn probe_with(options: &Options, opener: &dyn OpenCounter) -> Probe {
-    let mut probe = Probe::default();
-    let tree = match read_tree(&options.root) {
-        Ok(tree) => tree,
-        Err(error) => {
-            probe.find("CPU", SOURCE, absent_tree(&options.root, &error));
-            return probe;
-        }
+fn probe_with(options: &Options, counters: &dyn OpenCounter, events: &dyn OpenEvent) -> Probe {
+    let mut powercap = powercap::open(&options.root, counters);
+    let opened = std::mem::take(&mut powercap.opened);
+    if !opened.is_empty() {
+        let mut probe = powercap.told;
+        probe.extend(live_sensors(opened, options));
+        return probe;
+    }
+    let (opened, told) = perf::open(options, events);
+    let mut by_perf = live_sensors(opened, options);
+    by_perf.extend(told);
+    if by_perf.sensors.is_empty() {
+        powercap.told.extend(by_perf);
+        return powercap.told;
+    }
+    // One or the other, never zone by zone: what powercap would have is told where it is more.
+    let has = |zone: &&Zone| {
+        let mut channels = by_perf.sensors.iter().flat_map(|sensor| sensor.channels());
+        channels.any(|channel| (channel.device, channel.scope) == (zone.device, zone.scope))
     };
-    tell_about_tree(&tree, &options.root, &mut probe);
-    let opened = open_zones(tree.zones, opener, &mut probe);
+    let missing: Vec<&str> = powercap.denied.iter().filter(|zone| !has(zone)).map(|zone| zone.label.as_str()).collect();
+    if !missing.is_empty() {
+        let why = format!(
+            "powercap would add {}, but there is no permission to read it; the fix lasts until reboot",
+            missing.join(", ")
+        );
+        by_perf.find("CPU", SOURCE, Status::Limited { why, fix: powercap.permission() });
+    }
+    by_perf
+}
+
+/// A sensor for each device of which a counter is alive, and what is said of those that are not.
+fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
+    let mut probe = Probe::default();
     let mut devices: BTreeMap<DeviceId, Vec<OpenZone>> = BTreeMap::new();
     for (zone, file, verdict) in watch(opened, options.watch) {
         let why = match verdict {
@@ -82,9 +113,10 @@ fn probe_with(options: &Options, opener: &dyn OpenCounter) -> Probe {
                 devices.entry(zone.device).or_default().push((zone, file));
                 continue;
             }
-            Verdict::Stuck => {
-                "counter does not move though a processor is busy (a virtual machine may show counters that nothing feeds)".to_owned()
-            }
+            Verdict::Stuck => format!(
+                "counter{} does not move though a processor is busy (a virtual machine may show counters that nothing feeds)",
+                zone.counts.by()
+            ),
             Verdict::MirrorOf(label) => format!("counter repeats that of {label} and is not counted twice"),
             Verdict::Unreadable(error) => format!("cannot read {}: {error}", zone.energy_path.display()),
         };
@@ -98,74 +130,10 @@ fn probe_with(options: &Options, opener: &dyn OpenCounter) -> Probe {
     probe
 }
 
-fn absent_tree(root: &Path, error: &io::Error) -> Status {
-    if error.kind() != io::ErrorKind::NotFound {
-        return Status::Absent { why: format!("cannot list {}: {error}", root.display()), fix: None };
-    }
-    if !cfg!(target_os = "linux") {
-        return Status::Absent { why: "RAPL is read on Linux only".to_owned(), fix: None };
-    }
-    Status::Absent {
-        why: format!(
-            "there is no {}: no RAPL driver is loaded, or this is a virtual machine without one",
-            root.display()
-        ),
-        fix: Some(LOAD_DRIVER.to_owned()),
-    }
-}
-
-fn tell_about_tree(tree: &Tree, root: &Path, probe: &mut Probe) {
-    if !tree.masked.is_empty() {
-        let why = format!("{} hold nothing: a container masks them", tree.masked.join(", "));
-        let fix = Some("docker run --security-opt systempaths=unconfined …".to_owned());
-        probe.find("CPU", SOURCE, Status::Absent { why, fix });
-    } else if tree.zones.is_empty() && tree.unknown.is_empty() {
-        let why = format!("{} has no intel-rapl zone: the driver is not loaded", root.display());
-        probe.find("CPU", SOURCE, Status::Absent { why, fix: Some(LOAD_DRIVER.to_owned()) });
-    }
-    if !tree.unknown.is_empty() {
-        let why = format!("{}, which is no zone known here", tree.unknown.join(", "));
-        probe.find("CPU", SOURCE, Status::Limited { why, fix: None });
-    }
-    if !tree.mirrors.is_empty() {
-        let text = format!("{} repeat zones that are read already and are not counted twice", tree.mirrors.join(", "));
-        probe.find("CPU", "RAPL mirrors", Status::Works(text));
-    }
-}
-
-/// Opens what can be opened. All that is denied is one finding, since one command mends it.
-fn open_zones(zones: Vec<Zone>, opener: &dyn OpenCounter, probe: &mut Probe) -> Vec<OpenZone> {
-    let mut opened = Vec::new();
-    let mut denied = Vec::new();
-    for zone in zones {
-        match opener.open(&zone.energy_path) {
-            Ok(file) => opened.push((zone, file)),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied.push(zone),
-            Err(error) => {
-                let why = format!("cannot open {}: {error}", zone.energy_path.display());
-                probe.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
-            }
-        }
-    }
-    if let Some(first) = denied.first() {
-        let others = if denied.len() > 1 { format!(" and {} others", denied.len() - 1) } else { String::new() };
-        let why = format!(
-            "no permission to read {}{others} (root only by default); the fix lasts until reboot",
-            first.energy_path.display()
-        );
-        // The class folder holds a link per zone and sub-zone, so that this glob reaches every counter and nothing
-        // else. `chmod -R` on the class folder would not: it follows no link that it meets on its way.
-        let class = first.energy_path.parent().and_then(Path::parent).unwrap_or(Path::new("/sys/class/powercap"));
-        let fix = Some(format!("sudo chmod a+r {}/intel-rapl*:*/energy_uj", class.display()));
-        probe.find("CPU", SOURCE, Status::Absent { why, fix });
-    }
-    opened
-}
-
 fn describe(zones: &[OpenZone]) -> Status {
     let scopes: Vec<String> = zones.iter().map(|(zone, _)| zone.scope.to_string()).collect();
-    let gives = format!("energy counter of {}, updated every 1 ms", scopes.join(", "));
-    if zones.iter().all(|(zone, _)| zone.range_uj.is_some()) {
+    let gives = format!("energy counter of {}{}, updated every 1 ms", scopes.join(", "), zones[0].0.counts.by());
+    if zones.iter().all(|(zone, _)| zone.counts != Counts::Microjoules { range: None }) {
         let contains = if zones[0].0.scope == Scope::Psys { "; contains the packages, never add them" } else { "" };
         return Status::Works(format!("{gives}{contains}"));
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ergometer_units::{Joules, Seconds};
+use ergometer_units::Seconds;
 
 use super::OpenZone;
 use super::zone::Zone;
@@ -90,7 +90,7 @@ impl Sensor for Rapl {
             }
         }
         if self.meters.iter().all(Option::is_none) {
-            let reason = "its energy counters are gone (was the driver intel_rapl_msr unloaded?)".to_owned();
+            let reason = "its energy counters are gone (was the RAPL driver unloaded?)".to_owned();
             return Err(SensorError::Lost { device: self.info.device, reason });
         }
         self.watch(clock, batch);
@@ -101,8 +101,8 @@ impl Sensor for Rapl {
 impl Meter {
     fn new(zone: Zone, file: Box<dyn ReadCounter>) -> Self {
         let limits = CounterLimits {
-            unit: Joules::from_micros(1.0),
-            range: zone.range_uj,
+            unit: zone.counts.unit(),
+            range: zone.counts.range(),
             bound: zone.scope.power_bound(),
             update_period: UPDATE_PERIOD,
         };

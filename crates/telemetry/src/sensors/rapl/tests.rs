@@ -37,7 +37,7 @@ fn kinds(batch: &Batch) -> Vec<EventKind> {
 fn a_laptop_has_a_package_with_parts_and_a_platform() {
     let tree = FakeTree::new(&LAPTOP);
     std::fs::create_dir(tree.root().join("intel-rapl")).unwrap();
-    let probe = probe_with(&tree.options(), &FakeCounters::with_still(&["intel-rapl:0:1"]));
+    let probe = probe_with(&tree.options(), &FakeCounters::with_still(&["intel-rapl:0:1"]), &Kernel);
     assert_eq!(probe.sensors.len(), 2, "{:?}", probe.findings);
     let package = DeviceId::cpu(0);
     assert_eq!(
@@ -57,14 +57,14 @@ fn a_laptop_has_a_package_with_parts_and_a_platform() {
 #[test]
 fn the_memory_mapped_view_serves_where_it_is_alone() {
     let tree = FakeTree::new(&[("intel-rapl-mmio:0", "package-0", "5")]);
-    let probe = probe_with(&tree.options(), &FakeCounters::default());
+    let probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     assert_eq!(scopes(&*probe.sensors[0]), [(DeviceId::cpu(0), Scope::Package)]);
 }
 
 #[test]
 fn readings_are_unwrapped_joules_between_the_edges_of_the_read() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "262143328840")]);
-    let mut probe = probe_with(&tree.options(), &FakeCounters::with_still(&[]));
+    let mut probe = probe_with(&tree.options(), &FakeCounters::with_still(&[]), &Kernel);
     let clock = Clock::start();
     let sensor = &mut *probe.sensors[0];
     let start = clock.now();
@@ -82,7 +82,7 @@ fn readings_are_unwrapped_joules_between_the_edges_of_the_read() {
 fn without_a_range_a_step_back_is_a_reset() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "262143328840")]);
     tree.remove("intel-rapl:0", "max_energy_range_uj");
-    let mut probe = probe_with(&tree.options(), &FakeCounters::default());
+    let mut probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     assert!(matches!(&probe.findings[0].status, Status::Limited { why, .. } if why.contains("max_energy_range_uj")));
     let clock = Clock::start();
     sample(&mut *probe.sensors[0], &clock);
@@ -95,7 +95,7 @@ fn without_a_range_a_step_back_is_a_reset() {
 #[test]
 fn an_impossible_step_is_an_event_and_no_reading() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100")]);
-    let mut probe = probe_with(&tree.options(), &FakeCounters::default());
+    let mut probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     let clock = Clock::start();
     sample(&mut *probe.sensors[0], &clock);
     tree.write("intel-rapl:0", "energy_uj", b"262143328849\n");
@@ -107,7 +107,7 @@ fn an_impossible_step_is_an_event_and_no_reading() {
 #[test]
 fn garbage_is_said_once_and_the_sensor_goes_on() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100"), ("intel-rapl:0:0", "dram", "100")]);
-    let mut probe = probe_with(&tree.options(), &FakeCounters::default());
+    let mut probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     let clock = Clock::start();
     for content in [&b"\xff\xfe\n"[..], b"fish\n"] {
         tree.write("intel-rapl:0", "energy_uj", content);
@@ -126,7 +126,7 @@ fn a_zone_that_goes_ends_alone_and_the_last_ends_the_sensor() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100"), ("intel-rapl:0:0", "dram", "100")]);
     let counters = FakeCounters::default();
     let (package, dram) = (counters.errno_of("intel-rapl:0"), counters.errno_of("intel-rapl:0:0"));
-    let mut probe = probe_with(&tree.options(), &counters);
+    let mut probe = probe_with(&tree.options(), &counters, &Kernel);
     let clock = Clock::start();
     sample(&mut *probe.sensors[0], &clock);
     dram.store(ENODEV, Ordering::Relaxed);
@@ -165,7 +165,7 @@ fn a_counter_that_stands_still_while_processors_work_is_stuck_until_it_moves() {
 #[test]
 fn counters_that_never_move_are_no_sensor() {
     let tree = FakeTree::new(&[("intel-rapl:0", "psys", "0")]);
-    let probe = probe_with(&tree.options(), &Sysfs);
+    let probe = probe_with(&tree.options(), &Sysfs, &Kernel);
     assert!(probe.sensors.is_empty());
     assert!(texts(&probe)[0].contains("counter does not move"), "{:?}", probe.findings);
 }
@@ -173,7 +173,7 @@ fn counters_that_never_move_are_no_sensor() {
 #[test]
 fn permission_is_one_finding_with_its_remedy() {
     let tree = FakeTree::new(&LAPTOP);
-    let probe = probe_with(&tree.options(), &Denied);
+    let probe = probe_with(&tree.options(), &Denied, &Kernel);
     assert!(probe.sensors.is_empty());
     let Some(Status::Absent { why, fix: Some(fix) }) = probe.findings.last().map(|finding| &finding.status) else {
         panic!("{:?}", probe.findings)
@@ -185,17 +185,17 @@ fn permission_is_one_finding_with_its_remedy() {
 #[test]
 fn dies_are_devices_and_mirrors_are_not() {
     let dies = [("intel-rapl:0", "package-0-die-0", "100000"), ("intel-rapl:1", "package-0-die-1", "990000")];
-    let probe = probe_with(&FakeTree::new(&dies).options(), &FakeCounters::default());
+    let probe = probe_with(&FakeTree::new(&dies).options(), &FakeCounters::default(), &Kernel);
     let devices: Vec<DeviceId> = probe.sensors.iter().map(|sensor| sensor.info().device).collect();
     assert_eq!(devices, [DeviceId::cpu(0), DeviceId::cpu(1)]);
 
     let same_count = [("intel-rapl:0", "package-0-die-0", "100000"), ("intel-rapl:1", "package-0-die-1", "100000")];
-    let probe = probe_with(&FakeTree::new(&same_count).options(), &FakeCounters::default());
+    let probe = probe_with(&FakeTree::new(&same_count).options(), &FakeCounters::default(), &Kernel);
     assert_eq!(probe.sensors.len(), 1);
     assert!(texts(&probe)[0].contains("repeats that of package 0 die 0"), "{:?}", probe.findings);
 
     let same_name = FakeTree::new(&[("intel-rapl:0", "package-0", "100000"), ("intel-rapl:1", "package-0", "7")]);
-    let probe = probe_with(&same_name.options(), &FakeCounters::default());
+    let probe = probe_with(&same_name.options(), &FakeCounters::default(), &Kernel);
     assert_eq!(probe.sensors.len(), 1);
     assert_eq!(same_name.read().mirrors, ["intel-rapl:1"]);
 }

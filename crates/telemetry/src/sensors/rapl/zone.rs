@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use ergometer_units::Joules;
+
 use crate::sensors::sysfs::parse_number;
 use crate::{DeviceId, Scope};
 
@@ -20,10 +22,45 @@ pub(super) struct Zone {
     pub(super) scope: Scope,
     /// For people: `package 0`, `package 0 die 1 dram`, `platform (psys)`.
     pub(super) label: String,
-    /// Its `energy_uj`.
+    /// Its `energy_uj`, or the file that describes its perf event.
     pub(super) energy_path: PathBuf,
-    /// Where its counter starts again; `None` where the tree does not say.
-    pub(super) range_uj: Option<u64>,
+    /// How its counter counts.
+    pub(super) counts: Counts,
+}
+
+/// How a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Counts {
+    /// Powercap's: microjoules since long ago, again from zero at `range`; `None` where the tree does not say where.
+    Microjoules { range: Option<u64> },
+    /// Those of perf events: in this unit, from zero when the event is opened. The kernel adds the counter's wraps up in
+    /// 64 bits, which nothing fills.
+    SinceOpened { unit: Joules },
+}
+
+impl Counts {
+    /// For people, where it is not the usual way.
+    pub(super) const fn by(self) -> &'static str {
+        match self {
+            Self::Microjoules { .. } => "",
+            Self::SinceOpened { .. } => " by perf events",
+        }
+    }
+
+    pub(super) fn unit(self) -> Joules {
+        match self {
+            Self::Microjoules { .. } => Joules::from_micros(1.0),
+            Self::SinceOpened { unit } => unit,
+        }
+    }
+
+    /// After how many counts it starts from zero, where that is known and happens.
+    pub(super) fn range(self) -> Option<u64> {
+        match self {
+            Self::Microjoules { range } => range,
+            Self::SinceOpened { .. } => None,
+        }
+    }
 }
 
 /// What a tree holds.
@@ -41,14 +78,14 @@ pub(super) struct Tree {
 
 /// A package, or one die of it: the order of these is the order of `cpu:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Die {
-    package: u32,
-    die: Option<u32>,
+pub(super) struct Die {
+    pub(super) package: u32,
+    pub(super) die: Option<u32>,
 }
 
 /// What a zone is about, before devices are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
+pub(super) enum Subject {
     Platform,
     Part { of: Die, scope: Scope },
 }
@@ -90,7 +127,11 @@ pub(super) fn read_tree(root: &Path) -> io::Result<Tree> {
         }
     }
     let order: BTreeSet<Die> = subjects.keys().filter_map(Subject::die).collect();
-    tree.zones = subjects.into_iter().map(|(subject, path)| subject.zone(&path, &order)).collect();
+    let zone = |(subject, path): (Subject, PathBuf)| {
+        let counts = Counts::Microjoules { range: read_range(&path) };
+        subject.zone(path.join("energy_uj"), counts, &order)
+    };
+    tree.zones = subjects.into_iter().map(zone).collect();
     Ok(tree)
 }
 
@@ -139,7 +180,7 @@ impl Folder {
 }
 
 impl Subject {
-    fn die(&self) -> Option<Die> {
+    pub(super) fn die(&self) -> Option<Die> {
         match *self {
             Self::Platform => None,
             Self::Part { of, .. } => Some(of),
@@ -147,7 +188,7 @@ impl Subject {
     }
 
     /// `package-N` is `cpu:N`; where dies have counters of their own, `cpu:N` are the dies in order.
-    fn zone(self, path: &Path, order: &BTreeSet<Die>) -> Zone {
+    pub(super) fn zone(self, energy_path: PathBuf, counts: Counts, order: &BTreeSet<Die>) -> Zone {
         let (device, scope, label) = match self {
             Self::Platform => (DeviceId::host(), Scope::Psys, "platform (psys)".to_owned()),
             Self::Part { of, scope } => {
@@ -159,10 +200,10 @@ impl Subject {
                 (DeviceId::cpu(index), scope, format!("package {}{die}{part}", of.package))
             }
         };
-        let range_uj = fs::read(path.join("max_energy_range_uj"))
-            .and_then(|text| parse_number(&text))
-            .ok()
-            .filter(|&range| range > 0);
-        Zone { device, scope, label, energy_path: path.join("energy_uj"), range_uj }
+        Zone { device, scope, label, energy_path, counts }
     }
+}
+
+fn read_range(path: &Path) -> Option<u64> {
+    fs::read(path.join("max_energy_range_uj")).and_then(|text| parse_number(&text)).ok().filter(|&range| range > 0)
 }
