@@ -1,6 +1,7 @@
 //! The sensors there are, one module each, and the one call that looks for all of them.
 
 mod counted;
+pub mod external;
 mod gauges;
 pub mod host;
 pub mod modelled;

@@ -7,4 +7,5 @@ mod random;
 mod scale;
 mod simulated;
 mod simulator;
+mod slow_meter;
 mod truth;
