@@ -406,3 +406,18 @@ fn what_escapes_and_holds_the_output_ends_the_sensor() {
     let told = refused("command[name=x]:setsid sleep 3 & echo 312 W");
     assert!(told.contains("keeps its output open"), "{told}");
 }
+
+#[test]
+fn a_sampler_is_not_held_by_a_slow_command() {
+    let fixture = Fixture::new("slow", "");
+    let line = format!("test -s {0} && sleep 600; echo x > {0}; echo 312 W", fixture.path.display());
+    let sensors =
+        open_all(&[spec(&format!("command[name=x,timeout=1h]:{line}")), spec("command:echo 300 W")], 0).unwrap();
+    let sampler = crate::Sampler::start(sensors, std::sync::Arc::new(Clock::start()), None);
+    while sampler.with_timeline(crate::Timeline::is_empty) {
+        std::thread::yield_now();
+    }
+    let timeline = sampler.stop();
+    assert_eq!(timeline.events(), [], "nobody was left behind");
+    assert!(timeline.len() >= 2, "the quick one was read at the start and at the end");
+}
