@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use ergometer_units::Timestamp;
@@ -185,6 +185,7 @@ fn a_long_output_and_bytes_of_any_kind_are_borne() {
     assert!(refused("command:head -c 1000000 /dev/zero").len() < 600);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_command_is_killed_with_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +193,7 @@ fn a_command_is_killed_with_all_it_started() {
     let text = format!("command[timeout=300ms]:sleep 600 & echo $! > {}; wait", lock.display());
     assert!(refused(&text).contains("was killed"));
     let process = fs::read_to_string(&lock).unwrap();
-    let status = Path::new("/proc").join(process.trim()).join("stat");
+    let status = PathBuf::from("/proc").join(process.trim()).join("stat");
     // Killing is not waiting: it is gone, or a zombie that nobody has taken in.
     let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z"));
     let start = std::time::Instant::now();
@@ -400,6 +401,7 @@ fn ids_are_unique_and_meters_counted_on() {
     assert!(open_all(&wrong, 0).is_err_and(|error| error.sensor == "command:false"));
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_escapes_and_holds_the_output_ends_the_sensor() {
     // A session of its own is out of reach of the group's signal.
