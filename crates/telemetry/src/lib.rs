@@ -7,6 +7,7 @@ mod channel;
 mod clock;
 mod counter;
 mod energy;
+pub mod exposition;
 pub mod processes;
 mod reading;
 pub mod recording;

@@ -3,7 +3,6 @@
 //!
 //! A server that does not answer, or no more, costs a warning and never a run. What is not there is not shown as zero.
 
-mod exposition;
 mod names;
 mod scraper;
 mod sensor;

@@ -4,8 +4,7 @@
 //! up; of a share they are averaged. What is not a finite number is left out.
 
 use ergometer_telemetry::Signal;
-
-use super::exposition::{Line, Malformed, Sample, lines};
+use ergometer_telemetry::exposition::{Line, Malformed, Sample, lines};
 
 /// A server's names.
 #[derive(Debug, PartialEq)]

@@ -43,22 +43,34 @@ enum State {
     Fails,
 }
 
-/// See the module.
-pub(super) struct CountedEnergy {
+/// A count, and between which times it came to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count {
+    pub(super) after: Timestamp,
+    pub(super) at: Timestamp,
+    pub(super) raw: u64,
+}
+
+/// A counter whose counts somebody else reads: they go in with their times, and readings come out.
+pub(super) struct Tally {
     identity: Identity,
-    update_period: Seconds,
     counter: Counter,
     /// The total at the last reset.
     start: Joules,
-    source: Box<dyn ReadCounter>,
     state: State,
     moved: bool,
 }
 
+/// See the module.
+pub(super) struct CountedEnergy {
+    tally: Tally,
+    update_period: Seconds,
+    source: Box<dyn ReadCounter>,
+}
+
 impl CountedEnergy {
     pub(super) fn new(identity: Identity, limits: CounterLimits, source: Box<dyn ReadCounter>) -> Self {
-        let (update_period, counter) = (limits.update_period, Counter::new(limits));
-        Self { identity, update_period, counter, start: Joules::ZERO, source, state: State::Works, moved: false }
+        Self { update_period: limits.update_period, tally: Tally::new(identity, limits), source }
     }
 
     /// Reads it once, for the channel of this place.
@@ -66,14 +78,38 @@ impl CountedEnergy {
         let after = clock.now() - self.update_period;
         let count = self.source.read();
         let at = clock.now();
-        let count = match count {
-            Ok(count) => count,
-            Err(error) => return self.fail(&error, at, batch),
-        };
+        match count {
+            Ok(raw) => {
+                self.tally.take(channel, Count { after, at, raw }, batch);
+                Presence::There
+            }
+            Err(error) => self.tally.fail(&error, at, batch),
+        }
+    }
+
+    /// Whether it moved since the last call of this; the first count is a movement.
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.tally.moved)
+    }
+
+    /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
+    pub(super) fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
+        self.tally.call_stuck(reason, at, batch);
+    }
+}
+
+impl Tally {
+    pub(super) fn new(identity: Identity, limits: CounterLimits) -> Self {
+        Self { identity, counter: Counter::new(limits), start: Joules::ZERO, state: State::Works, moved: false }
+    }
+
+    /// Takes a count in, for the channel of this place.
+    pub(super) fn take(&mut self, channel: usize, count: Count, batch: &mut Batch) {
+        let Count { after, at, raw } = count;
         if self.state == State::Fails {
             self.state = State::Works;
         }
-        let step = self.counter.update(at, count);
+        let step = self.counter.update(at, raw);
         self.tell(step, at, batch);
         if step == Step::Reset {
             self.start = self.counter.total();
@@ -85,16 +121,10 @@ impl CountedEnergy {
         if self.state == State::Works && !matches!(step, Step::Impossible { .. }) {
             batch.readings.push(Reading { channel, after, at, value: (self.counter.total() - self.start).get() });
         }
-        Presence::There
-    }
-
-    /// Whether it moved since the last call of this; the first count is a movement.
-    pub(super) fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
     }
 
     /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
-    pub(super) fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
+    fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
         if self.state == State::Works {
             self.state = State::Stuck;
             let message = format!(

@@ -5,6 +5,7 @@ pub mod apple;
 pub mod battery;
 mod counted;
 mod drm;
+pub mod external;
 mod gauges;
 mod gpu_energy;
 pub mod host;

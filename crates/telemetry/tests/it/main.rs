@@ -8,4 +8,5 @@ mod scale;
 mod simulated;
 mod simulator;
 mod slow_gauge;
+mod slow_meter;
 mod truth;

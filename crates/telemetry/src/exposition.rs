@@ -1,4 +1,5 @@
-//! The text in which servers tell their metrics: Prometheus' format and `OpenMetrics` go in, samples come out.
+//! The text in which servers and exporters tell their metrics: Prometheus' format and `OpenMetrics` go in, samples come
+//! out.
 //!
 //! A line is a comment, a sample or neither; one that is neither makes all of it no such text, as it does for Prometheus
 //! itself. Whatever the bytes are, reading them ends and never fails otherwise.
@@ -8,7 +9,7 @@ use std::str::FromStr;
 
 /// One line of the text that says something.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Line<'a> {
+pub enum Line<'a> {
     /// A value.
     Sample(Sample<'a>),
     /// The name of a family that is declared, with or without samples.
@@ -17,15 +18,22 @@ pub(crate) enum Line<'a> {
 
 /// One value of one metric.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample<'a> {
-    pub(crate) name: Cow<'a, str>,
-    pub(crate) labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub(crate) value: f64,
+pub struct Sample<'a> {
+    /// The metric's name.
+    pub name: Cow<'a, str>,
+    /// Names and values of its labels, as they stand.
+    pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// The value.
+    pub value: f64,
+    /// The time that stands with it, as it is written: milliseconds since the epoch in Prometheus' format, seconds in
+    /// `OpenMetrics`.
+    pub time: Option<f64>,
 }
 
 impl Sample<'_> {
     /// The value of a label.
-    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &**value)
     }
 }
@@ -33,15 +41,21 @@ impl Sample<'_> {
 /// A line that is neither a comment nor a sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} is no metric: `{start}`")]
-pub(crate) struct Malformed {
+pub struct Malformed {
     /// Which line, from 1.
-    pub(crate) number: usize,
+    pub number: usize,
     /// How it begins.
-    pub(crate) start: String,
+    pub start: String,
 }
 
 /// Reads a text line by line.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
+///
+/// ```
+/// use ergometer_telemetry::exposition::{Line, lines};
+/// let Some(Ok(Line::Sample(sample))) = lines("node_power_watts{chassis=\"1\"} 312.5\n").next() else { panic!() };
+/// assert_eq!((&*sample.name, sample.label("chassis"), sample.value), ("node_power_watts", Some("1"), 312.5));
+/// ```
+pub fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
     let numbered = (1_usize..).zip(text.lines());
     let said = numbered.map(|(number, line)| (number, line.trim_matches([' ', '\t', '\r'])));
     // What comes after the end is not part of the text.
@@ -105,17 +119,18 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     let mut words = rest.0.split([' ', '\t']).filter(|word| !word.is_empty());
     let value = number(words.next()?)?;
     // A time may follow, and after it an example of what was counted.
-    match words.next() {
-        None => {}
-        Some(word) if word.starts_with('#') => {}
+    let time = match words.next() {
+        None => None,
+        Some(word) if word.starts_with('#') => None,
         Some(time) => {
-            number(time)?;
+            let time = number(time)?;
             if words.next().is_some_and(|word| !word.starts_with('#')) {
                 return None;
             }
+            Some(time)
         }
-    }
-    Some(Sample { name, labels, value })
+    };
+    Some(Sample { name, labels, value, time })
 }
 
 /// A number, `NaN`, `Inf` or `-Inf`, in any letters.
@@ -202,6 +217,8 @@ mod tests {
         assert_eq!(families, [Line::Family("a_total")]);
         let labelled = samples(text);
         assert_eq!((labelled[3].label("m"), labelled[3].label("n")), (Some("y"), None));
+        let times: Vec<Option<f64>> = labelled.iter().map(|sample| sample.time).collect();
+        assert_eq!(times, [None, None, None, Some(1_395_066_363_000.0), Some(1_520_879_607.789)]);
     }
 
     #[test]
