@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ergometer_telemetry::sensors::Selector;
+use ergometer_telemetry::sensors::external::Spec;
 use ergometer_units::Window;
 
 use crate::figures::{parse_duration, parse_window};
@@ -118,6 +119,9 @@ pub(crate) struct SensorArguments {
     /// Only these: a device (gpu:0), a kind of device (gpu, cpu, host) or a sensor (nvml-energy:0). Repeatable, or with commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
+    /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) sensor: Vec<Spec>,
     /// Don't model the CPU's power where nothing measures it.
     #[arg(long)]
     pub(crate) no_model: bool,
@@ -149,7 +153,7 @@ pub(crate) struct MonitorArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// Play this recording instead of reading sensors.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "record", "no_model"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "sensor", "record", "no_model"])]
     pub(crate) replay: Option<PathBuf>,
     /// How many times faster to play the recording.
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay")]

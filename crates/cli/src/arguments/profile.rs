@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use ergometer_telemetry::sensors::external::{Spec, SpecError};
 
 use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
@@ -135,9 +136,12 @@ pub(crate) struct HowArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
-    /// Only these devices count: gpu:0, gpu, cpu. Repeatable, or with commas.
+    /// Only these devices count: gpu:0, gpu, cpu, meter. Repeatable, or with commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
+    /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
+    #[arg(long, value_name = "SPEC", value_parser = parse_sensor)]
+    pub(crate) sensor: Vec<String>,
     /// Don't model the CPU's power where nothing measures it.
     #[arg(long)]
     pub(crate) no_model: bool,
@@ -241,4 +245,9 @@ pub(crate) enum Listed {
     Models,
     /// All of these but the models.
     All,
+}
+
+/// Checked here and kept as it is: a run stores what was asked for.
+fn parse_sensor(text: &str) -> Result<String, SpecError> {
+    text.parse::<Spec>().map(|_| text.to_owned())
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ergometer_telemetry::sensors::external::{Spec, SpecError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,6 +65,9 @@ pub struct RunConfig {
     pub idle_s: f64,
     /// Which devices count, as `--device` takes them; all where it is empty.
     pub devices: Vec<String>,
+    /// The sensors the user brings along, as `--sensor` takes them. Commands are not stored: they may hold a password.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensors: Vec<String>,
     /// Whether a server that looks remote is on this machine all the same.
     pub server_is_local: bool,
     /// Whether the CPU's power is modelled where nothing measures it.
@@ -95,7 +99,22 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
+/// A command may hold a password, so only its name is kept. Files are named as they are.
+fn redact_sensor(sensor: &str) -> String {
+    match sensor.parse::<Spec>() {
+        Ok(spec) if !spec.is_command() => sensor.to_owned(),
+        Ok(spec) => format!("{spec} {REDACTED}"),
+        // Refused before a run begins.
+        Err(_) => REDACTED.to_owned(),
+    }
+}
+
 impl RunConfig {
+    /// The sensors the user brings along.
+    pub(crate) fn sensor_specs(&self) -> Result<Vec<Spec>, SpecError> {
+        self.sensors.iter().map(|sensor| sensor.parse()).collect()
+    }
+
     /// The same without secrets, as it is stored and shown.
     #[must_use]
     pub fn redacted(&self) -> Self {
@@ -112,6 +131,7 @@ impl RunConfig {
         for (name, value) in &mut config.dataset.parameters {
             *value = redact_parameter(name, value).into_owned();
         }
+        config.sensors = self.sensors.iter().map(|sensor| redact_sensor(sensor)).collect();
         let mut parameters = Value::Object(std::mem::take(&mut config.request.parameters));
         redact_json(&mut parameters);
         if let Value::Object(parameters) = parameters {
@@ -132,6 +152,10 @@ impl RunConfig {
         }
         if self.judge.as_ref().is_some_and(|judge| is_missing(&judge.base_url)) {
             return Some(String::from("a part of --judge"));
+        }
+        if let Some(sensor) = self.sensors.iter().find(|sensor| is_missing(sensor)) {
+            let name = sensor.strip_suffix(REDACTED).unwrap_or(sensor);
+            return Some(format!("--sensor {} (commands are not stored)", name.trim_end()));
         }
         let header = client.headers.iter().find(|header| is_missing(header));
         if let Some(header) = header {
@@ -163,6 +187,7 @@ mod tests {
             "request": {"parameters": {"max_tokens": 5, "extra": {"password": "hunter2"}}, "seed": 0},
             "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
             "prices": {}, "judge": {"base_url": "http://me:hunter2@judge/v1", "api_key_env": "JUDGE_KEY"},
+            "sensors": ["csv:/var/log/meter.csv", "command[every=2s]:ipmitool -P hunter2 dcmi power reading"],
         });
         let config: RunConfig = serde_json::from_value(spec).unwrap();
         let stored = config.redacted();
@@ -172,5 +197,17 @@ mod tests {
         assert!(text.contains("JUDGE_KEY"), "the name of a variable is no secret");
         assert_eq!(stored.redacted(), stored, "once is enough");
         assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
+        assert_eq!(stored.sensors[0], "csv:/var/log/meter.csv", "a path is no secret");
+        let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
+        let missing = only_sensors.missing_secret();
+        assert_eq!(missing.as_deref(), Some("--sensor command:ipmitool (commands are not stored)"));
+    }
+
+    fn plain() -> Value {
+        serde_json::json!({
+            "dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}, "request": {"seed": 0},
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [],
+            "server_is_local": false, "model_cpu": true, "prices": {},
+        })
     }
 }

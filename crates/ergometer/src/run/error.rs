@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use ergometer_telemetry::sensors::external::{ExternalError, SpecError};
+
 use crate::client::ClientError;
 use crate::close::CloseError;
 use crate::config::DeviceError;
@@ -29,6 +31,12 @@ pub enum RunError {
     /// A device that does not exist, or has no energy.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A sensor the user brings along does not work.
+    #[error(transparent)]
+    Sensor(#[from] ExternalError),
+    /// A sensor is not written as it should be.
+    #[error("--sensor: {0}")]
+    SensorSpec(#[from] SpecError),
     /// The server's metrics were asked for and are not there.
     #[error(transparent)]
     Metrics(#[from] MetricsError),

@@ -63,7 +63,7 @@ impl Prepared {
     pub async fn resume(
         folder: &Path,
         secrets: impl FnOnce(&mut RunConfig),
-        sensing: impl AsyncFnOnce(&RunConfig) -> Sensing,
+        sensing: impl AsyncFnOnce(&RunConfig) -> Result<Sensing, RunError>,
     ) -> Result<Self, RunError> {
         let manifest = JournalFolder::of_run(folder).manifest()?;
         let mut config = manifest.config.clone();
@@ -78,7 +78,7 @@ impl Prepared {
         let dataset = dataset::open(&config.dataset)?;
         check_dataset(folder, &manifest, &*dataset)?;
         let client = client::open(&config.client)?;
-        let sensing = sensing(&config).await;
+        let sensing = sensing(&config).await?;
         Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await?.call_judge().await
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use ergometer_telemetry::sensors::{self, host::SystemInfo, modelled::Modelled, nvidia};
-use ergometer_telemetry::{DeviceId, Provenance, Sensor};
+use ergometer_telemetry::sensors::{self, amd, external, host::SystemInfo, modelled::Modelled, nvidia};
+use ergometer_telemetry::{DeviceId, DeviceKind, Provenance, Sensor};
 
+use super::RunError;
+use crate::config::RunConfig;
 use crate::hardware::hardware_label;
 use crate::record::GpuColumn;
 
@@ -41,18 +43,38 @@ impl Machine {
 
     /// Asks the system and the drivers.
     fn read() -> Self {
-        let gpus = nvidia::system_gpus().into_iter().map(|gpu| GpuColumn {
+        let column = |gpu: nvidia::GpuInfo, vendor: &str, backend: &str| GpuColumn {
             name: gpu.name,
-            vendor: String::from("NVIDIA"),
+            vendor: vendor.to_owned(),
             device_id: gpu.device.index.into(),
             device_type: String::from("gpu"),
-            backend: String::from("nvml"),
-        });
-        Self { gpus: gpus.collect(), system: SystemInfo::read() }
+            backend: backend.to_owned(),
+        };
+        let mut gpus: Vec<GpuColumn> =
+            nvidia::system_gpus().into_iter().map(|gpu| column(gpu, "NVIDIA", "nvml")).collect();
+        let first_gpu = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
+        let others = amd::system_gpus(&amd::Options { first_gpu, ..Default::default() });
+        gpus.extend(others.into_iter().map(|gpu| column(gpu, "AMD", "amdgpu")));
+        Self { gpus, system: SystemInfo::read() }
     }
 }
 
 impl Sensing {
+    /// What a run asks for: the sensors of this machine and those the user brings along. One of those that does not work
+    /// is an error now, not an empty column at the end.
+    pub async fn of(config: &RunConfig) -> Result<Self, RunError> {
+        let specs = config.sensor_specs()?;
+        let mut sensing = Self::of_this_machine(config.model_cpu).await;
+        if !specs.is_empty() {
+            let first = sensors::next_index(&sensing.sensors, DeviceKind::Meter);
+            let opening = tokio::task::spawn_blocking(move || external::open_all(&specs, first));
+            let opened =
+                opening.await.map_err(|error| RunError::Config(format!("a sensor cannot be opened: {error}")))?;
+            sensing.sensors.extend(opened?);
+        }
+        Ok(sensing)
+    }
+
     /// The sensors of this machine. Where nothing measures the CPU, its power is modelled if `model_cpu` says so.
     pub async fn of_this_machine(model_cpu: bool) -> Self {
         let asked = tokio::task::spawn_blocking(Machine::read);

@@ -41,6 +41,7 @@ pub(crate) fn config() -> RunConfig {
         judge: None,
         server_metrics: None,
         idle_s: 0.0,
+        sensors: Vec::new(),
         devices: Vec::new(),
         server_is_local: false,
         model_cpu: true,

@@ -100,6 +100,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
         devices: energy.device.clone(),
+        sensors: energy.sensor.clone(),
         server_is_local: energy.server_is_local,
         model_cpu: !energy.no_model,
         prices: Prices { input_usd_per_million: energy.price_input, output_usd_per_million: energy.price_output },

@@ -101,6 +101,9 @@ fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
     if arguments.energy.server_metrics.is_some() {
         config.server_metrics.clone_from(&arguments.energy.server_metrics);
     }
+    if !arguments.energy.sensor.is_empty() {
+        config.sensors.clone_from(&arguments.energy.sensor);
+    }
     if what.server.base_url.is_some() {
         config.client.base_url.clone_from(&what.server.base_url);
     }
@@ -113,7 +116,7 @@ fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
 /// Goes on with a run. Secrets were not stored, so they are given again.
 async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
     let secrets = |config: &mut RunConfig| put_back(config, arguments);
-    let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
+    let sensing = async |config: &RunConfig| Sensing::of(config).await;
     let prepared = Prepared::resume(folder, secrets, sensing).await.map_err(failure)?;
     Ok((prepared, Target::Resume(folder.to_path_buf())))
 }
@@ -121,7 +124,7 @@ async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepare
 /// Prepares a new run, and asks before it takes the place of another.
 async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Prepared, Target)>, Failure> {
     let config = config::config(arguments)?;
-    let sensing = Sensing::of_this_machine(config.model_cpu).await;
+    let sensing = Sensing::of(&config).await.map_err(failure)?;
     let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
     let folder = prepared.folder_in(&arguments.place.output_dir);
     match target(folder, arguments, screen) {

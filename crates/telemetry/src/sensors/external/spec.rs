@@ -41,6 +41,14 @@ pub struct Spec {
     pub(super) source: Source,
 }
 
+impl Spec {
+    /// Whether it is a command, whose line may hold a secret. A file is named as it is.
+    #[must_use]
+    pub const fn is_command(&self) -> bool {
+        matches!(self.source, Source::Command { .. })
+    }
+}
+
 /// Where the values come from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {

@@ -34,7 +34,7 @@ pub(super) async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<
         cooldown_s: load.cooldown.as_secs_f64(),
     };
     spec.check().map_err(told)?;
-    let sensing = Sensing::of_this_machine(spec.config.model_cpu).await;
+    let sensing = Sensing::of(&spec.config).await.map_err(failure)?;
     let prepared = Prepared::new(spec.config.clone(), sensing).await.map_err(failure)?;
     // With the server's only model, where none was named.
     spec.config = prepared.config().clone();

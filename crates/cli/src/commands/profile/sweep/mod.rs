@@ -169,11 +169,11 @@ impl Sweeping<'_> {
         if *state == RunState::Unfinished {
             let folder = self.folder.now().join(&runs[run].folder);
             let secrets = |config: &mut RunConfig| put_back(config, self.arguments);
-            let sensing = async |config: &RunConfig| Sensing::of_this_machine(config.model_cpu).await;
+            let sensing = async |config: &RunConfig| Sensing::of(config).await;
             return Prepared::resume(&folder, secrets, sensing).await.map_err(failure);
         }
         let config = self.config_of((point, run));
-        let sensing = Sensing::of_this_machine(config.model_cpu).await;
+        let sensing = Sensing::of(&config).await.map_err(failure)?;
         let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
         // In one go it is the same machine, though it may once not say in time what it is.
         if self.arguments.place.resume.is_some()
