@@ -1,7 +1,7 @@
 //! Which sensors a command uses: what the machine has, what the user brings along, narrowed by what was asked for.
 
 use ergometer_telemetry::sensors::{self, external, modelled::Modelled};
-use ergometer_telemetry::{DeviceKind, Finding, Sensor, Status};
+use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
 use crate::arguments::SensorArguments;
 use crate::exit::Failure;
@@ -14,16 +14,42 @@ pub(crate) struct Selected {
 
 /// Looks at the machine and keeps what was asked for.
 pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let modelled = if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured };
-    let mut probe = sensors::probe_machine(modelled);
+    let mut probe = look(arguments);
     let first = sensors::next_index(&probe.sensors, DeviceKind::Meter);
-    let opened = external::open_all(&arguments.sensor, first).map_err(Failure::failed)?;
-    for sensor in &opened {
-        let info = sensor.info();
-        let (device, source) = (format!("{} ({})", info.name, info.device), info.id.clone());
-        probe.find(device, source, Status::Works(format!("asked every {:.3} s", info.interval.as_secs_f64())));
+    probe.sensors.extend(external::open_all(&arguments.sensor, first).map_err(Failure::failed)?);
+    narrow(probe, arguments)
+}
+
+/// The same, for who wants to know what does not work: a meter of the user's own that gives no value is a finding.
+pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> {
+    let mut probe = look(arguments);
+    for spec in &arguments.sensor {
+        let number = sensors::next_index(&probe.sensors, DeviceKind::Meter);
+        match external::open(spec, number) {
+            Ok(sensor) => {
+                let info = sensor.info();
+                let signals: Vec<String> = sensor.channels().iter().map(|channel| channel.signal.to_string()).collect();
+                let gives = format!("{}, asked every {:.3} s", signals.join(", "), info.interval.as_secs_f64());
+                probe.find(format!("{} ({})", info.name, info.device), info.id.clone(), Status::Works(gives));
+                probe.sensors.push(sensor);
+            }
+            Err(error) => {
+                let (why, fix) = match error.why.split_once("hint: ") {
+                    Some((why, hint)) => (why.trim_end_matches([' ', '.']).to_owned(), Some(hint.to_owned())),
+                    None => (error.why, None),
+                };
+                probe.find("Your own meter", error.sensor, Status::Absent { why, fix });
+            }
+        }
     }
-    probe.sensors.extend(opened);
+    narrow(probe, arguments)
+}
+
+fn look(arguments: &SensorArguments) -> Probe {
+    sensors::probe_machine(if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured })
+}
+
+fn narrow(probe: Probe, arguments: &SensorArguments) -> Result<Selected, Failure> {
     let sensors = sensors::select(probe.sensors, &arguments.device).map_err(Failure::usage)?;
     Ok(Selected { sensors, findings: probe.findings })
 }

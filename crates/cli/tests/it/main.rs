@@ -7,6 +7,7 @@ mod help;
 mod measure;
 mod mock_server;
 mod monitor;
+mod own_meters;
 mod pictures;
 mod profile;
 mod servers;

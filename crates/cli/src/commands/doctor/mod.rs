@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::arguments::{DoctorArguments, Format};
 use crate::csv;
-use crate::devices::select;
+use crate::devices::examine;
 use crate::exit::{Exit, Failure};
 use crate::figures::or_dash;
 use crate::interrupt::Interrupt;
@@ -67,7 +67,7 @@ struct ChannelReport {
 
 pub(crate) fn run(arguments: &DoctorArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen()?;
-    let selected = select(&arguments.sensors)?;
+    let selected = examine(&arguments.sensors)?;
     screen.note(&format!("watching the sensors for {:.0} s", arguments.duration.as_secs_f64()));
     let costs = Costs::default();
     let sensors = selected.sensors.into_iter().map(|sensor| costs.time(sensor)).collect();

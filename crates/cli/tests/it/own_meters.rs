@@ -1,0 +1,102 @@
+//! `--sensor`: a meter the user brings along, in every command that reads sensors, and the secrets it may hold.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::profile::{json, run_in};
+use super::{assert_fails, ergo, stderr};
+
+const METER: &str = "command[name=bmc,every=50ms]:true hunter2; echo Instantaneous power reading: 300 Watts";
+
+#[test]
+fn doctor_tells_a_meter_that_works_from_one_that_does_not() {
+    let arguments = [
+        "doctor",
+        "--format",
+        "json",
+        "--duration",
+        "1s",
+        "--quiet",
+        "--sensor",
+        METER,
+        "--sensor",
+        "command:echo fish",
+    ];
+    let output = ergo().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = |source: &str| {
+        let mut findings = report["findings"].as_array().unwrap().iter();
+        findings.find(|finding| finding["source"] == source).unwrap_or_else(|| panic!("{report}")).clone()
+    };
+    assert_eq!(finding("command:bmc")["status"], "works");
+    let broken = finding("command:echo");
+    assert_eq!(broken["status"], "absent");
+    assert!(broken["detail"].as_str().unwrap().contains("`fish`"), "{broken}");
+    assert!(broken["fix"].as_str().unwrap().contains("pattern="), "{broken}");
+    assert!(!report.to_string().contains("hunter2"), "a command line is shown nowhere: {report}");
+}
+
+#[test]
+fn a_command_that_gives_no_value_stops_a_measurement_before_it_begins() {
+    assert_fails(&["measure", "--sensor", "command:exit 3", "--", "true"], 1, &["command:exit", "exit status: 3"]);
+    assert_fails(&["measure", "--sensor", "csv:/no/such/file", "--", "true"], 1, &["csv:file", "/no/such/file"]);
+    assert_fails(&["measure", "--sensor", "ipmitool", "--", "true"], 2, &["KIND:TARGET"]);
+    assert_fails(&["profile", "--sensor", "command[colour=red]:echo 3 W"], 2, &["colour"]);
+}
+
+#[test]
+fn the_energy_of_a_command_by_a_meter_of_300_watts() {
+    let arguments =
+        ["measure", "--idle", "0s", "--format", "json", "--sensor", METER, "--device", "meter", "--", "sleep", "1"];
+    let output = ergo().args(arguments).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let devices = report["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 1, "{report}");
+    let (energy, seconds) =
+        (devices[0]["gross_j"]["mean"].as_f64().unwrap(), report["duration_s"]["mean"].as_f64().unwrap());
+    assert_eq!((&devices[0]["device"], &devices[0]["summed"]), (&"meter:0".into(), &true.into()));
+    assert!((energy / (300.0 * seconds) - 1.0).abs() < 0.01, "{energy} J in {seconds} s of 300 W");
+}
+
+/// Every file of a run, searched for a word.
+fn files_with(word: &[u8], folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(word, &path));
+        } else if std::fs::read(&path).unwrap().windows(word.len()).any(|part| part == word) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_run_is_measured_by_the_meter_and_stores_no_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut profile = ergo();
+    profile.args([
+        "profile",
+        "--idle",
+        "0s",
+        "--max-queries",
+        "40",
+        "--sensor",
+        METER,
+        "--device",
+        "meter",
+        "--output-dir",
+    ]);
+    let output = profile.arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let run = run_in(folder.path());
+    let summary = json(&run.join("summary.json"));
+    let devices = summary["energy"]["devices"].as_array().unwrap_or_else(|| panic!("{summary}"));
+    assert_eq!(devices.len(), 1, "{devices:?}");
+    assert_eq!((&devices[0]["device"], &devices[0]["summed"]), (&"meter:0".into(), &true.into()));
+    assert_eq!(files_with(b"hunter2", &run), Vec::<String>::new());
+    assert!(!files_with(b"command:bmc", &run).is_empty(), "that there was such a sensor is told");
+}
