@@ -27,7 +27,7 @@ impl Keep {
     }
 }
 
-fn unwritten(error: RecordingError) -> Failure {
+pub(crate) fn unwritten(error: RecordingError) -> Failure {
     Failure::failed(error).hint("is there room, and may you write there? what was written can be read with --lenient")
 }
 

@@ -259,7 +259,7 @@ pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) 
 /// Whether a source is part of the sum: none that another one contains. A GPU contains its memory; a module contains
 /// its package, and a package its cores and what else is on it, but not the DRAM beside it. What the supply sees
 /// contains everything, and what a rail contains nobody knows.
-fn is_summed(source: &Source, all: &[Source]) -> bool {
+pub(super) fn is_summed(source: &Source, all: &[Source]) -> bool {
     if !source.is_measured() {
         return false;
     }
