@@ -128,7 +128,9 @@ mod tests {
             press(&mut ui, KeyCode::Left);
         }
         assert_eq!(ui.span, Duration::from_secs(3600));
-        (0..20).for_each(|_| drop(press(&mut ui, KeyCode::Char('-'))));
+        for _ in 0..20 {
+            press(&mut ui, KeyCode::Char('-'));
+        }
         assert_eq!(ui.span, Duration::from_secs(10));
         ui.span = Duration::from_secs(45);
         press(&mut ui, KeyCode::Right);

@@ -1,7 +1,7 @@
 //! Which channel speaks for a device now: a timeline goes in; power, its source and single values come out.
 
-use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
-use ergometer_units::{Seconds, Timestamp};
+use ergometer_telemetry::{ChannelId, DeviceId, Provenance, Scope, Signal, Timeline};
+use ergometer_units::{Seconds, Timestamp, Window};
 
 /// The scopes that stand for a device as a whole, the widest first.
 pub(super) const MAIN_SCOPES: [Scope; 6] =
@@ -69,4 +69,11 @@ pub(super) fn source_word(signal: Signal) -> &'static str {
         Signal::Energy => "counter",
         _ => "sampled",
     }
+}
+
+/// The last reading of power or energy; gauges may say something about later.
+pub(super) fn end(timeline: &Timeline) -> Option<Timestamp> {
+    let told = timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge);
+    let last = told.filter_map(|(id, _)| Some(timeline.column(id).last()?.at)).max();
+    last.or_else(|| timeline.span().map(Window::end))
 }

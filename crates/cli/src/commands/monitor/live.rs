@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
@@ -13,8 +15,10 @@ use ergometer_telemetry::{Clock, DeviceId, DeviceKind, Part, Sampler, Timeline};
 use ergometer_units::{Joules, Watts};
 use signal_hook::consts::SIGCONT;
 
+use super::archive::Archive;
 use super::draw::{Frame, Theme, draw};
 use super::keys::action;
+use super::latest;
 use super::ledger::Ledger;
 use super::picture::{Facts, Picture};
 use super::recorder::Recorder;
@@ -38,6 +42,7 @@ pub(super) struct Live<'a> {
     pub(super) watcher: Option<Watcher>,
     pub(super) split: Option<SplitByCpuTime>,
     pub(super) ledger: Ledger,
+    pub(super) archive: &'a mut Archive,
     pub(super) started: Instant,
     pub(super) interval: Duration,
 }
@@ -66,6 +71,7 @@ impl Live<'_> {
         let continued = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGCONT, Arc::clone(&continued))?;
         let mut screen = FullScreen::enter()?;
+        let events = read_events()?;
         let mut picture = self.picture(&ui, screen.0.size().map_or(80, |size| size.width));
         let mut due = Instant::now();
         loop {
@@ -82,13 +88,16 @@ impl Live<'_> {
                     }
                     picture = self.picture(&ui, width);
                 }
+                // What is forgotten has to be in the ledger, be the picture paused or not.
+                self.sampler.with_timeline(|timeline| self.ledger.update(timeline));
+                self.archive.tend(self.sampler);
                 self.watch_recording(&mut ui);
             }
             if screen.0.draw(|frame| draw(frame.buffer_mut(), &picture, &ui, theme, Frame::Live)).is_err() {
                 return Ok(End::TerminalGone);
             }
             let next = until.map_or(due, |until| until.min(due));
-            match self.wait(next, &continued) {
+            match self.wait(next, &events, &continued) {
                 Woken::Due => {}
                 Woken::Ended(end) => return Ok(end),
                 Woken::Continued => screen.resume()?,
@@ -117,7 +126,7 @@ impl Live<'_> {
     }
 
     /// Waits for a key, a new size, a signal or the time.
-    fn wait(&self, until: Instant, continued: &AtomicBool) -> Woken {
+    fn wait(&self, until: Instant, events: &Receiver<Event>, continued: &AtomicBool) -> Woken {
         loop {
             if self.interrupt.is_asked() {
                 return Woken::Ended(End::Asked);
@@ -129,14 +138,10 @@ impl Live<'_> {
             if left.is_zero() {
                 return Woken::Due;
             }
-            match event::poll(left.min(LOOK_EVERY)) {
-                Ok(false) => {}
-                Ok(true) => match event::read() {
-                    Ok(event) => return Woken::Event(event),
-                    Err(_) => return Woken::Ended(End::TerminalGone),
-                },
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Woken::Ended(End::TerminalGone),
+            match events.recv_timeout(left.min(LOOK_EVERY)) {
+                Ok(event) => return Woken::Event(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Woken::Ended(End::TerminalGone),
             }
         }
     }
@@ -151,7 +156,7 @@ impl Live<'_> {
                 split.update((*looks, table), cpu_energy(timeline, ledger));
             }
             // A recording has a time of its own: played faster, it runs ahead of the clock.
-            let end = timeline.span().map(ergometer_units::Window::end).filter(|_| self.source == Source::Recording);
+            let end = latest::end(timeline).filter(|_| self.source == Source::Recording);
             let facts = Facts {
                 host: &self.host,
                 now: end.unwrap_or_else(|| self.clock.now()),
@@ -161,7 +166,9 @@ impl Live<'_> {
                 caps: &self.caps,
                 ledger,
             };
-            Picture::new(timeline, &facts)
+            let mut picture = Picture::new(timeline, &facts);
+            picture.events = self.archive.events(timeline);
+            picture
         });
         picture.processes = processes.map(|(_, table)| table);
         picture.split = self.split.as_ref().map(SplitByCpuTime::shares);
@@ -190,6 +197,20 @@ impl Live<'_> {
             ui.message = Some(failure);
         }
     }
+}
+
+/// Keys and new sizes, read on a thread of their own: crossterm does not return from a terminal that is gone (it reads
+/// nothing, again and again), and the signal that tells of it must be seen all the same.
+fn read_events() -> io::Result<Receiver<Event>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new().name(String::from("ergo-keys")).spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
 }
 
 /// Why a wait ended.

@@ -1,6 +1,7 @@
 //! `ergo monitor`: sensors (or a recording of them) go in; on a terminal the whole screen shows them, elsewhere one table,
 //! refreshed, or one JSON object a tick comes out; and at the end, however it ends, the totals with their intervals.
 
+mod archive;
 mod draw;
 mod history;
 mod keys;
@@ -39,6 +40,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::keep::tell_events;
 use crate::screen::{Screen, print};
+use archive::Archive;
 use draw::{Colors, Frame, Signs, Theme};
 use ledger::Ledger;
 use live::{End, Live, Source};
@@ -77,12 +79,13 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     let is_live = arguments.replay.is_none();
     let wants_processes = arguments.processes || arguments.split.is_some() || show == Show::WholeScreen;
     let watcher = if is_live && wants_processes { Some(Watcher::start()?) } else { None };
+    let mut archive = Archive::default();
     // A reader that went away ends the watch as Ctrl-C does: what was recorded is kept.
     let watched = match show {
         Show::Stream(format) => {
             let (sampler, recorder, interrupt) = (&sampler, &recorder, &interrupt);
             Stream { arguments, format, screen, sampler, recorder, watcher, interrupt, started }
-                .run()
+                .run(&mut archive)
                 .map(|is_interrupted| if is_interrupted { End::Asked } else { End::Over })
         }
         Show::WholeScreen | Show::OneFrame => {
@@ -100,6 +103,7 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
                 split: arguments.split.filter(|_| watcher.is_some()).map(|Split::CpuTime| SplitByCpuTime::default()),
                 watcher,
                 ledger: Ledger::default(),
+                archive: &mut archive,
                 started,
                 interval: arguments.interval,
             };
@@ -116,14 +120,15 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     if arguments.once {
         return kept.map(|_| Exit::Done.into());
     }
+    let total = archive.total(&timeline);
     let text = match show {
-        Show::Stream(StreamFormat::Jsonl) => totals::as_json(&timeline)?,
-        _ => totals::as_table(&timeline, screen),
+        Show::Stream(StreamFormat::Jsonl) => totals::as_json(total.as_ref())?,
+        _ => totals::as_table(total.as_ref(), screen),
     };
     if end != End::TerminalGone {
         print(&text)?;
     }
-    tell_events(&timeline, screen);
+    tell_events(&archive.events(&timeline), screen);
     if let Some(recorded) = kept? {
         screen.note(&format!("recorded {} readings in {}", recorded.readings, recorded.path.display()));
     }

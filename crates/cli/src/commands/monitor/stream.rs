@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ergometer_telemetry::Sampler;
 
+use super::archive::Archive;
 use super::ledger::Ledger;
 use super::recorder::Recorder;
 use super::tick::{Tick, process_ticks};
@@ -28,7 +29,7 @@ pub(super) struct Stream<'a> {
 
 impl Stream<'_> {
     /// Shows ticks until the end, by time, by the end of a recording, or by Ctrl-C. Says whether it was the last.
-    pub(super) fn run(&self) -> Result<bool, Failure> {
+    pub(super) fn run(&self, archive: &mut Archive) -> Result<bool, Failure> {
         let arguments = self.arguments;
         let end = arguments.duration.map(|duration| self.started + duration);
         let is_terminal = io::stdout().is_terminal();
@@ -43,6 +44,7 @@ impl Stream<'_> {
                 return Ok(true);
             }
             let tick = self.tick(&mut ledger);
+            archive.tend(self.sampler);
             let text = match self.format {
                 StreamFormat::Jsonl => tick.as_json()?,
                 StreamFormat::Table => tick.as_table(self.screen),

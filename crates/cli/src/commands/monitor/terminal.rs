@@ -2,6 +2,7 @@
 //! before a panic is told.
 
 use std::io::{self, Stdout};
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::Once;
 
@@ -10,10 +11,12 @@ use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// The whole terminal.
-pub(super) struct FullScreen(pub(super) Terminal<CrosstermBackend<Stdout>>);
+/// The whole terminal. ratatui's own is never dropped: it would tell a terminal that is gone so on stderr, which is gone
+/// with it, and panic; what it would give back is given back here.
+pub(super) struct FullScreen(pub(super) ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>);
 
 impl FullScreen {
     pub(super) fn enter() -> io::Result<Self> {
@@ -28,7 +31,7 @@ impl FullScreen {
         take()?;
         // From here on a failure gives the terminal back, too.
         match Terminal::new(CrosstermBackend::new(io::stdout())) {
-            Ok(terminal) => Ok(Self(terminal)),
+            Ok(terminal) => Ok(Self(ManuallyDrop::new(terminal))),
             Err(error) => {
                 leave();
                 Err(error)
@@ -45,8 +48,12 @@ impl FullScreen {
 
     /// Takes the terminal again and draws everything anew: who stopped us may have given it to others.
     pub(super) fn resume(&mut self) -> io::Result<()> {
+        // Raw mode is taken for granted once it was entered, so it is left first.
+        let _ = disable_raw_mode();
         take()?;
-        self.0.clear()
+        // Not `clear`, which asks the terminal where the cursor is: the answer would go to who reads the keys.
+        let size = self.0.size()?;
+        self.0.resize(Rect::new(0, 0, size.width, size.height))
     }
 }
 

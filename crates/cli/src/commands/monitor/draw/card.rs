@@ -62,7 +62,7 @@ fn power_title(scene: &Scene<'_>, view: &DeviceView) -> Line<'static> {
         spans.push(scene.span(tone, format!(" {}{} W", view.about(), digits(watts))));
         spans.push(scene.span(Tone::Faint, format!(" {} ", source_word(signal))));
         if let Some(cap) = view.cap {
-            spans.push(scene.span(Tone::Faint, format!("of {} W ", digits(cap.get()))));
+            spans.push(scene.span(Tone::Faint, format!("of {} W ", short_number(cap.get()))));
         }
     }
     if let Some(silent) = view.silent {
@@ -90,9 +90,8 @@ fn draw_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceV
     let label = |value: f64| format!("{:>6} ", format!("{} {unit}", short_number(value)));
     buffer.set_string(area.x, graph.y, label(top), scene.style(Tone::Faint));
     if graph.height >= 5 {
-        let middle = graph.y + (graph.height - 1) / 2;
-        let share = f64::from(graph.bottom() - 1 - middle) / f64::from(graph.height - 1);
-        buffer.set_string(area.x, middle, label(top * share), scene.style(Tone::Faint));
+        let middle = graph.y + graph.height / 2;
+        buffer.set_string(area.x, middle, label(top / 2.0), scene.style(Tone::Faint));
     }
     buffer.set_string(area.x, graph.bottom() - 1, label(0.0), scene.style(Tone::Faint));
     let what = if matches!(view.course, Course::Busy(_)) { "busy, " } else { "" };

@@ -15,20 +15,24 @@ use crate::figures::{digits, fitted};
 use crate::screen::visible;
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
-    let right = Line::from(state(scene));
+    let right = Line::from(state(scene, usize::from(area.width / 5)));
     let room = usize::from(area.width).saturating_sub(right.width() + 1);
     let mut left = vec![
         scene.span(Tone::Strong, " Ergometer"),
         scene.span(Tone::Plain, format!("  {}", fitted(&visible(&scene.picture.host), 24))),
         scene.span(Tone::Faint, format!("  {}", clock(scene.picture.elapsed))),
     ];
-    // What does not fit goes from the end: power first, then energy, then what is modelled.
-    for span in total(scene) {
-        let width = Line::from(left.clone()).width() + span.width() + 3;
-        if width <= room {
-            left.push(Span::raw("   "));
-            left.push(span);
+    // Power is what matters: the names before it go rather than it; the rest goes from the end.
+    let totals = total(scene);
+    while left.len() > 1 && left.iter().chain(totals.first()).map(Span::width).sum::<usize>() + 3 > room {
+        left.pop();
+    }
+    for span in totals {
+        if left.iter().map(Span::width).sum::<usize>() + span.width() + 3 > room {
+            break;
         }
+        left.push(Span::raw("   "));
+        left.push(span);
     }
     buffer.set_line(area.x, area.y, &Line::from(left), area.width);
     let x = area.right().saturating_sub(u16::try_from(right.width()).unwrap_or(area.width));
@@ -52,10 +56,10 @@ pub(super) fn total(scene: &Scene<'_>) -> Vec<Span<'static>> {
     spans
 }
 
-fn state(scene: &Scene<'_>) -> Vec<Span<'static>> {
+fn state(scene: &Scene<'_>, name_width: usize) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     if let Some(file) = &scene.ui.recording {
-        spans.push(scene.span(Tone::Bad, format!("● rec {} ", fitted(&visible(file), 28))));
+        spans.push(scene.span(Tone::Bad, format!("● rec {} ", fitted(&visible(file), name_width))));
     }
     match scene.ui.motion {
         Motion::Going => {}

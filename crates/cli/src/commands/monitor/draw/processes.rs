@@ -51,15 +51,15 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 fn heading(scene: &Scene<'_>) -> String {
     let split = if scene.picture.split.is_some() { format!("{:>9} ", "~J") } else { String::new() };
     format!(
-        "{:>7} {:<9} {:<5} {:>8} {:>5} {:>6} {:>8} {:>8} {split}command",
-        "pid", "user", "GPU", "GPU mem", "GPU%", "CPU%", "CPU time", "memory"
+        "{:>7} {:<8} {:<3} {:>7} {:>4} {:>5} {:>7} {:>7} {split}command",
+        "pid", "user", "GPU", "GPU mem", "GPU%", "CPU%", "CPU", "memory"
     )
 }
 
 fn line(process: &Process, table: &ProcessTable, scene: &Scene<'_>) -> String {
     let dash = || String::from("-");
     let percent = |value: Option<f64>| value.map_or_else(dash, |percent| format!("{percent:.0}"));
-    let user = process.user.as_deref().map_or_else(dash, |user| visible(user).chars().take(9).collect());
+    let user = process.user.as_deref().map_or_else(dash, |user| visible(user).chars().take(8).collect());
     let mut gpus: Vec<String> = process.gpus.iter().map(|gpu| gpu.device.index.to_string()).collect();
     gpus.dedup();
     let gpus = if gpus.is_empty() { dash() } else { gpus.join(",").chars().take(5).collect() };
@@ -70,7 +70,7 @@ fn line(process: &Process, table: &ProcessTable, scene: &Scene<'_>) -> String {
     let command =
         process.command.as_deref().or(process.name.as_deref()).map_or_else(dash, |name| visible(name).into_owned());
     format!(
-        "{:>7} {user:<9} {gpus:<5} {:>8} {:>5} {:>6} {:>8} {:>8} {split}{command}",
+        "{:>7} {user:<8} {gpus:<3} {:>7} {:>4} {:>5} {:>7} {:>7} {split}{command}",
         process.id,
         gpu_memory(process).map_or_else(dash, size),
         percent(gpu_share(process)),
