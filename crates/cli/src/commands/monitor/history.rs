@@ -113,7 +113,9 @@ mod tests {
         let info = SensorInfo { id: String::from("a"), name: String::from("a"), device, interval };
         let key = timeline.add_sensor(&info, &[channel]);
         let mut batch = Batch::default();
-        rows.iter().for_each(|&(second, value)| batch.push(0, time(second), value));
+        for &(second, value) in rows {
+            batch.push(0, time(second), value);
+        }
         timeline.append(key, &batch);
         timeline
     }

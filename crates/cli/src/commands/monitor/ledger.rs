@@ -88,3 +88,65 @@ impl Account {
         self.last = Some(point);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ergometer_telemetry::{Batch, Channel, SensorInfo, SensorKey};
+    use ergometer_units::Timestamp;
+
+    use super::*;
+
+    const DEVICE: DeviceId = DeviceId::gpu(0);
+
+    fn timeline(signal: Signal, provenance: Provenance) -> (Timeline, SensorKey) {
+        let mut timeline = Timeline::default();
+        let channel = Channel { device: DEVICE, scope: Scope::Device, signal, provenance, update_period: None };
+        let interval = Duration::from_millis(100);
+        let info = SensorInfo { id: String::from("a"), name: String::from("a"), device: DEVICE, interval };
+        let key = timeline.add_sensor(&info, &[channel]);
+        (timeline, key)
+    }
+
+    fn read(timeline: &mut Timeline, key: SensorKey, rows: &[(i64, f64)]) {
+        let mut batch = Batch::default();
+        for &(second, value) in rows {
+            batch.push(0, Timestamp::from_nanos_since_epoch(second * 1_000_000_000), value);
+        }
+        timeline.append(key, &batch);
+    }
+
+    fn joules(ledger: &Ledger, timeline: &Timeline) -> Option<f64> {
+        ledger.energy(timeline, DEVICE, Scope::Device).map(|(_, joules)| (joules.get() * 1e6).round() / 1e6)
+    }
+
+    #[test]
+    fn a_counter_counts_from_the_first_look_and_through_a_reset() {
+        let (mut timeline, key) = timeline(Signal::Energy, Provenance::Counter);
+        let mut ledger = Ledger::default();
+        read(&mut timeline, key, &[(1, 22_954.0)]);
+        ledger.update(&timeline);
+        assert_eq!(joules(&ledger, &timeline), None, "what it counted before is not ours");
+        read(&mut timeline, key, &[(2, 23_054.0), (3, 10.0), (4, 60.0)]);
+        ledger.update(&timeline);
+        let counted = joules(&ledger, &timeline).unwrap();
+        assert!((150.0..=160.0).contains(&counted), "{counted}: what was counted around the reset is not known");
+    }
+
+    #[test]
+    fn power_is_summed_once_however_often_it_is_looked_at_and_whatever_is_forgotten() {
+        let (mut timeline, key) = timeline(Signal::PowerInstant, Provenance::SampledPower);
+        let mut ledger = Ledger::default();
+        read(&mut timeline, key, &[(1, 100.0), (2, 50.0), (4, 10.0)]);
+        ledger.update(&timeline);
+        ledger.update(&timeline);
+        assert_eq!(joules(&ledger, &timeline), Some(70.0));
+        timeline.forget_before(Timestamp::from_nanos_since_epoch(100_000_000_000));
+        read(&mut timeline, key, &[(5, 30.0)]);
+        ledger.update(&timeline);
+        assert_eq!(joules(&ledger, &timeline), Some(100.0));
+        ledger.reset();
+        assert_eq!(joules(&ledger, &timeline), Some(0.0));
+    }
+}

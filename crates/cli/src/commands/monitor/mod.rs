@@ -109,7 +109,10 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
             };
             let until = arguments.duration.map(|duration| started + duration);
             match show {
-                Show::OneFrame => one_frame(&mut live, &ui, &interrupt, started + arguments.interval * 2),
+                Show::OneFrame => {
+                    let theme = Theme { color: Colors::Off, ..theme(screen) };
+                    one_frame(&mut live, &ui, theme, started + arguments.interval * 2)
+                }
                 _ => live.run(ui, theme(screen), until).map_err(Failure::from),
             }
         }
@@ -184,22 +187,17 @@ fn theme(screen: Screen) -> Theme {
 }
 
 /// Waits until there is power to show, and prints a frame of plain text.
-fn one_frame(live: &mut Live<'_>, ui: &Ui, interrupt: &Interrupt, at: Instant) -> Result<End, Failure> {
-    if interrupt.sleep_until(at) {
+fn one_frame(live: &mut Live<'_>, ui: &Ui, theme: Theme, at: Instant) -> Result<End, Failure> {
+    if live.interrupt.sleep_until(at) {
         return Ok(End::Asked);
     }
     let columns = || env::var("COLUMNS").ok()?.parse().ok();
     let width = Screen::width().or_else(columns).and_then(|width| u16::try_from(width).ok()).unwrap_or(USUAL_SIZE.0);
     let picture = live.picture(ui, width);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width.clamp(40, 500), USUAL_SIZE.1));
-    let theme = Theme { color: Colors::Off, ..theme_of_text() };
     draw::draw(&mut buffer, &picture, ui, theme, Frame::Once);
     print(&text_of(&buffer))?;
     Ok(End::Over)
-}
-
-fn theme_of_text() -> Theme {
-    Theme { color: Colors::Off, signs: Signs::Unicode }
 }
 
 /// The characters of a buffer, line by line, without what is empty at the ends.

@@ -201,16 +201,13 @@ fn draw_figures(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, figures: &[F
         let room = usize::from(width).saturating_sub(9);
         let mut spans = vec![label];
         let value_width = figure.value.chars().count();
-        match figure.share.filter(|_| room > value_width + 4) {
-            Some(share) => {
-                let bar = bar(share, room - value_width.max(5) - 1);
-                spans.push(scene.span(figure.tone, bar));
-                spans.push(Span::raw(format!(" {:>5}", figure.value)));
-            }
-            None => {
-                let tone = if figure.share.is_some() { Tone::Plain } else { figure.tone };
-                spans.push(scene.span(tone, fitted(&figure.value, room)));
-            }
+        if let Some(share) = figure.share.filter(|_| room > value_width + 4) {
+            let bar = bar(share, room - value_width.max(5) - 1);
+            spans.push(scene.span(figure.tone, bar));
+            spans.push(Span::raw(format!(" {:>5}", figure.value)));
+        } else {
+            let tone = if figure.share.is_some() { Tone::Plain } else { figure.tone };
+            spans.push(scene.span(tone, fitted(&figure.value, room)));
         }
         buffer.set_line(area.x + column * width, area.y + row, &Line::from(spans), width);
     }

@@ -48,7 +48,7 @@ pub(super) fn bar(share: f64, width: usize) -> String {
     const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = dots_of(share, width * 8);
     let mut text = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         text.push(PARTS[eighths % 8]);
     }
     let drawn = text.chars().count();
