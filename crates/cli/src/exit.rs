@@ -88,6 +88,13 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, ". hint: {hint}"))
+    }
+}
+
 impl From<std::io::Error> for Failure {
     /// A reader that had enough is no failure.
     fn from(error: std::io::Error) -> Self {

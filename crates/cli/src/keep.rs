@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ergometer_telemetry::recording::{RecordingError, RecordingHandle, RecordingWriter};
-use ergometer_telemetry::{Sensor, Tap, Timeline};
+use ergometer_telemetry::{Event, Sensor, Tap};
 
 use crate::exit::Failure;
 use crate::screen::Screen;
@@ -27,14 +27,14 @@ impl Keep {
     }
 }
 
-fn unwritten(error: RecordingError) -> Failure {
+pub(crate) fn unwritten(error: RecordingError) -> Failure {
     Failure::failed(error).hint("is there room, and may you write there? what was written can be read with --lenient")
 }
 
 /// Tells each thing that happened to the sensors once.
-pub(crate) fn tell_events(timeline: &Timeline, screen: Screen) {
+pub(crate) fn tell_events(events: &[Event], screen: Screen) {
     let mut told: Vec<&str> = Vec::new();
-    for event in timeline.events() {
+    for event in events {
         if !told.contains(&event.message.as_str()) {
             screen.warning(&event.message);
             told.push(&event.message);

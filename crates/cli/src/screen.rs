@@ -71,6 +71,11 @@ impl Screen {
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
+    /// Whether what goes to stdout may have colour.
+    pub(crate) fn has_color(self) -> bool {
+        self.stdout_color
+    }
+
     /// Whether a line on stderr can be drawn over.
     pub(crate) fn draws(self) -> bool {
         self.talk != Talk::Little && io::stderr().is_terminal()

@@ -14,16 +14,17 @@ pub mod recording;
 mod sampler;
 mod sensor;
 pub mod sensors;
+mod throttle;
 mod timeline;
 
 pub use channel::{Channel, DeviceId, DeviceKind, ParseDeviceError, Provenance, Scope, Signal};
 pub use clock::Clock;
 pub use counter::{Counter, CounterLimits, Step};
 pub use energy::{
-    DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, SensorModel, Slice, Slices, WindowEnergy,
-    disjoint_parts,
+    DeviceEnergy, EnergyError, EnergyMeter, Estimate, Method, Note, Part, SensorModel, Slice, Slices, WindowEnergy,
 };
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sampler::{Sampler, Tap};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};
+pub use throttle::ThrottleReasons;
 pub use timeline::{ChannelId, Column, Point, Readings, SensorKey, Stats, Timeline};

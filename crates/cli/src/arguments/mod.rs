@@ -158,9 +158,28 @@ pub(crate) struct MonitorArguments {
     /// How many times faster to play the recording.
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay")]
     pub(crate) speed: f64,
-    /// How to print it.
-    #[arg(long, value_enum, default_value = "table")]
-    pub(crate) format: StreamFormat,
+    /// Print one frame, after two intervals, and end.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Tell the processes, too: in each line of jsonl, in the frame of --once. The whole screen always does.
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// Divide the CPU's energy among processes by a convention; no sensor measures it.
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub(crate) split: Option<Split>,
+    /// The time that graphs reach back at first, an hour at most.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    pub(crate) history: Duration,
+    /// How to print it; without this the whole screen on a terminal, and a table elsewhere.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<StreamFormat>,
+}
+
+/// How the energy of a device is divided among processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Split {
+    /// By the processor time each had.
+    CpuTime,
 }
 
 #[derive(Debug, Args)]

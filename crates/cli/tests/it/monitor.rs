@@ -99,3 +99,37 @@ fn a_recording_that_cannot_be_written_is_told() {
     let recording = fixture("h200_kernels_a.json.gz").to_string_lossy().into_owned();
     assert_fails(&["monitor", "--replay", &recording, "--speed", "0"], 2, &["speed"]);
 }
+
+#[test]
+fn one_look_is_one_frame_one_table_or_one_line() {
+    let recording = fixture("h200_stream_b.jsonl.gz").to_string_lossy().into_owned();
+    let look = |more: &[&str]| {
+        let arguments = ["monitor", "--once", "--interval", "200ms", "--speed", "50", "--replay", &recording];
+        let output = ergo().args(arguments).args(more).env("COLUMNS", "80").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let frame = look(&[]);
+    assert!(frame.starts_with(" Ergometer  vm  0:00:00   "), "{frame}");
+    // Which sensor spoke first is up to the scheduler.
+    let is_told = ["W sampled", "W averaged", "W counter"].iter().any(|source| frame.contains(source));
+    assert!(frame.contains("gpu:0 NVIDIA H200") && is_told, "{frame}");
+    assert!(!frame.contains('\u{1b}') && frame.lines().count() <= 24, "{frame}");
+    assert!(frame.lines().all(|line| line.chars().count() <= 80), "{frame}");
+    let table = look(&["--format", "table"]);
+    assert!(table.contains("gpu:0") && !table.contains("total"), "{table}");
+    let rows = lines(&look(&["--format", "jsonl"]));
+    assert_eq!(rows.len(), 1);
+    assert!(rows[0]["measured_power_w"].as_f64().unwrap() > 50.0, "{}", rows[0]);
+    assert!(rows[0]["modelled_power_w"].as_f64().unwrap() > 1.0, "{}", rows[0]);
+    assert!(rows[0].get("processes").is_none(), "a recording has none: {}", rows[0]);
+}
+
+#[test]
+fn processes_come_with_each_line_where_they_are_asked_for() {
+    let arguments = ["monitor", "--once", "--interval", "100ms", "--format", "jsonl", "--processes"];
+    let output = ergo().args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = lines(&stdout(&output));
+    assert!(rows[0]["processes"].is_array(), "{}", rows[0]);
+}

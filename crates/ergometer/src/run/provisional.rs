@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline, disjoint_parts};
+use ergometer_telemetry::{ChannelId, DeviceId, Part, Scope, Signal, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use crate::config::Counted;
@@ -74,7 +74,8 @@ fn reach(timeline: &Timeline, counted: &Counted) -> Option<Timestamp> {
 fn channels(timeline: &Timeline, counted: &Counted) -> Vec<(ChannelId, bool)> {
     let counts = |device: DeviceId| counted.counts(device);
     let spoken = |id: &ChannelId| timeline.column(*id).len() > 1;
-    let measured = disjoint_parts(timeline, &counts).into_iter().filter_map(|(device, scope)| {
+    let parts = Part::counting(timeline, &counts);
+    let measured = parts.into_iter().filter(|part| part.summed).filter_map(|Part { device, scope, .. }| {
         let signals = [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage];
         let found = signals.into_iter().filter_map(|signal| timeline.find(device, scope, signal)).find(spoken);
         found.map(|id| (id, false))

@@ -24,5 +24,5 @@ mod source;
 pub use curve::SensorModel;
 pub use estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
 pub use meter::EnergyMeter;
-pub use parts::disjoint_parts;
+pub use parts::Part;
 pub use slices::{Slice, Slices};

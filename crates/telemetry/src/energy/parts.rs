@@ -6,18 +6,44 @@
 use super::source::Source;
 use crate::{DeviceId, DeviceKind, Scope, Timeline};
 
-/// The disjoint parts of a machine whose energy or power was measured, of the devices that count: what a sum runs over.
+/// One device and scope that has energy or power.
 ///
 /// ```
-/// use ergometer_telemetry::{Timeline, disjoint_parts};
-/// assert!(disjoint_parts(&Timeline::default(), &|_| true).is_empty());
+/// use ergometer_telemetry::{Part, Timeline};
+/// assert!(Part::all(&Timeline::default()).is_empty());
 /// ```
-#[must_use]
-pub fn disjoint_parts(timeline: &Timeline, counts: &dyn Fn(DeviceId) -> bool) -> Vec<(DeviceId, Scope)> {
-    let mut counted = Source::all(timeline);
-    counted.retain(|source| counts(source.device));
-    let parts = counted.iter().filter(|source| is_part(source, &counted));
-    parts.map(|source| (source.device, source.scope)).collect()
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The device.
+    pub device: DeviceId,
+    /// The part of it.
+    pub scope: Scope,
+    /// Whether anything measures it. What is only modelled is never part of the sum.
+    pub measured: bool,
+    /// Whether it is part of the sum; a scope contained in another is not.
+    pub summed: bool,
+}
+
+impl Part {
+    /// Those of a timeline. A channel counts once it has two readings.
+    #[must_use]
+    pub fn all(timeline: &Timeline) -> Vec<Self> {
+        Self::counting(timeline, &|_| true)
+    }
+
+    /// Those of the devices that count. A meter of the supply that counts alone is the sum.
+    #[must_use]
+    pub fn counting(timeline: &Timeline, counts: &dyn Fn(DeviceId) -> bool) -> Vec<Self> {
+        let mut sources = Source::all(timeline);
+        sources.retain(|source| counts(source.device));
+        let part = |source: &Source| Self {
+            device: source.device,
+            scope: source.scope,
+            measured: source.is_measured(),
+            summed: is_part(source, &sources),
+        };
+        sources.iter().map(part).collect()
+    }
 }
 
 /// Whether a source is part of the sum over all that count.
@@ -63,7 +89,8 @@ mod tests {
             }
             timeline.append(key, &batch);
         }
-        disjoint_parts(&timeline, counts)
+        let summed = Part::counting(&timeline, counts).into_iter().filter(|part| part.summed);
+        summed.map(|part| (part.device, part.scope)).collect()
     }
 
     const GPU: (DeviceId, Scope) = (DeviceId::gpu(0), Scope::Device);

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         Format::Csv => report.as_csv(),
         Format::Table => report.as_table(screen),
     })?;
-    tell_events(&timeline, screen);
+    tell_events(timeline.events(), screen);
     kept?;
     if report.devices().all(|device| device.provenance == Provenance::Modelled) {
         screen.warning(

@@ -1,63 +1,95 @@
 //! What the sensors say at one moment: the latest value of every channel, by device.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ergometer_telemetry::{ChannelId, DeviceId, Scope, Signal, Timeline};
+use ergometer_telemetry::processes::{Process, ProcessTable};
+use ergometer_telemetry::{DeviceId, Part, Scope, Signal, ThrottleReasons, Timeline};
 use ergometer_units::Bytes;
 use serde::Serialize;
 
+use super::latest;
+use super::ledger::Ledger;
 use crate::exit::Failure;
 use crate::figures::{digits, or_dash};
 use crate::screen::{Align, Screen, Table, Tone};
 
 /// All devices at one moment. Energies are provisional: what the counter or the sum of power says so far.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Tick {
-    time_us: i64,
-    elapsed_s: f64,
-    devices: Vec<DeviceTick>,
+    pub(super) time_us: i64,
+    pub(super) elapsed_s: f64,
+    #[serde(flatten)]
+    pub(super) total: Total,
+    /// The file that readings are kept in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) recording: Option<String>,
+    pub(super) devices: Vec<DeviceTick>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processes: Option<Vec<ProcessTick>>,
 }
 
-#[derive(Debug, Serialize)]
-struct DeviceTick {
+/// Power and energy of the parts that make up the machine; what is measured and what is modelled apart.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(super) struct Total {
+    pub(super) measured_power_w: Option<f64>,
+    pub(super) measured_energy_j: Option<f64>,
+    pub(super) modelled_power_w: Option<f64>,
+    pub(super) modelled_energy_j: Option<f64>,
+}
+
+/// One device at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct DeviceTick {
+    pub(super) device: String,
+    pub(super) name: String,
+    pub(super) power_w: Option<f64>,
+    pub(super) power_source: Option<Signal>,
+    pub(super) energy_j: Option<f64>,
+    pub(super) energy_source: Option<Signal>,
+    pub(super) memory_power_w: Option<f64>,
+    pub(super) utilization_pct: Option<f64>,
+    pub(super) memory_utilization_pct: Option<f64>,
+    pub(super) sm_activity_pct: Option<f64>,
+    pub(super) tensor_activity_pct: Option<f64>,
+    pub(super) dram_activity_pct: Option<f64>,
+    pub(super) memory_used_bytes: Option<u64>,
+    pub(super) memory_total_bytes: Option<u64>,
+    pub(super) temperature_c: Option<f64>,
+    pub(super) temperature_hotspot_c: Option<f64>,
+    pub(super) clock_core_mhz: Option<f64>,
+    pub(super) clock_memory_mhz: Option<f64>,
+    /// What holds the clocks back, in words; `None` where nothing tells.
+    pub(super) throttle_reasons: Option<Vec<String>>,
+}
+
+/// One process, as programs read it. Its times are since the look before.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ProcessTick {
+    pid: u32,
+    user: Option<String>,
+    name: Option<String>,
+    command: Option<String>,
+    cpu_pct: Option<f64>,
+    cpu_s: Option<f64>,
+    memory_bytes: Option<u64>,
+    gpus: Vec<GpuTick>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct GpuTick {
     device: String,
-    name: String,
-    power_w: Option<f64>,
-    power_source: Option<Signal>,
-    energy_j: Option<f64>,
-    energy_source: Option<Signal>,
-    memory_power_w: Option<f64>,
+    memory_bytes: Option<u64>,
     utilization_pct: Option<f64>,
     memory_utilization_pct: Option<f64>,
-    sm_activity_pct: Option<f64>,
-    tensor_activity_pct: Option<f64>,
-    dram_activity_pct: Option<f64>,
-    memory_used_bytes: Option<u64>,
-    memory_total_bytes: Option<u64>,
-    temperature_c: Option<f64>,
-    clock_core_mhz: Option<f64>,
-    clock_memory_mhz: Option<f64>,
-}
-
-/// What a watcher remembers from tick to tick, so that a day of watching costs no more than a minute: how far each
-/// power channel was summed up.
-#[derive(Debug, Default)]
-pub(super) struct Sight {
-    sums: BTreeMap<ChannelId, Sum>,
-}
-
-#[derive(Debug, Default)]
-struct Sum {
-    readings: usize,
-    joules: f64,
 }
 
 impl Tick {
-    pub(super) fn new(timeline: &Timeline, elapsed: Duration, sight: &mut Sight) -> Self {
-        let devices = timeline.devices().into_iter().map(|device| DeviceTick::new(timeline, device, sight)).collect();
+    /// The ledger has to know what was read by now.
+    pub(super) fn new(timeline: &Timeline, elapsed: Duration, ledger: &Ledger) -> Self {
+        let devices = timeline.devices().into_iter().map(|device| DeviceTick::new(timeline, device, ledger)).collect();
         let time_us = timeline.span().map_or(0, |span| span.end().micros_since_epoch());
-        Self { time_us, elapsed_s: elapsed.as_secs_f64(), devices }
+        let total = Total::new(timeline, ledger);
+        Self { time_us, elapsed_s: elapsed.as_secs_f64(), total, recording: None, devices, processes: None }
     }
 
     pub(super) fn as_json(&self) -> Result<String, Failure> {
@@ -88,20 +120,14 @@ impl Tick {
         let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Right]);
         table.head(["device", "", "power", "energy", "busy", "memory", "temp", "clock"]);
         for device in &self.devices {
-            let modelled = device.power_source == Some(Signal::PowerModelled);
-            let about = if modelled { "~" } else { "" };
-            let gibibytes = |bytes: u64| Bytes::new(bytes).as_mebibytes() / 1024.0;
-            let memory = device.memory_used_bytes.map(|used| match device.memory_total_bytes {
-                Some(total) => format!("{:.1}/{:.0} GiB", gibibytes(used), gibibytes(total)),
-                None => format!("{:.1} GiB", gibibytes(used)),
-            });
+            let about = device.about();
             table.row(vec![
                 (Tone::Strong, device.device.clone()),
                 (Tone::Faint, device.name.clone()),
                 (Tone::Plain, or_dash(device.power_w.map(|watts| format!("{about}{} W", digits(watts))))),
                 (Tone::Plain, or_dash(device.energy_j.map(|joules| format!("{about}{} J", digits(joules))))),
                 (Tone::Plain, or_dash(device.utilization_pct.map(|percent| format!("{percent:.0} %")))),
-                (Tone::Plain, or_dash(memory)),
+                (Tone::Plain, or_dash(device.memory())),
                 (Tone::Plain, or_dash(device.temperature_c.map(|degrees| format!("{degrees:.0} °C")))),
                 (Tone::Plain, or_dash(device.clock_core_mhz.map(|megahertz| format!("{megahertz:.0} MHz")))),
             ]);
@@ -110,34 +136,48 @@ impl Tick {
     }
 }
 
-/// The signals that tell power now, freshest first.
-const POWER_NOW: [Signal; 4] = [Signal::PowerInstant, Signal::PowerRing, Signal::PowerAverage, Signal::PowerModelled];
+impl Total {
+    fn new(timeline: &Timeline, ledger: &Ledger) -> Self {
+        let mut total = Self::default();
+        for part in Part::all(timeline) {
+            let power = latest::power(timeline, part.device, part.scope);
+            let energy = ledger.energy(timeline, part.device, part.scope).map(|(_, joules)| joules.get());
+            if part.summed {
+                add(&mut total.measured_power_w, power.map(|power| power.watts));
+                add(&mut total.measured_energy_j, energy);
+            } else if !part.measured && power.is_some_and(|power| power.signal == Signal::PowerModelled) {
+                add(&mut total.modelled_power_w, power.map(|power| power.watts));
+                add(&mut total.modelled_energy_j, energy);
+            }
+        }
+        total
+    }
+}
+
+fn add(sum: &mut Option<f64>, value: Option<f64>) {
+    if let Some(value) = value {
+        *sum = Some(sum.unwrap_or(0.0) + value);
+    }
+}
 
 impl DeviceTick {
-    fn new(timeline: &Timeline, device: DeviceId, sight: &mut Sight) -> Self {
-        let scopes = [Scope::Device, Scope::Package, Scope::Psys];
-        let find = |signal| scopes.into_iter().find_map(|scope| timeline.find(device, scope, signal));
-        let last_of = |id: ChannelId| timeline.column(id).last().map(|point| point.value);
-        let last = |signal| find(signal).and_then(last_of);
-        let counter = find(Signal::Energy).filter(|&id| timeline.column(id).len() > 1);
-        let power = POWER_NOW.into_iter().find_map(|signal| Some((signal, last(signal)?)));
-        // Without a power sensor the counter's last step is the freshest there is.
-        let power = power.or_else(|| Some((Signal::Energy, counter_power(timeline, counter?)?)));
-        let summed = [Signal::PowerRing, Signal::PowerInstant, Signal::PowerModelled]
-            .into_iter()
-            .find_map(|signal| Some((signal, sight.sum(timeline, find(signal)?)?)));
-        let energy = match counter.and_then(|id| counted(timeline, id)) {
-            Some(joules) => Some((Signal::Energy, joules)),
-            None => summed,
+    pub(super) fn new(timeline: &Timeline, device: DeviceId, ledger: &Ledger) -> Self {
+        let last = |signal| latest::last(timeline, device, signal);
+        let power = latest::main_power(timeline, device);
+        let energy = match power {
+            Some((scope, _)) => ledger.energy(timeline, device, scope),
+            None => latest::MAIN_SCOPES.into_iter().find_map(|scope| ledger.energy(timeline, device, scope)),
         };
+        let power = power.map(|(_, power)| power);
+        let memory_power = latest::power(timeline, device, Scope::Memory);
         Self {
             device: device.to_string(),
             name: timeline.device_name(device).unwrap_or_default().to_owned(),
-            power_w: power.map(|power| power.1),
-            power_source: power.map(|power| power.0),
-            energy_j: energy.map(|energy| energy.1),
-            energy_source: energy.map(|energy| energy.0),
-            memory_power_w: timeline.find(device, Scope::Memory, Signal::PowerAverage).and_then(last_of),
+            power_w: power.map(|power| power.watts),
+            power_source: power.map(|power| power.signal),
+            energy_j: energy.map(|(_, joules)| joules.get()),
+            energy_source: energy.map(|(signal, _)| signal),
+            memory_power_w: memory_power.map(|power| power.watts),
             utilization_pct: last(Signal::Utilization),
             memory_utilization_pct: last(Signal::MemoryUtilization),
             sm_activity_pct: last(Signal::SmActivity),
@@ -146,44 +186,64 @@ impl DeviceTick {
             memory_used_bytes: last(Signal::MemoryUsed).map(whole),
             memory_total_bytes: last(Signal::MemoryTotal).map(whole),
             temperature_c: last(Signal::Temperature),
+            temperature_hotspot_c: last(Signal::TemperatureHotspot),
             clock_core_mhz: last(Signal::ClockCore),
             clock_memory_mhz: last(Signal::ClockMemory),
+            throttle_reasons: last(Signal::ThrottleReasons).map(|bits| ThrottleReasons::from_reading(bits).names()),
         }
     }
+
+    /// What stands before a number that nobody measured.
+    pub(super) fn about(&self) -> &'static str {
+        if self.power_source == Some(Signal::PowerModelled) { "~" } else { "" }
+    }
+
+    /// `1.7/140 GiB`.
+    pub(super) fn memory(&self) -> Option<String> {
+        let used = gibibytes(self.memory_used_bytes?);
+        Some(match self.memory_total_bytes {
+            Some(total) => format!("{used:.1}/{:.0} GiB", gibibytes(total)),
+            None => format!("{used:.1} GiB"),
+        })
+    }
+}
+
+pub(super) fn gibibytes(bytes: u64) -> f64 {
+    Bytes::new(bytes).as_mebibytes() / 1024.0
+}
+
+/// The share of one processor that a process had, in percent.
+pub(super) fn cpu_percent(process: &Process, table: &ProcessTable) -> Option<f64> {
+    let since = table.since_last.get();
+    process.cpu.filter(|_| since > 0.0).map(|cpu| cpu.get() / since * 100.0)
+}
+
+/// The processes of a table, for programs.
+pub(super) fn process_ticks(table: &ProcessTable) -> Vec<ProcessTick> {
+    let one = |process: &Process| ProcessTick {
+        pid: process.id,
+        user: process.user.clone(),
+        name: process.name.clone(),
+        command: process.command.clone(),
+        cpu_pct: cpu_percent(process, table),
+        cpu_s: process.cpu_total.map(ergometer_units::Seconds::get),
+        memory_bytes: process.memory.map(Bytes::get),
+        gpus: process
+            .gpus
+            .iter()
+            .map(|gpu| GpuTick {
+                device: gpu.device.to_string(),
+                memory_bytes: gpu.memory.map(Bytes::get),
+                utilization_pct: gpu.utilization_pct,
+                memory_utilization_pct: gpu.memory_utilization_pct,
+            })
+            .collect(),
+    };
+    table.processes.iter().map(one).collect()
 }
 
 /// A count that went through a column of floats; exact below 2^53.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts saturate at the ends")]
 fn whole(count: f64) -> u64 {
     count.round() as u64
-}
-
-/// What a counter counted since its first reading; nothing where it went back in between.
-fn counted(timeline: &Timeline, counter: ChannelId) -> Option<f64> {
-    let values = timeline.column(counter).readings().values;
-    let joules = values.last()? - values.first()?;
-    (joules >= 0.0).then_some(joules)
-}
-
-fn counter_power(timeline: &Timeline, counter: ChannelId) -> Option<f64> {
-    let column = timeline.column(counter);
-    let last = column.last()?;
-    let before = column.get(column.len().checked_sub(2)?)?;
-    let (joules, seconds) = (last.value - before.value, (last.at - before.at).get());
-    (joules >= 0.0 && seconds > 0.0).then(|| joules / seconds)
-}
-
-impl Sight {
-    /// The sum of a power channel over its readings so far, each holding from the one before it.
-    /// Nothing below two.
-    fn sum(&mut self, timeline: &Timeline, channel: ChannelId) -> Option<f64> {
-        let readings = timeline.column(channel).readings();
-        let sum = self.sums.entry(channel).or_default();
-        for index in sum.readings.max(1)..readings.len() {
-            let seconds = (readings.at_ns[index] - readings.at_ns[index - 1]) as f64 / 1e9;
-            sum.joules += readings.values[index] * seconds;
-        }
-        sum.readings = readings.len();
-        (readings.len() > 1).then_some(sum.joules)
-    }
 }

@@ -1,0 +1,104 @@
+//! The colours and signs of the screen: sixteen colours, so that any terminal will do, or none.
+
+use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Modifier, Style};
+
+/// What the terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Theme {
+    pub(in super::super) color: Colors,
+    pub(in super::super) signs: Signs,
+}
+
+/// Whether there is colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Colors {
+    Sixteen,
+    Off,
+}
+
+/// Which characters the terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Signs {
+    Unicode,
+    Ascii,
+}
+
+/// The meaning of a piece of the screen; its style follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    /// Measured power.
+    Power,
+    /// Power by a model.
+    Modelled,
+    Busy,
+    Memory,
+    Warning,
+    Bad,
+    Chosen,
+    /// On a ground of its own.
+    Badge,
+}
+
+impl Theme {
+    pub(super) fn style(self, tone: Tone) -> Style {
+        let plain = Style::new();
+        let modified = match tone {
+            Tone::Strong | Tone::Bad | Tone::Chosen => plain.add_modifier(Modifier::BOLD),
+            Tone::Faint => plain.add_modifier(Modifier::DIM),
+            Tone::Badge => plain.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            _ => plain,
+        };
+        let color = match tone {
+            Tone::Plain | Tone::Strong | Tone::Faint => None,
+            Tone::Power | Tone::Chosen => Some(Color::Cyan),
+            Tone::Modelled => Some(Color::Magenta),
+            Tone::Busy => Some(Color::Green),
+            Tone::Memory => Some(Color::Blue),
+            Tone::Warning | Tone::Badge => Some(Color::Yellow),
+            Tone::Bad => Some(Color::Red),
+        };
+        match (self.color, color) {
+            (Colors::Sixteen, Some(color)) => modified.fg(color),
+            _ => modified,
+        }
+    }
+
+    /// Where the terminal knows ASCII only, writes everything by it.
+    pub(super) fn finish(self, buffer: &mut Buffer) {
+        if self.signs == Signs::Unicode {
+            return;
+        }
+        for cell in &mut buffer.content {
+            if let Some(sign) = cell.symbol().chars().next().filter(|sign| !sign.is_ascii()) {
+                cell.set_char(ascii(sign));
+            }
+        }
+    }
+}
+
+/// The sign nearest to one that the terminal does not know.
+fn ascii(sign: char) -> char {
+    match sign {
+        '─' | '━' | '–' => '-',
+        '│' | '‖' | '▅' | '▆' => '|',
+        '╭' | '╮' | '╰' | '╯' => '+',
+        '▸' => '>',
+        '●' => '*',
+        '·' | '░' | '▁' | '▂' => '.',
+        '▃' | '▄' => ':',
+        '▇' | '█' | '▉' | '▊' | '▋' => '#',
+        '▌' | '▍' | '▎' | '▏' => '=',
+        '°' => ' ',
+        '…' => '~',
+        '×' => 'x',
+        '\u{2800}'..='\u{28ff}' => {
+            let dots = (u32::from(sign) - 0x2800).count_ones();
+            [' ', '.', '.', ':', ':', '|', '|', '#', '#'][dots.min(8) as usize]
+        }
+        _ => '?',
+    }
+}

@@ -1,0 +1,155 @@
+//! Everything the screen shows of the machine at one moment: a timeline, a table of processes and a few facts go in; a
+//! picture that stands still comes out. Drawing reads it and nothing else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ergometer_telemetry::processes::ProcessTable;
+use ergometer_telemetry::{DeviceId, DeviceKind, Event, Part, Scope, Signal, Timeline};
+use ergometer_units::{Timestamp, Watts};
+
+use super::history::{History, Stretch};
+use super::latest;
+use super::ledger::Ledger;
+use super::tick::{DeviceTick, Tick, Total};
+
+/// The machine at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Picture {
+    pub(super) host: String,
+    pub(super) at: Timestamp,
+    pub(super) elapsed: Duration,
+    /// The time that graphs reach back.
+    pub(super) span: Duration,
+    pub(super) total: Total,
+    pub(super) devices: Vec<DeviceView>,
+    /// `None` where processes cannot be told, as with a recording.
+    pub(super) processes: Option<ProcessTable>,
+    /// The energy of each process by a convention, where that was asked for.
+    pub(super) split: Option<BTreeMap<u32, f64>>,
+    pub(super) events: Vec<Event>,
+}
+
+/// One device.
+#[derive(Debug, Clone)]
+pub(super) struct DeviceView {
+    pub(super) id: DeviceId,
+    pub(super) now: DeviceTick,
+    /// The power it is held to.
+    pub(super) cap: Option<Watts>,
+    /// How long its power has been silent, where that is too long.
+    pub(super) silent: Option<Duration>,
+    /// Parts of the device that have power of their own.
+    pub(super) parts: Vec<(Scope, f64)>,
+    pub(super) course: Course,
+}
+
+/// What a device's graph shows: its power, or where it has none, how busy it is.
+#[derive(Debug, Clone)]
+pub(super) enum Course {
+    Power(History),
+    Busy(History),
+    Nothing,
+}
+
+/// What a picture is made from, beside the timeline.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) host: &'a str,
+    pub(super) now: Timestamp,
+    pub(super) elapsed: Duration,
+    pub(super) span: Duration,
+    /// Into how many cells a course is cut: as fine as the widest graph.
+    pub(super) cells: usize,
+    pub(super) caps: &'a BTreeMap<DeviceId, Watts>,
+    pub(super) ledger: &'a Ledger,
+}
+
+impl Picture {
+    /// Processes come apart: they are looked at on a thread of their own.
+    pub(super) fn new(timeline: &Timeline, facts: &Facts<'_>) -> Self {
+        let tick = Tick::new(timeline, facts.elapsed, facts.ledger);
+        // A server's counts are no power, and it has no place of its own here.
+        let ids = timeline.devices().into_iter().zip(tick.devices);
+        let devices = ids.filter(|(id, _)| id.kind != DeviceKind::Server);
+        let parts = Part::all(timeline);
+        Self {
+            host: facts.host.to_owned(),
+            at: facts.now,
+            elapsed: facts.elapsed,
+            span: facts.span,
+            total: tick.total,
+            devices: devices.map(|(id, now)| DeviceView::new(timeline, facts, &parts, (id, now))).collect(),
+            processes: None,
+            split: None,
+            events: timeline.events().to_vec(),
+        }
+    }
+
+    /// Draws the courses anew, for another span of time; the moment stays.
+    pub(super) fn stretch(&mut self, timeline: &Timeline, span: Duration, cells: usize) {
+        self.span = span;
+        for device in &mut self.devices {
+            let patience = latest::patience(timeline, device.id);
+            device.course = Course::new(timeline, device.id, Stretch { now: self.at, span, cells, patience });
+        }
+    }
+}
+
+impl DeviceView {
+    fn new(timeline: &Timeline, facts: &Facts<'_>, parts: &[Part], (id, now): (DeviceId, DeviceTick)) -> Self {
+        let patience = latest::patience(timeline, id);
+        let stretch = Stretch { now: facts.now, span: facts.span, cells: facts.cells, patience };
+        let main = latest::main_power(timeline, id);
+        let age = main.map(|(_, power)| facts.now - power.at).filter(|&age| age > patience);
+        let others = parts.iter().filter(|part| part.device == id && main.is_none_or(|(scope, _)| scope != part.scope));
+        Self {
+            id,
+            now,
+            cap: facts.caps.get(&id).copied(),
+            silent: age.map(|age| Duration::from_secs_f64(age.get().max(0.0))),
+            parts: others
+                .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope)?.watts)))
+                .collect(),
+            course: Course::new(timeline, id, stretch),
+        }
+    }
+
+    /// Whether its power is known by a sensor.
+    pub(super) fn is_measured(&self) -> bool {
+        self.now.power_source.is_some_and(|signal| signal != Signal::PowerModelled)
+    }
+
+    /// What holds it back, in words; empty where nothing does.
+    pub(super) fn throttled(&self) -> String {
+        self.now.throttle_reasons.as_deref().unwrap_or_default().join(", ")
+    }
+
+    /// What stands before a number that nobody measured.
+    pub(super) fn about(&self) -> &'static str {
+        self.now.about()
+    }
+}
+
+impl Course {
+    fn new(timeline: &Timeline, device: DeviceId, stretch: Stretch) -> Self {
+        if let Some((_, power)) = latest::main_power(timeline, device) {
+            return Self::Power(History::new(timeline, power.channel, stretch));
+        }
+        match latest::find(timeline, device, Signal::Utilization) {
+            Some(channel) => Self::Busy(History::new(timeline, channel, stretch)),
+            None => Self::Nothing,
+        }
+    }
+
+    pub(super) fn history(&self) -> Option<&History> {
+        match self {
+            Self::Power(history) | Self::Busy(history) => Some(history),
+            Self::Nothing => None,
+        }
+    }
+
+    pub(super) fn unit(&self) -> &'static str {
+        if matches!(self, Self::Busy(_)) { "%" } else { "W" }
+    }
+}

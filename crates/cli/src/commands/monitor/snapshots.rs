@@ -1,0 +1,205 @@
+//! Whole frames as people see them, from a recording of an H200.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use ergometer_telemetry::processes::{GpuUse, Process, ProcessTable};
+use ergometer_telemetry::{
+    Batch, Channel, DeviceId, DeviceKind, Event, EventKind, Provenance, Reading, Scope, SensorInfo, Signal, Timeline,
+    recording,
+};
+use ergometer_units::{Bytes, Seconds, Timestamp, Watts};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::draw::{Colors, Frame, Signs, Theme, draw};
+use super::keys::Action;
+use super::ledger::Ledger;
+use super::picture::{Facts, Picture};
+use super::ui::{Detail, Lengths, Motion, Overlay, Processes, Ui};
+
+const THEME: Theme = Theme { color: Colors::Off, signs: Signs::Unicode };
+
+/// As recorded: one GPU, a modelled CPU, the host; until some time in the middle of work.
+fn one() -> Timeline {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_stream_b.jsonl.gz");
+    let whole = recording::read_file(path).unwrap();
+    let start = whole.span().unwrap().start();
+    copied(&whole, 1, Some(start + Seconds::new(75.0)))
+}
+
+/// So many GPUs: each runs the same somewhat later, at less power. The third is held back.
+fn copied(from: &Timeline, count: u32, until: Option<Timestamp>) -> Timeline {
+    let mut many = Timeline::default();
+    for (key, info) in from.sensors() {
+        let copies = if info.device.kind == DeviceKind::Gpu { count } else { 1 };
+        for copy in 0..copies {
+            let moved = |device: DeviceId| DeviceId { index: device.index + copy, ..device };
+            let channels: Vec<Channel> =
+                from.channels_of(key).map(|(_, it)| Channel { device: moved(it.device), ..it.clone() }).collect();
+            let new = many.add_sensor(&SensorInfo { device: moved(info.device), ..info.clone() }, &channels);
+            let mut batch = Batch::default();
+            for (channel, (id, it)) in from.channels_of(key).enumerate() {
+                let is_gauge = it.provenance == Provenance::Gauge;
+                let factor = if is_gauge { 1.0 } else { 1.0 - 0.06 * f64::from(copy) };
+                for point in from.column(id).readings().points() {
+                    let at = point.at + Seconds::new(if is_gauge { 0.0 } else { 0.9 * f64::from(copy) });
+                    if until.is_none_or(|until| at <= until) {
+                        batch.readings.push(Reading { channel, after: at, at, value: point.value * factor });
+                    }
+                }
+            }
+            many.append(new, &batch);
+        }
+    }
+    many
+}
+
+fn eight() -> Timeline {
+    let one = one();
+    let mut many = copied(&one, 8, one.span().map(ergometer_units::Window::end));
+    let device = DeviceId::gpu(2);
+    let channel = Channel {
+        device,
+        scope: Scope::Device,
+        signal: Signal::ThrottleReasons,
+        provenance: Provenance::Gauge,
+        update_period: None,
+    };
+    let interval = Duration::from_millis(250);
+    let info = SensorInfo { id: String::from("throttle:2"), name: String::from("NVIDIA H200"), device, interval };
+    let key = many.add_sensor(&info, &[channel]);
+    let mut batch = Batch::default();
+    batch.push(0, one.span().unwrap().end(), 5.0);
+    many.append(key, &batch);
+    many
+}
+
+fn processes() -> ProcessTable {
+    let process = |id, user: &str, command: &str, gpu: Option<u32>, cpu: f64| Process {
+        id,
+        name: None,
+        command: Some(command.to_owned()),
+        user: Some(user.to_owned()),
+        cpu: Some(Seconds::new(cpu)),
+        cpu_total: Some(Seconds::new(cpu * 100.0)),
+        memory: Some(Bytes::new(u64::from(id) << 20)),
+        gpus: gpu
+            .map(|index| GpuUse {
+                device: DeviceId::gpu(index),
+                memory: Some(Bytes::new(1_831_665_664)),
+                utilization_pct: Some(97.0),
+                memory_utilization_pct: Some(41.0),
+            })
+            .into_iter()
+            .collect(),
+    };
+    ProcessTable {
+        since_last: Seconds::new(1.5),
+        processors: Some(16),
+        processes: vec![
+            process(1, "root", "/sbin/init", None, 0.0),
+            process(812, "ada", "python record_truth.py windows.json 12 110", Some(0), 1.49),
+            process(4711, "ada", "ergo monitor", None, 0.03),
+        ],
+        notes: Vec::new(),
+    }
+}
+
+fn picture(timeline: &Timeline) -> Picture {
+    let mut ledger = Ledger::default();
+    ledger.update(timeline);
+    let now = timeline.span().map_or(Timestamp::from_nanos_since_epoch(0), ergometer_units::Window::end);
+    let facts = Facts {
+        host: "vm",
+        now,
+        elapsed: Duration::from_secs(75),
+        span: Duration::from_secs(60),
+        cells: 400,
+        caps: &BTreeMap::from([(DeviceId::gpu(0), Watts::new(700.0))]),
+        ledger: &ledger,
+    };
+    let mut picture = Picture::new(timeline, &facts);
+    picture.processes = Some(processes());
+    picture
+}
+
+fn ui() -> Ui {
+    Ui::new(Duration::from_secs(60))
+}
+
+fn frame(picture: &Picture, ui: &Ui, (width, height): (u16, u16), theme: Theme) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame.buffer_mut(), picture, ui, theme, Frame::Live)).unwrap();
+    super::text_of(terminal.backend().buffer())
+}
+
+#[test]
+fn nothing_is_there() {
+    let picture = picture(&Timeline::default());
+    insta::assert_snapshot!("none_80x24", frame(&picture, &ui(), (80, 24), THEME));
+    insta::assert_snapshot!("none_200x50", frame(&picture, &ui(), (200, 50), THEME));
+}
+
+#[test]
+fn one_device() {
+    let picture = picture(&one());
+    insta::assert_snapshot!("one_80x24", frame(&picture, &ui(), (80, 24), THEME));
+    insta::assert_snapshot!("one_200x50", frame(&picture, &ui(), (200, 50), THEME));
+    let hidden = Ui { processes: Processes::Hidden, ..ui() };
+    insta::assert_snapshot!("one_alone_200x50", frame(&picture, &hidden, (200, 50), THEME));
+    let ascii = Theme { signs: Signs::Ascii, ..THEME };
+    let text = frame(&picture, &ui(), (80, 24), ascii);
+    assert!(text.is_ascii(), "{text}");
+    insta::assert_snapshot!("one_ascii_80x24", text);
+}
+
+#[test]
+fn eight_devices() {
+    let picture = picture(&eight());
+    insta::assert_snapshot!("eight_80x24", frame(&picture, &ui(), (80, 24), THEME));
+    insta::assert_snapshot!("eight_200x50", frame(&picture, &ui(), (200, 50), THEME));
+    let third = Ui { device: 4, detail: Detail::One, ..ui() };
+    insta::assert_snapshot!("eight_detail_80x24", frame(&picture, &third, (80, 24), THEME));
+}
+
+#[test]
+fn states_are_told() {
+    let mut picture = picture(&one());
+    let recording = Some(String::from("run.jsonl.gz"));
+    let paused = Ui { motion: Motion::Paused, recording, ..ui() };
+    insta::assert_snapshot!("paused_recording_80x24", frame(&picture, &paused, (80, 24), THEME));
+    let help = Ui { overlay: Overlay::Help, ..ui() };
+    insta::assert_snapshot!("help_80x24", frame(&picture, &help, (80, 24), THEME));
+    insta::assert_snapshot!("tiny_30x8", frame(&picture, &ui(), (30, 8), THEME));
+    insta::assert_snapshot!("smallest_40x10", frame(&picture, &ui(), (40, 10), THEME));
+    let message = String::from("the energy counter of gpu:0 went back: the driver was reloaded");
+    let at_ns = picture.at.nanos_since_epoch() - 12_000_000_000;
+    picture.events.push(Event { at_ns, kind: EventKind::CounterReset, message });
+    picture.split = Some(BTreeMap::from([(812, 123.4), (4711, 0.21)]));
+    insta::assert_snapshot!("warned_split_80x24", frame(&picture, &ui(), (80, 24), THEME));
+    let mut seen = ui();
+    let lengths = Lengths { devices: 3, processes: 3, events: 1 };
+    seen.apply(Action::Events, lengths);
+    insta::assert_snapshot!("events_80x24", frame(&picture, &seen, (80, 24), THEME));
+    seen.apply(Action::Back, lengths);
+    assert!(!frame(&picture, &seen, (80, 24), THEME).contains("warning"), "it was seen");
+}
+
+/// No size, however odd, makes drawing fail.
+#[test]
+fn every_size_is_drawn() {
+    let pictures = [Timeline::default(), one(), eight()].map(|timeline| picture(&timeline));
+    for picture in &pictures {
+        for (width, height) in [(1, 1), (0, 0), (40, 10), (41, 11), (63, 10), (79, 12), (300, 10), (40, 90), (500, 100)]
+        {
+            for detail in [Detail::All, Detail::One] {
+                for overlay in [Overlay::Nothing, Overlay::Help, Overlay::Events] {
+                    let ui = Ui { detail, overlay, device: 99, process: 99, ..ui() };
+                    frame(picture, &ui, (width, height), THEME);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Who uses the machine, looked at on a thread of its own: a driver that hangs holds up nobody but this thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ergometer_telemetry::processes::{ProcessTable, ProcessWatch, split_by_cpu_time};
+use ergometer_units::Joules;
+
+/// How often processes are looked at: `/proc` of a large machine takes some tens of milliseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(1500);
+
+/// The processes as they were last seen.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Watcher(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    looks: u64,
+    table: ProcessTable,
+}
+
+impl Watcher {
+    /// Looks until the program ends. Nothing waits for it.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let watcher = Self::default();
+        let shared = Arc::clone(&watcher.0);
+        thread::Builder::new().name(String::from("ergo-processes")).spawn(move || {
+            let mut watch = ProcessWatch::start();
+            loop {
+                let table = watch.look();
+                {
+                    let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    seen.looks += 1;
+                    seen.table = table;
+                }
+                if Arc::strong_count(&shared) == 1 {
+                    return;
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+        })?;
+        Ok(watcher)
+    }
+
+    /// The last table, and how many there were.
+    pub(super) fn last(&self) -> (u64, ProcessTable) {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.looks, seen.table.clone())
+    }
+}
+
+/// The energy of the CPU since the start, divided among processes by their processor time: a convention.
+#[derive(Debug, Default)]
+pub(super) struct SplitByCpuTime {
+    looks: u64,
+    energy: Joules,
+    shares: BTreeMap<u32, f64>,
+}
+
+impl SplitByCpuTime {
+    /// Takes in a new table, and what the CPU has used by now.
+    pub(super) fn update(&mut self, (looks, table): (u64, &ProcessTable), energy: Option<Joules>) {
+        let Some(energy) = energy.filter(|_| looks != self.looks) else { return };
+        // The first look has no time before it.
+        if self.looks > 0 && energy > self.energy {
+            let split = split_by_cpu_time(energy - self.energy, table);
+            for share in split.into_iter().flat_map(|split| split.processes) {
+                *self.shares.entry(share.id).or_default() += share.energy.get();
+            }
+        }
+        self.looks = looks;
+        self.energy = energy;
+        let is_there = |id: &u32| table.processes.iter().any(|process| process.id == *id);
+        self.shares.retain(|id, _| is_there(id));
+    }
+
+    pub(super) fn shares(&self) -> BTreeMap<u32, f64> {
+        self.shares.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_telemetry::processes::Process;
+    use ergometer_units::Seconds;
+
+    use super::*;
+
+    #[test]
+    fn idle_processors_are_nobodys() {
+        let process = |id, cpu: Option<f64>| Process { id, cpu: cpu.map(Seconds::new), ..Process::default() };
+        let table = ProcessTable {
+            since_last: Seconds::new(2.0),
+            processors: Some(4),
+            processes: vec![process(1, Some(4.0)), process(2, Some(1.0)), process(3, None)],
+            notes: Vec::new(),
+        };
+        let mut split = SplitByCpuTime::default();
+        split.update((1, &table), Some(Joules::new(100.0)));
+        assert!(split.shares().is_empty(), "what came before the first look is nobody's");
+        split.update((2, &table), Some(Joules::new(180.0)));
+        split.update((2, &table), Some(Joules::new(200.0)));
+        assert_eq!(split.shares(), BTreeMap::from([(1, 40.0), (2, 10.0)]), "one look counts once");
+    }
+}
