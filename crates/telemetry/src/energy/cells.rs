@@ -21,7 +21,7 @@ pub(super) struct Grading {
 }
 
 /// What counts as near an edge, in seconds: far beyond any sensor's memory.
-pub(super) const NEAR: f64 = 2.0;
+const NEAR: f64 = 2.0;
 
 impl Cells {
     /// Cuts `start..end` at `edges` (sorted), and what lies between them evenly into cells of at most `longest`

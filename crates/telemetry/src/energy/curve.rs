@@ -2,7 +2,7 @@
 
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
-use super::cells::{Cells, Grading, NEAR};
+use super::cells::{Cells, Grading};
 use super::fit::{CellSize, fit};
 use super::jumps::{knowledge, surprises};
 use super::model::{Levels, Model, Parameters, Shape};
@@ -86,9 +86,8 @@ impl Curve {
         // the first samples after it still show some of it.
         let is_blind = edges.is_empty();
         let mut edges = edges.to_vec();
-        let mut surprising = surprises(&observations, &edges);
-        // Far from every known edge nobody will ask where it was, only how much.
-        surprising.retain(|&at| is_blind || is_near(&edges, at));
+        // Also far from every known edge: bursts inside one long cell pass for outliers, and their energy is lost.
+        let surprising = surprises(&observations, &edges);
         edges.extend(surprising);
         edges
             .extend(silences.iter().flat_map(|&(from, to)| [from, from + 0.25 * (to - from), to - 0.25 * (to - from)]));
@@ -222,12 +221,6 @@ impl Curve {
         let joules: f64 = overlap.iter().zip(&self.levels.watts[first..]).map(|(s, watts)| s * watts).sum();
         if length > 0.0 { (joules / length).max(0.0) } else { 0.0 }
     }
-}
-
-/// Whether one of these edges (in order) is near enough for a sensor to mix the two up.
-fn is_near(edges: &[f64], at: f64) -> bool {
-    let next = edges.partition_point(|&edge| edge < at - NEAR);
-    edges.get(next).is_some_and(|&edge| edge <= at + NEAR)
 }
 
 /// Seconds from `base`, exact to a nanosecond for months.

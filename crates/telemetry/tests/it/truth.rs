@@ -176,3 +176,33 @@ fn the_curve_agrees_with_the_counter_over_the_whole_recording() {
     let counted = last.value - first.value;
     assert!((energy.joules.get() / counted - 1.0).abs() < 0.002, "{} of {counted} J", energy.joules.get());
 }
+
+/// A long window over bursts that nobody announced, as `ergo monitor` and `ergo measure` ask for: where cells were coarse
+/// far from the known edges, bursts passed for outliers, and the whole of one recording lost 2 % (37.2 kJ by its counter).
+#[test]
+fn a_long_window_over_bursts_nobody_announced_agrees_with_the_counter() {
+    for name in [FIXTURE, "h200_stream_b.jsonl.gz", "h200_kernels_a.json.gz"] {
+        let timeline = recording::read_file(fixture(name)).unwrap();
+        let is_energy = |channel: &ergometer_telemetry::Channel| channel.signal == ergometer_telemetry::Signal::Energy;
+        let counter = timeline.channels().find(|(_, channel)| is_energy(channel)).unwrap().0;
+        // Those whose time is known: the others lie anywhere in a second.
+        let is_timed = |point: &ergometer_telemetry::Point| (point.at - point.after).get() < 0.05;
+        let steps: Vec<_> = timeline.column(counter).readings().points().skip(1).filter(is_timed).collect();
+        let stretches = steps.chunks(steps.len() / 4).map(|part| (part[0], part[part.len() - 1]));
+        for (first, last) in std::iter::once((steps[0], steps[steps.len() - 1])).chain(stretches) {
+            let window = Window::new(first.at, last.at).unwrap();
+            if window.length().get() < 5.0 {
+                continue;
+            }
+            let energy = EnergyMeter::new(&timeline, &[window]).energy(window).measured.unwrap();
+            let (joules, counted) = (energy.joules.get(), last.value - first.value);
+            println!(
+                "{name}: {joules:.1} J ({:.1} to {:.1}), counted {counted:.1}",
+                energy.low.get(),
+                energy.high.get()
+            );
+            assert!((joules / counted - 1.0).abs() < 0.01, "{name}: {joules} of {counted} J");
+            assert!(energy.low.get() <= counted && counted <= energy.high.get(), "{name}: {energy:?}, {counted} J");
+        }
+    }
+}
