@@ -164,7 +164,8 @@ pub enum Scope {
     Dram,
     /// The platform as its supply sees it; contains the packages.
     Psys,
-    /// A CPU with its memory and what feeds them, and a GPU on the same module (Grace Hopper).
+    /// All that is on one module or in one socket: a CPU with its memory and what feeds them, a GPU with the processors
+    /// beside it (GH200, MI300A).
     Module,
     /// One supply rail.
     Rail,

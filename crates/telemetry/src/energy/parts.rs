@@ -1,7 +1,8 @@
 //! Which sources of energy make up the sum: those that no other contains.
 //!
-//! A GPU contains its memory; a module contains its package, and a package its cores and what else is on it, but not
-//! the DRAM beside it. What the supply sees contains everything, and what a rail contains nobody knows.
+//! A GPU contains its memory; a package contains its cores and what else is on it, but not the DRAM beside it. The module
+//! of a CPU contains its package, and that of a GPU (MI300A, GH200) also the processors beside it. What the supply sees
+//! contains everything, and what a rail contains nobody knows.
 
 use super::source::Source;
 use crate::{DeviceId, DeviceKind, Scope, Timeline};
@@ -57,15 +58,22 @@ pub(super) fn is_part(source: &Source, all: &[Source]) -> bool {
     // What has a meter of its own is what a query uses: the supply, with its fans and disks, speaks where nothing has.
     let first_supply = measured().filter(|other| other.scope == Scope::Psys).map(|other| other.device).min();
     let supply_speaks = first_supply.is_some() && !measured().any(is_whole);
+    // The module of a GPU that has no power of its own speaks for it, and then for the processors on it.
+    let speaks_as_module = |other: &Source| {
+        let is_device = |same: &Source| (same.device, same.scope) == (other.device, Scope::Device);
+        other.scope == Scope::Module && other.device.kind == DeviceKind::Gpu && !measured().any(is_device)
+    };
+    let is_inside = source.device.kind != DeviceKind::Gpu && measured().any(speaks_as_module);
     match source.scope {
-        Scope::Device | Scope::Package => true,
+        Scope::Device => true,
+        Scope::Package => !is_inside,
         Scope::Memory | Scope::Rail => false,
-        // It may hold a GPU, too.
-        Scope::Module => !has(Scope::Package) && !measured().any(|other| other.device.kind == DeviceKind::Gpu),
+        Scope::Module if source.device.kind == DeviceKind::Gpu => !has(Scope::Device),
+        Scope::Module => !has(Scope::Package) && !is_inside,
         // Of several meters of one supply, the first.
         Scope::Psys => supply_speaks && first_supply == Some(source.device),
-        Scope::Dram => !has(Scope::Module) && !supply_speaks,
-        Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks,
+        Scope::Dram => !has(Scope::Module) && !supply_speaks && !is_inside,
+        Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks && !is_inside,
     }
 }
 
@@ -122,6 +130,17 @@ mod tests {
         let all = |_| true;
         assert_eq!(parts(&[MODULE, PACKAGE, CORES], &all), [PACKAGE]);
         assert_eq!(parts(&[MODULE, DRAM, CORES], &all), [MODULE]);
-        assert_eq!(parts(&[GPU, MODULE], &all), [GPU]);
+        // A processor with graphics, beside a card.
+        assert_eq!(parts(&[GPU, MODULE], &all), [GPU, MODULE]);
+    }
+
+    #[test]
+    fn the_module_of_a_gpu_is_not_added_to_what_it_holds() {
+        let all = |_| true;
+        let gpu_module = (DeviceId::gpu(0), Scope::Module);
+        // GH200: the counter is of the module, power is of the GPU, and Grace has meters of its own.
+        assert_eq!(parts(&[GPU, gpu_module, PACKAGE, MODULE], &all), [GPU, PACKAGE]);
+        // MI300A: all there is of the GPU is the power of the socket, with the processors that RAPL counts.
+        assert_eq!(parts(&[gpu_module, PACKAGE, DRAM], &all), [gpu_module]);
     }
 }

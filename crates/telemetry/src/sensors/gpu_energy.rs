@@ -28,6 +28,8 @@ pub(super) struct GpuCounter {
     pub(super) update_period: Seconds,
     /// What says that it has to move.
     pub(super) working: Box<dyn Working>,
+    /// What it counts: the GPU, or all that is on its module.
+    pub(super) scope: Scope,
     /// What to look at when it is gone.
     pub(super) gone_hint: &'static str,
 }
@@ -44,11 +46,11 @@ pub(super) struct GpuEnergy {
 
 impl GpuEnergy {
     pub(super) fn new(info: SensorInfo, counter: GpuCounter) -> Self {
-        let GpuCounter { file, unit, update_period, working, gone_hint } = counter;
-        let limits = CounterLimits { unit, range: None, bound: Scope::Device.power_bound(), update_period };
+        let GpuCounter { file, unit, update_period, working, scope, gone_hint } = counter;
+        let limits = CounterLimits { unit, range: None, bound: scope.power_bound(), update_period };
         let channel = Channel {
             device: info.device,
-            scope: Scope::Device,
+            scope,
             signal: Signal::Energy,
             provenance: Provenance::Counter,
             update_period: Some(update_period),

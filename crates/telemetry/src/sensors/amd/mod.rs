@@ -106,12 +106,15 @@ fn probe_card(card: &Card, device: DeviceId, watch: Duration, probe: &mut Probe)
     if kind == Kind::SharedChip {
         let device = DeviceId::cpu(0);
         push_gauges(card, &format!("amdgpu-socket:{}", device.index), device, of_module(power, device), probe);
+    } else if kind == Kind::WithProcessors {
+        others.splice(0..0, of_module(power, device));
     } else {
         others.splice(0..0, power);
     }
     push_gauges(card, &format!("amdgpu:{}", device.index), device, others, probe);
     if matches!(kind, Kind::Card | Kind::WithProcessors) {
-        probe_energy(card, device, watch, probe);
+        let scope = if kind == Kind::WithProcessors { Scope::Module } else { Scope::Device };
+        probe_energy(card, (device, scope), watch, probe);
     }
 }
 
@@ -134,7 +137,7 @@ fn of_module(mut power: Vec<Gauge>, device: DeviceId) -> Vec<Gauge> {
     power
 }
 
-fn probe_energy(card: &Card, device: DeviceId, watch: Duration, probe: &mut Probe) {
+fn probe_energy(card: &Card, (device, scope): (DeviceId, Scope), watch: Duration, probe: &mut Probe) {
     let label = format!("{} ({device})", card.name);
     if card.sleeps() {
         let why = "the GPU sleeps, so that its counter cannot be looked at".to_owned();
@@ -160,6 +163,7 @@ fn probe_energy(card: &Card, device: DeviceId, watch: Duration, probe: &mut Prob
         unit: counter.unit,
         update_period: Seconds::new(metrics::UPDATE_PERIOD_S),
         working: Box::new(activity),
+        scope,
         gone_hint: GONE,
     };
     push(card, Box::new(GpuEnergy::new(info, counter)), probe);
@@ -208,7 +212,7 @@ impl Kind {
         match self {
             Self::Card => "power is what its firmware tracks (PPT): GPU and memory, not always the whole board",
             Self::WithProcessors => {
-                "power is that of the socket, with its processors: where RAPL counts them too, leave one out"
+                "power is that of the socket, with its processors, which are then not added by RAPL"
             }
             Self::SharedChip => "power is that of the chip, processors and graphics together, and is told of cpu:0",
             Self::SecondDie => "its power is in that of the first die of its module",

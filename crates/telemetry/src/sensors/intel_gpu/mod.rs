@@ -113,6 +113,7 @@ impl FoundCard {
             unit: Joules::from_micros(1.0),
             update_period: UPDATE_PERIOD,
             working: Box::new(Cores(self.clock())),
+            scope: Scope::Device,
             gone_hint: GONE,
         };
         let sensor = Box::new(GpuEnergy::new(self.info("intel-gpu-energy"), counter));

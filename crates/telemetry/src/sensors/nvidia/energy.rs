@@ -92,6 +92,12 @@ pub(super) struct EnergySensor {
     wait: Duration,
 }
 
+/// What the counter of a GPU counts. A GH200's counts its whole module, with the Grace beside it and its memory; its power
+/// is that of the GPU.
+fn counted(name: &str) -> Scope {
+    if name.contains("GH200") { Scope::Module } else { Scope::Device }
+}
+
 impl EnergySensor {
     pub(super) fn new(target: &Target, steps: Steps) -> Self {
         let interval = Duration::from_millis(5);
@@ -99,7 +105,7 @@ impl EnergySensor {
             info: target.info("energy", interval),
             channels: [Channel {
                 device: target.device,
-                scope: Scope::Device,
+                scope: counted(&target.name),
                 signal: Signal::Energy,
                 provenance: Provenance::Counter,
                 update_period: Some(UPDATE_PERIOD),

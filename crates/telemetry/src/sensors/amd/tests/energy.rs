@@ -140,6 +140,7 @@ fn a_lost_gpu_ends_its_sensor_and_a_forbidden_read_does_not() {
         unit: Joules::new(1e-6),
         update_period: Seconds::new(0.01),
         working: Box::new(Activity::open(card)),
+        scope: Scope::Device,
         gone_hint: GONE,
     };
     let (id, name) = ("amdgpu-energy:0".to_owned(), card.name.clone());
