@@ -65,9 +65,16 @@ pub(crate) fn power(timeline: &Timeline, counted: &Counted, window: Window) -> O
     measured.or(modelled).map(Watts::new)
 }
 
-/// The time up to which every device has spoken.
+/// A channel that was silent for longer than this while others spoke is not waited for: a GPU may sleep, a battery be
+/// plugged in.
+const SILENT: Seconds = Seconds::new(5.0);
+
+/// The time up to which every device that speaks has spoken.
 fn reach(timeline: &Timeline, counted: &Counted) -> Option<Timestamp> {
-    channels(timeline, counted).into_iter().filter_map(|(id, _)| Some(timeline.column(id).last()?.at)).min()
+    let last = |(id, _): &(ChannelId, bool)| Some(timeline.column(*id).last()?.at);
+    let ends: Vec<Timestamp> = channels(timeline, counted).iter().filter_map(last).collect();
+    let newest = ends.iter().copied().max()?;
+    ends.into_iter().filter(|&end| newest - end <= SILENT).min()
 }
 
 /// The channel that tells most of each part that counts, and whether it is modelled.

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use ergometer_telemetry::{ChannelId, Counter, CounterLimits, DeviceId, Point, Provenance, Scope, Signal, Timeline};
+use ergometer_telemetry::{
+    ChannelId, Counter, CounterLimits, DeviceId, DeviceKind, Part, Point, Provenance, Scope, Signal, Timeline,
+};
 use ergometer_units::{Joules, Seconds, Watts, Window};
 
 /// The energy of each channel that has any.
@@ -56,6 +58,17 @@ impl Ledger {
             let account = self.accounts.get(&timeline.find(device, scope, signal)?)?;
             (account.steps > 0).then(|| (signal, account.joules - account.base))
         })
+    }
+
+    /// What the CPU packages used: measured, or where they are not, modelled.
+    pub(super) fn cpu_energy(&self, timeline: &Timeline) -> Option<Joules> {
+        let parts = Part::all(timeline);
+        let of_cpu = || parts.iter().filter(|part| part.device.kind == DeviceKind::Cpu);
+        let is_measured = of_cpu().any(|part| part.summed);
+        let counted = of_cpu().filter(|part| part.summed || !is_measured);
+        counted
+            .filter_map(|part| Some(self.energy(timeline, part.device, part.scope)?.1))
+            .reduce(|one, other| one + other)
     }
 }
 

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
-use ergometer_telemetry::{Clock, DeviceId, DeviceKind, Part, Sampler, Timeline};
-use ergometer_units::{Joules, Watts};
+use ergometer_telemetry::{Clock, DeviceId, Sampler};
+use ergometer_units::Watts;
 use signal_hook::consts::SIGCONT;
 
 use super::archive::Archive;
@@ -153,7 +153,7 @@ impl Live<'_> {
         let mut picture = self.sampler.with_timeline(|timeline| {
             ledger.update(timeline);
             if let (Some(split), Some((looks, table))) = (split.as_mut(), &processes) {
-                split.update((*looks, table), cpu_energy(timeline, ledger));
+                split.update((*looks, table), ledger.cpu_energy(timeline));
             }
             // A recording has a time of its own: played faster, it runs ahead of the clock.
             let end = latest::end(timeline).filter(|_| self.source == Source::Recording);
@@ -232,17 +232,6 @@ fn lengths(picture: &Picture) -> Lengths {
 /// Two columns of dots a character, as many as the widest graph can have.
 fn cells(width: u16) -> usize {
     usize::from(width.max(40)) * 2
-}
-
-/// What the CPU packages used: measured, or where they are not, modelled.
-fn cpu_energy(timeline: &Timeline, ledger: &Ledger) -> Option<Joules> {
-    let parts = Part::all(timeline);
-    let of_cpu = || parts.iter().filter(|part| part.device.kind == DeviceKind::Cpu);
-    let is_measured = of_cpu().any(|part| part.summed);
-    let counted = of_cpu().filter(|part| part.summed || !is_measured);
-    counted
-        .filter_map(|part| Some(ledger.energy(timeline, part.device, part.scope)?.1))
-        .reduce(|one, other| one + other)
 }
 
 /// Whether processes are to be shown at the start.

@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
             match show {
                 Show::OneFrame => {
                     let theme = Theme { color: Colors::Off, ..theme(screen) };
-                    one_frame(&mut live, &ui, theme, started + arguments.interval * 2)
+                    one_frame(&mut live, &ui, theme, one_frame_at(arguments, started))
                 }
                 _ => live.run(ui, theme(screen), until).map_err(Failure::from),
             }
@@ -186,10 +186,22 @@ fn theme(screen: Screen) -> Theme {
     }
 }
 
+/// When the one frame of `--once` is shown: after two intervals, since power has to have come from somewhere; where
+/// energy is divided among processes, after two looks at them.
+fn one_frame_at(arguments: &MonitorArguments, started: Instant) -> Instant {
+    let looks =
+        if arguments.split.is_some() { watcher::LOOK_EVERY * 2 + watcher::LOOK_EVERY / 5 } else { Duration::ZERO };
+    started + looks.max(arguments.interval * 2)
+}
+
 /// Waits until there is power to show, and prints a frame of plain text.
 fn one_frame(live: &mut Live<'_>, ui: &Ui, theme: Theme, at: Instant) -> Result<End, Failure> {
-    if live.interrupt.sleep_until(at) {
-        return Ok(End::Asked);
+    while Instant::now() < at {
+        if live.interrupt.sleep_until(at.min(Instant::now() + live.interval)) {
+            return Ok(End::Asked);
+        }
+        // What it remembers from tick to tick wants to be told of each.
+        let _ = live.picture(ui, USUAL_SIZE.0);
     }
     let columns = || env::var("COLUMNS").ok()?.parse().ok();
     let width = Screen::width().or_else(columns).and_then(|width| u16::try_from(width).ok()).unwrap_or(USUAL_SIZE.0);

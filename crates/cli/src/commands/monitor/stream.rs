@@ -7,9 +7,10 @@ use ergometer_telemetry::Sampler;
 
 use super::archive::Archive;
 use super::ledger::Ledger;
+use super::one_frame_at;
 use super::recorder::Recorder;
 use super::tick::{Tick, process_ticks};
-use super::watcher::Watcher;
+use super::watcher::{SplitByCpuTime, Watcher};
 use crate::arguments::{MonitorArguments, StreamFormat};
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
@@ -33,17 +34,19 @@ impl Stream<'_> {
         let arguments = self.arguments;
         let end = arguments.duration.map(|duration| self.started + duration);
         let is_terminal = io::stdout().is_terminal();
-        let mut ledger = Ledger::default();
+        let (mut ledger, mut split) = (Ledger::default(), SplitByCpuTime::default());
         let mut drawn_lines = 0;
         let mut next = self.started;
         loop {
-            // One look needs two intervals: power has to have come from somewhere.
-            next += if arguments.once { arguments.interval * 2 } else { arguments.interval };
+            next += arguments.interval;
             let deadline = end.map_or(next, |end| end.min(next));
             if self.interrupt.sleep_until(deadline) {
                 return Ok(true);
             }
-            let tick = self.tick(&mut ledger);
+            let tick = self.tick(&mut ledger, &mut split);
+            if arguments.once && Instant::now() < one_frame_at(arguments, self.started) {
+                continue;
+            }
             archive.tend(self.sampler);
             let text = match self.format {
                 StreamFormat::Jsonl => tick.as_json()?,
@@ -62,13 +65,17 @@ impl Stream<'_> {
         }
     }
 
-    fn tick(&self, ledger: &mut Ledger) -> Tick {
+    fn tick(&self, ledger: &mut Ledger, split: &mut SplitByCpuTime) -> Tick {
+        let seen = self.watcher.as_ref().map(Watcher::last);
         let mut tick = self.sampler.with_timeline(|timeline| {
             ledger.update(timeline);
+            if let (Some(_), Some((looks, table))) = (self.arguments.split, &seen) {
+                split.update((*looks, table), ledger.cpu_energy(timeline));
+            }
             Tick::new(timeline, self.started.elapsed(), ledger)
         });
         tick.recording = self.recorder.path().map(|path| path.display().to_string());
-        tick.processes = self.watcher.as_ref().map(|watcher| process_ticks(&watcher.last().1));
+        tick.processes = seen.map(|(_, table)| process_ticks(&table, &split.shares()));
         tick
     }
 }

@@ -1,5 +1,6 @@
 //! What the sensors say at one moment: the latest value of every channel, by device.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ergometer_telemetry::processes::{Process, ProcessTable};
@@ -73,6 +74,9 @@ pub(super) struct ProcessTick {
     cpu_s: Option<f64>,
     memory_bytes: Option<u64>,
     gpus: Vec<GpuTick>,
+    /// Of the CPU's energy since the start, by processor time: a convention, only where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_energy_by_cpu_time_j: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -219,7 +223,7 @@ pub(super) fn cpu_percent(process: &Process, table: &ProcessTable) -> Option<f64
 }
 
 /// The processes of a table, for programs.
-pub(super) fn process_ticks(table: &ProcessTable) -> Vec<ProcessTick> {
+pub(super) fn process_ticks(table: &ProcessTable, shares: &BTreeMap<u32, f64>) -> Vec<ProcessTick> {
     let one = |process: &Process| ProcessTick {
         pid: process.id,
         user: process.user.clone(),
@@ -228,6 +232,7 @@ pub(super) fn process_ticks(table: &ProcessTable) -> Vec<ProcessTick> {
         cpu_pct: cpu_percent(process, table),
         cpu_s: process.cpu_total.map(ergometer_units::Seconds::get),
         memory_bytes: process.memory.map(Bytes::get),
+        cpu_energy_by_cpu_time_j: shares.get(&process.id).copied(),
         gpus: process
             .gpus
             .iter()
