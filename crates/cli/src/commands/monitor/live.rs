@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
+use ergometer_telemetry::processes::Process;
 use ergometer_telemetry::{Clock, DeviceId, Sampler};
 use ergometer_units::Watts;
 use signal_hook::consts::SIGCONT;
@@ -170,7 +171,10 @@ impl Live<'_> {
             picture.events = self.archive.events(timeline);
             picture
         });
-        picture.processes = processes.map(|(_, table)| table);
+        picture.processes = processes.map(|(_, mut table)| {
+            table.processes.retain(is_of_interest);
+            table
+        });
         picture.split = self.split.as_ref().map(SplitByCpuTime::shares);
         picture
     }
@@ -234,7 +238,29 @@ fn cells(width: u16) -> usize {
     usize::from(width.max(40)) * 2
 }
 
+/// All but the threads of the kernel that did nothing: a machine has hundreds of them.
+fn is_of_interest(process: &Process) -> bool {
+    let is_kernel = process.command.is_none() && process.memory.is_some_and(|memory| memory.get() == 0);
+    !is_kernel || !process.gpus.is_empty() || process.cpu.is_some_and(|cpu| cpu.get() > 0.0)
+}
+
 /// Whether processes are to be shown at the start.
 pub(super) fn processes_at_start(watcher: Option<&Watcher>) -> Processes {
     if watcher.is_some() { Processes::Shown } else { Processes::Hidden }
+}
+
+#[cfg(test)]
+mod tests {
+    use ergometer_units::{Bytes, Seconds};
+
+    use super::*;
+
+    #[test]
+    fn idle_threads_of_the_kernel_are_left_out_and_nobody_else() {
+        let kernel = Process { id: 2, memory: Some(Bytes::new(0)), cpu: Some(Seconds::ZERO), ..Process::default() };
+        assert!(!is_of_interest(&kernel));
+        assert!(is_of_interest(&Process { cpu: Some(Seconds::new(0.01)), ..kernel.clone() }), "it works");
+        assert!(is_of_interest(&Process { command: Some(String::from("bash")), ..kernel.clone() }));
+        assert!(is_of_interest(&Process { memory: None, ..kernel }), "nothing is known of it");
+    }
 }
