@@ -16,6 +16,7 @@ impl Keep {
     /// Starts the file. The tap goes to the sampler.
     pub(crate) fn start(path: Option<&Path>, sensors: &[Box<dyn Sensor>]) -> Result<(Option<Tap>, Self), Failure> {
         let Some(path) = path else { return Ok((None, Self(None))) };
+        refuse_taken(path)?;
         let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
         let (tap, handle) = RecordingWriter::create(path, described).map_err(unwritten)?.into_tap();
         Ok((Some(tap), Self(Some(handle))))
@@ -29,6 +30,15 @@ impl Keep {
 
 pub(crate) fn unwritten(error: RecordingError) -> Failure {
     Failure::failed(error).hint("is there room, and may you write there? what was written can be read with --lenient")
+}
+
+/// A recording is never written over: the command that made it is one key away.
+pub(crate) fn refuse_taken(path: &Path) -> Result<(), Failure> {
+    if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
+        let taken = format!("{} is there already, and a recording is not written over", path.display());
+        return Err(Failure::usage(taken).hint("name another file, or move this one away"));
+    }
+    Ok(())
 }
 
 /// Tells each thing that happened to the sensors once.

@@ -155,7 +155,7 @@ impl RunConfig {
         }
         if let Some(sensor) = self.sensors.iter().find(|sensor| is_missing(sensor)) {
             let name = sensor.strip_suffix(REDACTED).unwrap_or(sensor);
-            return Some(format!("--sensor {} (commands are not stored)", name.trim_end()));
+            return Some(format!("the command of --sensor {}", name.trim_end()));
         }
         let header = client.headers.iter().find(|header| is_missing(header));
         if let Some(header) = header {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(stored.sensors[0], "csv:/var/log/meter.csv", "a path is no secret");
         let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
         let missing = only_sensors.missing_secret();
-        assert_eq!(missing.as_deref(), Some("--sensor command:ipmitool (commands are not stored)"));
+        assert_eq!(missing.as_deref(), Some("the command of --sensor command:ipmitool"));
     }
 
     fn plain() -> Value {

@@ -17,7 +17,7 @@ use crate::arguments::{DoctorArguments, Format};
 use crate::csv;
 use crate::devices::examine;
 use crate::exit::{Exit, Failure};
-use crate::figures::or_dash;
+use crate::figures::{digits, or_dash};
 use crate::interrupt::Interrupt;
 use crate::report::to_json;
 use crate::screen::{Align, Screen, Table, Tone, print};
@@ -63,11 +63,15 @@ struct ChannelReport {
     /// The median time between updates seen here.
     measured_ms: Option<f64>,
     readings: usize,
+    /// The last value, in the unit of the signal.
+    last: Option<f64>,
+    unit: &'static str,
 }
 
 pub(crate) fn run(arguments: &DoctorArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let interrupt = Interrupt::listen()?;
+    // Ctrl-C ends the search itself: a driver or a command may hang in it.
     let selected = examine(&arguments.sensors)?;
+    let interrupt = Interrupt::listen()?;
     screen.note(&format!("watching the sensors for {:.0} s", arguments.duration.as_secs_f64()));
     let costs = Costs::default();
     let sensors = selected.sensors.into_iter().map(|sensor| costs.time(sensor)).collect();
@@ -106,6 +110,8 @@ fn sensor_report(timeline: &Timeline, key: SensorKey, costs: &Costs) -> SensorRe
             update_ms: channel.update_period.map(ergometer_units::Seconds::as_millis),
             measured_ms: median(spacings),
             readings: readings.len(),
+            last: timeline.column(channel_id).last().map(|point| point.value),
+            unit: channel.signal.unit(),
         }
     });
     SensorReport {
@@ -134,6 +140,14 @@ impl From<&Finding> for FindingReport {
             Status::Absent { why, fix } => ("absent", why.clone(), fix.clone()),
         };
         Self { device: finding.device.clone(), source: finding.source.clone(), status, detail, fix }
+    }
+}
+
+impl SensorReport {
+    /// The power it last told; that of the largest scope comes first.
+    fn now(&self) -> Option<String> {
+        let power = self.channels.iter().find(|channel| channel.unit == "W" && channel.last.is_some())?;
+        Some(format!("{} W", digits(power.last?)))
     }
 }
 
@@ -192,8 +206,8 @@ impl Report {
 
     /// How often each source was seen to update, and what a read costs.
     fn sensors_table(&self, screen: Screen) -> String {
-        let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Right, Align::Left]);
-        table.head(["sensor", "device", "read", "lag", "updates, as seen here"]);
+        let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left]);
+        table.head(["sensor", "device", "now", "read", "lag", "updates, as seen here"]);
         for sensor in &self.sensors {
             let mut by_period: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for channel in &sensor.channels {
@@ -207,6 +221,7 @@ impl Report {
             table.row(vec![
                 (Tone::Strong, sensor.id.clone()),
                 (Tone::Faint, sensor.device.clone()),
+                (Tone::Plain, or_dash(sensor.now())),
                 (Tone::Plain, milliseconds(sensor.read_ms)),
                 (Tone::Plain, milliseconds(sensor.lag_ms)),
                 (Tone::Plain, periods.join("; ")),

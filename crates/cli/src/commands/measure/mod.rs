@@ -50,7 +50,10 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
     })?;
     tell_events(timeline.events(), screen);
     kept?;
-    if report.devices().all(|device| device.provenance == Provenance::Modelled) {
+    for missing in report.missing() {
+        screen.warning(&format!("no energy of {missing}"));
+    }
+    if report.devices().next().is_some() && report.devices().all(|device| device.provenance == Provenance::Modelled) {
         screen.warning(
             "energy is modelled from CPU utilization, not measured; `ergo doctor` says what else there could be",
         );
@@ -60,6 +63,10 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
     Ok(match failed {
         _ if interrupt.is_asked() => Exit::Interrupted.into(),
         Some(code) => ExitCode::from(code),
+        None if report.devices().next().is_none() => {
+            return Err(Failure::failed("nothing measured the command")
+                .hint("`ergo doctor` with the same --sensor and --device says what each sensor gives"));
+        }
         None => Exit::Done.into(),
     })
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use ergometer_telemetry::{DeviceId, EnergyMeter, Estimate, Provenance, Scope, Timeline};
+use ergometer_telemetry::{DeviceEnergy, DeviceId, EnergyError, EnergyMeter, Estimate, Provenance, Scope, Timeline};
 use ergometer_units::{Timestamp, Window};
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<Figures>,
     devices: Vec<DeviceFigures>,
+    /// The devices whose energy is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Missing>,
     duration_s: Spread,
     runs: Vec<RunReport>,
 }
@@ -55,6 +58,15 @@ pub(super) struct DeviceFigures {
     method: String,
     #[serde(flatten)]
     figures: Figures,
+}
+
+/// A device whose energy is not known, and why.
+#[derive(Debug, Serialize)]
+struct Missing {
+    device: DeviceId,
+    name: String,
+    scope: Scope,
+    why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,6 +115,7 @@ impl Report {
             repeat: runs.len(),
             total: Figures::new(&windows, rests, &all),
             devices: devices.collect(),
+            missing: places.iter().filter_map(|place| Missing::of(place, timeline)).collect(),
             duration_s: Spread::of(&windows.iter().map(|window| window.length().get()).collect::<Vec<_>>(), None),
             runs: runs
                 .iter()
@@ -116,6 +129,11 @@ impl Report {
                 })
                 .collect(),
         }
+    }
+
+    /// The devices whose energy is not known, and why, for people.
+    pub(super) fn missing(&self) -> impl Iterator<Item = String> {
+        self.missing.iter().map(|missing| format!("{} {}: {}", missing.device, missing.name, missing.why))
     }
 
     pub(super) fn devices(&self) -> impl Iterator<Item = &DeviceFigures> {
@@ -179,8 +197,11 @@ impl Report {
                 (Tone::Faint, format!("{} {}", device.name, device.scope)),
             ];
             row.extend(cells(&device.figures));
-            let part =
-                if device.summed || device.provenance == Provenance::Modelled { "" } else { ", part of another" };
+            let part = match device.scope {
+                _ if device.summed || device.provenance == Provenance::Modelled => "",
+                Scope::Psys | Scope::Rail | Scope::Module => ", not in the sum",
+                _ => ", part of another",
+            };
             row.push((Tone::Faint, format!("{}{part}", device.method)));
             table.row(row);
         }
@@ -200,6 +221,22 @@ impl Report {
             let _ = write!(closing, "   exit code {code}");
         }
         format!("{}{}\n", table.render(screen), screen.paint(Tone::Faint, &closing))
+    }
+}
+
+impl Missing {
+    fn of(place: &DeviceEnergy, timeline: &Timeline) -> Option<Self> {
+        let why = match *place.estimate.as_ref().err()? {
+            EnergyError::Outside { window, last, .. } if last < window.end() => {
+                format!("its readings end {:.1} s before the command does", (window.end() - last).get())
+            }
+            EnergyError::Outside { window, first, .. } => {
+                format!("its readings begin {:.1} s after the command does", (first - window.start()).get())
+            }
+            other => other.to_string(),
+        };
+        let name = timeline.device_name(place.device).unwrap_or_default().to_owned();
+        Some(Self { device: place.device, name, scope: place.scope, why })
     }
 }
 
