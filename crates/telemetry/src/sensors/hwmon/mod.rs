@@ -4,10 +4,11 @@
 //! In goes the folder of the class; out come one sensor of power and one of energy for each device that has it. What
 //! always holds: only chips known by name are read; no device has two channels of one scope; a CPU that is measured
 //! already is left alone; a meter of a CPU or of the machine that shows 0 W is no sensor, nor is a counter of a CPU that
-//! does not move while a processor spins. A machine without any of these chips is told nothing.
+//! does not move while a processor spins; more power than the part can draw is an error. A machine without any of these chips is told nothing.
 
 mod chip;
 mod counters;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -16,17 +17,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ergometer_units::{Joules, Seconds};
-
 use self::chip::{Found, Quantity, Subject, find};
 use self::counters::{Counters, stands_still};
-use super::counted::{BusyProcessors, CountedEnergy, Identity, ReadCounter};
-use super::gauges::{Gauge, Gauges, Product, ReadGauge, Scaled};
+use self::source::{OpenFile, Source, open};
+use super::counted::{BusyProcessors, CountedEnergy, Identity};
+use super::gauges::{Gauge, Gauges};
 use super::processor_time::ProcessorTime;
 use super::sysfs::Attribute;
-use crate::{
-    Channel, CounterLimits, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
-};
+use crate::{Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status};
 
 /// Where to look, and what is known already.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +76,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Every so many samples (1 s) each counter of a CPU is asked whether it moved.
 const WATCH_SAMPLES: u32 = 10;
 const GONE: &str = "its files in hwmon are gone (was its driver unloaded?)";
-const MICRO: f64 = 1e-6;
 
 /// Looks for meters and rails.
 ///
@@ -90,9 +87,6 @@ const MICRO: f64 = 1e-6;
 pub fn probe(options: &Options) -> Probe {
     probe_with(options, &Attribute::open)
 }
-
-/// Opens a file. Tests refuse permission here.
-type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<Attribute>;
 
 fn probe_with(options: &Options, open: OpenFile<'_>) -> Probe {
     let mut look = Look { options, open, probe: Probe::default(), devices: BTreeMap::new(), denied: Vec::new() };
@@ -154,7 +148,7 @@ struct Opened {
 impl Look<'_> {
     fn take(&mut self, device: DeviceId, scope: Scope, found: Found) {
         let channel = channel(device, scope, &found.quantity);
-        let why = match open(&found, device, self.open) {
+        let why = match open(&found.quantity, scope, self.open) {
             Ok(Source::Gauge(mut source)) => match source.read() {
                 Ok(Some(watts)) if watts == 0.0 && scope != Scope::Rail => {
                     "it shows 0 W, so nothing feeds it".to_owned()
@@ -282,43 +276,4 @@ fn channel(device: DeviceId, scope: Scope, quantity: &Quantity) -> Channel {
         Quantity::Energy { period, .. } => (Signal::Energy, Provenance::Counter, period),
     };
     Channel { device, scope, signal, provenance, update_period }
-}
-
-enum Source {
-    Gauge(Box<dyn ReadGauge>),
-    Counter(Box<dyn ReadCounter>, CounterLimits),
-}
-
-/// Opens what a channel is read from; the error is of the file that it names.
-fn open(found: &Found, device: DeviceId, open: OpenFile<'_>) -> Result<Source, (PathBuf, io::Error)> {
-    let file = |path: &Path| open(path).map_err(|error| (path.to_owned(), error));
-    Ok(match &found.quantity {
-        Quantity::Power { path, .. } | Quantity::Average { path, .. } => {
-            Source::Gauge(Box::new(Scaled { file: file(path)?, factor: MICRO }))
-        }
-        // Millivolts times milliamperes are microwatts.
-        Quantity::Product { paths: [volts, amperes], .. } => {
-            Source::Gauge(Box::new(Product { files: [file(volts)?, file(amperes)?], factor: MICRO }))
-        }
-        Quantity::Energy { path, period } => {
-            let scope = if device.kind == DeviceKind::Cpu { Scope::Package } else { Scope::Rail };
-            let limits = CounterLimits {
-                unit: Joules::from_micros(1.0),
-                // The drivers add wraps up in 64 bits.
-                range: None,
-                bound: scope.power_bound(),
-                // Where nothing is told, as old as one look before.
-                update_period: period.unwrap_or(Seconds::new(INTERVAL.as_secs_f64())),
-            };
-            Source::Counter(Box::new(Microjoules(file(path)?)), limits)
-        }
-    })
-}
-
-struct Microjoules(Attribute);
-
-impl ReadCounter for Microjoules {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ergometer_units::Seconds;
 use tempfile::TempDir;
 
 use super::*;
@@ -218,6 +219,24 @@ fn a_meter_of_the_machine_that_shows_nothing_is_no_sensor() {
     let findings = texts(&probe);
     assert!(findings[0].contains("it shows 0 W") && findings[1].contains("`fish` is not a number"), "{findings:?}");
     assert!(findings[2].contains("cannot read it"), "{findings:?}");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error_at_the_probe_and_later() {
+    let tree = FakeHwmon::new();
+    // 2^32 - 1 milliwatts and milliseconds: the firmware has failed.
+    let unknown = ("power1_average_interval", "4294967295");
+    tree.chip(0, "ACPI000D:00", &[("name", "power_meter"), ("power1_average", "4294967295000"), unknown]);
+    let folder = tree.chip(1, "ACPI000D:01", &[("name", "power_meter"), ("power1_average", "245000000"), unknown]);
+    let mut probe = probe(&tree.options());
+    let findings = texts(&probe);
+    assert!(findings[0].contains("it shows 4294967 W, more than there can be"), "{findings:?}");
+    assert_eq!(probe.sensors.len(), 1, "{findings:?}");
+    let meter = &mut *probe.sensors[0];
+    assert_eq!(meter.channels()[0].update_period, None);
+    fs::write(folder.join("power1_average"), "4294967295000\n").unwrap();
+    let batch = sample(meter);
+    assert_eq!((batch.readings.len(), batch.events[0].kind), (0, EventKind::ReadFailed));
 }
 
 #[test]
