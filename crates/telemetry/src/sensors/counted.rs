@@ -10,13 +10,20 @@ use std::io;
 use ergometer_units::{Joules, Seconds, Timestamp};
 
 use super::processor_time::ProcessorTime;
-use super::sysfs::is_gone;
+use super::sysfs::{Attribute, is_gone};
 use crate::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 
 /// An open counter.
 pub(super) trait ReadCounter: Send {
     /// The count now, in the unit of its limits.
     fn read(&mut self) -> io::Result<u64>;
+}
+
+/// A count that stands in a file.
+impl ReadCounter for Attribute {
+    fn read(&mut self) -> io::Result<u64> {
+        Self::read::<u64>(self)
+    }
 }
 
 /// What a counter is, for its readings and for people.

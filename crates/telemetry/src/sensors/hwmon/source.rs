@@ -48,17 +48,9 @@ pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Res
                 // Where nothing is told, as old as one look before.
                 update_period: period.unwrap_or(Seconds::new(INTERVAL.as_secs_f64())),
             };
-            Source::Counter(Box::new(Microjoules(file(path)?)), limits)
+            Source::Counter(Box::new(file(path)?), limits)
         }
     })
-}
-
-struct Microjoules(Attribute);
-
-impl ReadCounter for Microjoules {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
-    }
 }
 
 /// A power within what there can be: a meter of ACPI that fails shows 2^32 - 1 mW.
