@@ -1,6 +1,7 @@
 //! A `/proc` of plain files, for tests.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -10,13 +11,11 @@ use super::Options;
 pub(super) struct FakeProc(TempDir);
 
 impl FakeProc {
-    /// Two processors, pages of 4 KiB, ticks of 10 ms, no process.
+    /// Two processors, no process.
     pub(super) fn new() -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(tree.root().join("self")).unwrap();
         fs::write(tree.root().join("stat"), "cpu  9 0 9 99\ncpu0 4 0 4 49\ncpu1 5 0 5 50\nintr 1 2\n").unwrap();
-        let auxiliary: Vec<u8> = [6_usize, 4096, 17, 100, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        fs::write(tree.root().join("self/auxv"), auxiliary).unwrap();
         tree
     }
 
@@ -40,6 +39,23 @@ impl FakeProc {
 
     pub(super) fn write(&self, id: u32, file: &str, content: &[u8]) -> &Self {
         fs::write(self.root().join(id.to_string()).join(file), content).unwrap();
+        self
+    }
+
+    /// The namespace of ids, as the kernel names it.
+    pub(super) fn namespace(&self, name: &str) -> &Self {
+        let folder = self.root().join("self/ns");
+        fs::create_dir_all(&folder).unwrap();
+        let _ = fs::remove_file(folder.join("pid"));
+        symlink(name, folder.join("pid")).unwrap();
+        self
+    }
+
+    /// The process opens a file.
+    pub(super) fn opens(&self, id: u32, path: &str) -> &Self {
+        let folder = self.root().join(id.to_string()).join("fd");
+        fs::create_dir_all(&folder).unwrap();
+        symlink(path, folder.join("3")).unwrap();
         self
     }
 

@@ -5,7 +5,8 @@
 //!
 //! Seen on an H200 with driver 580: the lists show the processes of this namespace (container) alone, by its own ids;
 //! utilization shows those beyond it too, by the host's ids. So who is in no list but used the GPU is a stranger, which
-//! must not be taken for a process of here that has the same id. Older drivers tell the host's ids in the lists, too.
+//! must not be taken for a process of here that has the same id. Older drivers tell the host's ids in the lists, too, so
+//! that in a container an id is not enough to join a process by: it must have a GPU open (`proc_files`).
 //! The driver gives one sample a process, its average since the time asked for, zero for one that was idle, and forgets
 //! a process when it ends. The lists cost 0.3 ms, utilization 2 ms.
 

@@ -27,14 +27,30 @@ pub(super) struct ProcFiles {
     read: ReadFile,
     users: Users,
     machine: Machine,
+    ids: Ids,
 }
+
+/// Whose ids the processes here have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ids {
+    Machine,
+    /// Those of a container: the machine has others for the same processes.
+    Container,
+}
+
+/// The namespace of ids that the kernel starts with has this number on every machine (`PROC_PID_INIT_INO`). `NSpid` of
+/// `status` would not tell: it begins with the namespace that `/proc` is of, so that a container sees one id there.
+const OUTERMOST: &str = "pid:[4026531836]";
+
+/// What a process that uses a GPU of NVIDIA's has open; the second is Windows' subsystem for Linux.
+const GPU_FILES: [&str; 2] = ["/dev/nvidia", "/dev/dxg"];
 
 /// What does not change while it runs.
 #[derive(Debug)]
 struct Machine {
     processors: Option<u32>,
     ticks_per_second: u64,
-    page: Option<u64>,
+    page: u64,
 }
 
 /// Why a process is not read in full.
@@ -52,7 +68,20 @@ impl ProcFiles {
     fn reading(options: &Options, read: ReadFile) -> Self {
         let root = options.proc_root.clone();
         let machine = Machine::read(&root);
-        Self { root, read, users: Users::read(&options.passwd), machine }
+        let ids = match fs::read_link(root.join("self/ns/pid")) {
+            Ok(namespace) if namespace != Path::new(OUTERMOST) => Ids::Container,
+            _ => Ids::Machine,
+        };
+        Self { root, read, users: Users::read(&options.passwd), machine, ids }
+    }
+
+    /// Whether what a GPU's driver tells of this id can be of the process that has it here. In a container some drivers
+    /// tell the machine's ids: there, one counts as the same only where it is seen to have a GPU open.
+    pub(super) fn is_known_to_driver(&self, id: u32) -> bool {
+        let is_gpu =
+            |path: PathBuf| path.to_str().is_some_and(|path| GPU_FILES.iter().any(|gpu| path.starts_with(gpu)));
+        let open = || fs::read_dir(self.root.join(id.to_string()).join("fd")).into_iter().flatten().flatten();
+        self.ids == Ids::Machine || open().any(|entry| fs::read_link(entry.path()).is_ok_and(is_gpu))
     }
 
     pub(super) fn list(&mut self) -> Listing {
@@ -112,7 +141,7 @@ impl ProcFiles {
             id,
             command: command.and_then(|bytes| one_line(&String::from_utf8_lossy(&bytes))),
             user: self.owner(&folder),
-            memory: page.map(|page| Bytes::new(stat.resident_pages.saturating_mul(page))),
+            memory: Some(Bytes::new(stat.resident_pages.saturating_mul(page))),
             time: Some(Time { started: stat.start_ticks, used: duration(stat.cpu_ticks, ticks_per_second) }),
             name: one_line(&stat.name),
         })
@@ -126,28 +155,14 @@ impl ProcFiles {
 
 impl Machine {
     fn read(root: &Path) -> Self {
-        let auxiliary = fs::read(root.join("self/auxv")).unwrap_or_default();
-        // All architectures built for today count in hundredths, also without the vector.
-        let ticks_per_second = auxiliary_value(&auxiliary, AT_CLKTCK).filter(|&ticks| ticks > 0).unwrap_or(100);
         let processors = fs::read(root.join("stat")).ok().and_then(|text| count_processors(&text));
-        Self { processors, ticks_per_second, page: auxiliary_value(&auxiliary, AT_PAGESZ) }
-    }
-}
-
-/// The kinds of getauxval(3): the size of a page, and the ticks of `times` in a second.
-const AT_PAGESZ: u64 = 6;
-const AT_CLKTCK: u64 = 17;
-
-/// The auxiliary vector is pairs of words, kind and value.
-fn auxiliary_value(vector: &[u8], kind: u64) -> Option<u64> {
-    const WORD: usize = size_of::<usize>();
-    let mut words = vector.chunks_exact(WORD).map(|word| word.try_into().map_or(0, usize::from_ne_bytes) as u64);
-    while let (Some(found), Some(value)) = (words.next(), words.next()) {
-        if found == kind {
-            return Some(value);
+        Self {
+            processors,
+            // All architectures built for today count in hundredths.
+            ticks_per_second: Some(rustix::param::clock_ticks_per_second()).filter(|&ticks| ticks > 0).unwrap_or(100),
+            page: rustix::param::page_size() as u64,
         }
     }
-    None
 }
 
 /// The lines `cpu0`, `cpu1`, ... of `/proc/stat`: those that are switched on.
@@ -200,7 +215,7 @@ mod tests {
         assert_eq!(engine.name.as_deref(), Some("VLLM::EngineCore (0)"));
         assert_eq!(engine.command.as_deref(), Some("python3 -m vllm serve caf\u{fffd}"));
         assert_eq!(engine.time, Some(Time { started: 7711, used: Duration::from_secs(13) }));
-        assert_eq!(engine.memory, Some(Bytes::new(25600 * 4096)));
+        assert_eq!(engine.memory, Some(Bytes::new(25600 * rustix::param::page_size() as u64)));
         assert_eq!(engine.user, Some(tree.user()), "the owner of the folder");
         assert_eq!(find(&listing, 2).command, None, "a thread of the kernel has no command line");
     }

@@ -81,8 +81,9 @@ impl ProcessWatch {
             .processes
             .into_iter()
             .map(|listed| {
-                let gpus = uses.remove(&listed.id).unwrap_or_default();
-                process(listed, before.as_ref(), gpus)
+                let is_same = uses.contains_key(&listed.id) && self.source.is_known_to_driver(listed.id);
+                let gpus = if is_same { uses.remove(&listed.id) } else { None };
+                process(listed, before.as_ref(), gpus.unwrap_or_default())
             })
             .collect();
         let unseen = uses.into_iter().chain(gpus.strangers);
@@ -225,6 +226,27 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert!(table.notes.is_empty());
+    }
+
+    #[test]
+    fn in_a_container_only_who_has_a_gpu_open_is_whom_the_driver_tells_of() {
+        let tree = FakeProc::new();
+        for id in [20, 21, 22, 23] {
+            tree.process(id, b"python3", 1, 900);
+        }
+        tree.opens(20, "/dev/nvidiactl").opens(21, "/dev/null").opens(23, "/dev/dxg");
+        let held = |id| GpuProcess { id, memory: Some(Bytes::new(916_455_424)) };
+        let holders = |tree: &FakeProc| {
+            let script = Script { compute: Ok((20..24).map(held).collect()), ..Script::default() };
+            let scripted = Scripted::new(&ScriptedTime::start(), vec![script]);
+            let table = ProcessWatch::of(&tree.options(), Driver::Open(scripted)).look();
+            let holders = table.processes.into_iter().filter(|process| !process.gpus.is_empty());
+            holders.map(|process| (process.id, process.name.is_some())).collect::<Vec<_>>()
+        };
+        tree.namespace("pid:[4026532178]");
+        assert_eq!(holders(&tree), [(20, true), (21, false), (22, false), (23, true)], "22 may not be looked at");
+        tree.namespace("pid:[4026531836]");
+        assert_eq!(holders(&tree), [(20, true), (21, true), (22, true), (23, true)], "there is one set of ids");
     }
 
     #[test]

@@ -9,13 +9,21 @@ use std::io;
 
 use ergometer_units::{Joules, Seconds, Timestamp};
 
-use super::sysfs::is_gone;
+use super::processor_time::ProcessorTime;
+use super::sysfs::{Attribute, is_gone};
 use crate::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 
 /// An open counter.
 pub(super) trait ReadCounter: Send {
     /// The count now, in the unit of its limits.
     fn read(&mut self) -> io::Result<u64>;
+}
+
+/// A count that stands in a file.
+impl ReadCounter for Attribute {
+    fn read(&mut self) -> io::Result<u64> {
+        Self::read::<u64>(self)
+    }
 }
 
 /// What a counter is, for its readings and for people.
@@ -92,9 +100,49 @@ impl CountedEnergy {
         std::mem::take(&mut self.tally.moved)
     }
 
+    /// At a look at [`BusyProcessors`]: says that it is stuck where it stood still since the look before and had to move.
+    pub(super) fn judge(&mut self, has_to_move: bool, at: Timestamp, batch: &mut Batch) {
+        if !self.take_moved() && has_to_move {
+            self.call_stuck("the processors are busy", at, batch);
+        }
+    }
+
     /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
     pub(super) fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
         self.tally.call_stuck(reason, at, batch);
+    }
+}
+
+/// From this busy share of all processors on, a counter of theirs that stands still is stuck.
+const BUSY_SHARE: f64 = 0.5;
+
+/// The processors, as what says that a counter of theirs has to move.
+pub(super) struct BusyProcessors {
+    time: Option<ProcessorTime>,
+    /// A look at every so many samples.
+    every: u32,
+    samples: u32,
+}
+
+impl BusyProcessors {
+    /// A look at every so many samples. Without a source they are never busy.
+    pub(super) fn new(mut time: Option<ProcessorTime>, every: u32) -> Self {
+        // The first look only starts the measure.
+        if time.as_mut().is_some_and(|time| time.busy_share().is_err()) {
+            time = None;
+        }
+        Self { time, every, samples: 0 }
+    }
+
+    /// Counts a sample. `None` between looks; at one, whether the processors were busy since the look before.
+    pub(super) fn look(&mut self) -> Option<bool> {
+        self.samples += 1;
+        if self.samples < self.every {
+            return None;
+        }
+        self.samples = 0;
+        let share = self.time.as_mut().and_then(|time| time.busy_share().ok().flatten());
+        Some(share.is_some_and(|share| share >= BUSY_SHARE))
     }
 }
 

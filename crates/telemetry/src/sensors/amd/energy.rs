@@ -38,7 +38,10 @@ pub(super) enum NoCounter {
     /// Nothing that could count.
     #[error("this GPU has no energy counter")]
     None,
-    /// It cannot be read.
+    /// It cannot be opened.
+    #[error("cannot open {0}: {1}")]
+    Closed(String, io::Error),
+    /// It is open and cannot be read.
     #[error("cannot read {0}: {1}")]
     Unreadable(String, io::Error),
     /// It is not known how to read it.
@@ -51,35 +54,30 @@ pub(super) enum NoCounter {
 
 /// Opens the counter of a card: hwmon's where there is one, else that of the table of metrics.
 pub(super) fn open_counter(card: &Card) -> Result<OpenCounter, NoCounter> {
+    let closed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| NoCounter::Closed(path, error)
+    };
     let unreadable = |path: &Path| {
         let path = path.display().to_string();
         move |error| NoCounter::Unreadable(path, error)
     };
     if let Some(path) = card.hwmon.as_ref().map(|hwmon| hwmon.join("energy1_input")).filter(|path| path.exists()) {
-        let mut file = HwmonEnergy(Attribute::open(&path).map_err(unreadable(&path))?);
-        file.read().map_err(unreadable(&path))?;
+        let mut file = Attribute::open(&path).map_err(closed(&path))?;
+        file.read::<u64>().map_err(unreadable(&path))?;
         let origin = "hwmon's energy1_input".to_owned();
         return Ok(OpenCounter { file: Box::new(file), unit: Joules::from_micros(1.0), origin });
     }
     let path = card.file("gpu_metrics");
     let mut file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NoCounter::None),
-        file => file.map_err(unreadable(&path))?,
+        file => file.map_err(closed(&path))?,
     };
     let bytes = read_whole(&mut file).map_err(unreadable(&path))?;
     let told = parse(&bytes, card.chip)?;
     told.energy.ok_or(NoCounter::Absent)?;
     let origin = format!("gpu_metrics {}.{}", bytes[2], bytes[3]);
     Ok(OpenCounter { file: Box::new(MetricsEnergy { file, chip: card.chip }), unit: Joules::new(UNIT_J), origin })
-}
-
-/// Microjoules.
-struct HwmonEnergy(Attribute);
-
-impl ReadCounter for HwmonEnergy {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
-    }
 }
 
 /// Counts of the table.

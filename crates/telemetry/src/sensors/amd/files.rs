@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use ergometer_units::Seconds;
+
 use super::card::Card;
 use super::metrics::parse;
 use super::throttle::ThrottleReasons;
@@ -18,6 +20,10 @@ use crate::{Channel, DeviceId, Provenance, Scope, Signal};
 
 /// The largest table there is has 3872 bytes, and sysfs hands out at most a page at once.
 const LARGEST: usize = 16 * 1024;
+
+/// The driver asks the firmware anew after a millisecond, and after 100 ms for Navi in kernels 5.3 to 5.8. It is told
+/// because power is in whole watts on most chips: a steady one would pass for a figure that is seldom renewed.
+const POWER_PERIOD: Seconds = Seconds::new(0.1);
 
 /// The gauges of a card.
 #[derive(Default)]
@@ -80,7 +86,8 @@ impl Search {
         let path = hwmon.join(name);
         let open = |path: &Path| Ok(Box::new(Power(Attribute::open(path)?)) as Box<dyn ReadGauge>);
         if let Some(source) = self.try_open(signal, &path, open) {
-            let channel = Channel { provenance, ..self.channel(Place::device(signal)) };
+            let update_period = Some(POWER_PERIOD);
+            let channel = Channel { provenance, update_period, ..self.channel(Place::device(signal)) };
             self.found.power.push(Gauge { channel, what: words(Place::device(signal)).to_owned(), source });
         }
     }
@@ -121,8 +128,9 @@ impl Search {
             return;
         }
         let told = read_whole(&mut file).ok().and_then(|bytes| parse(&bytes, card.chip).ok());
-        if let Some(metrics) = told.filter(|told| told.residency.is_some() || told.limiters.is_some()) {
-            let reasons = ThrottleReasons { file, chip: card.chip, before: metrics.residency };
+        if told.is_some_and(|told| told.residency.is_some() || told.limiters.is_some()) {
+            // What was counted up to now is not of the time that is measured.
+            let reasons = ThrottleReasons { file, chip: card.chip, before: None };
             self.add(Place::device(Signal::ThrottleReasons), Some(Box::new(reasons)));
         }
     }

@@ -170,11 +170,17 @@ fn probe_energy(card: &Card, (device, scope): (DeviceId, Scope), watch: Duration
 }
 
 fn without_counter(why: &NoCounter) -> Status {
+    const EPERM: i32 = 1;
+    const EACCES: i32 = 13;
     let text = format!("{why}; energy comes from its power");
     match why {
         NoCounter::None | NoCounter::Unknown(metrics::Unknown::Chip { .. }) => Status::Absent { why: text, fix: None },
-        NoCounter::Unreadable(path, error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        NoCounter::Closed(path, error) if error.raw_os_error() == Some(EACCES) => {
             Status::Limited { why: text, fix: Some(format!("sudo chmod a+r {path}")) }
+        }
+        // The mode of an open file is not what refuses: amdgpu answers so while the GPU is reset or asleep.
+        NoCounter::Unreadable(_, error) if error.raw_os_error() == Some(EPERM) => {
+            Status::Limited { why: format!("{text} (it is being reset or asleep; later it may be read)"), fix: None }
         }
         _ => Status::Limited { why: text, fix: None },
     }

@@ -27,7 +27,7 @@ const HOT_SIGNALS: u64 = 0b1011 << 44;
 pub(super) struct ThrottleReasons {
     pub(super) file: File,
     pub(super) chip: Chip,
-    /// What was counted when it was last read.
+    /// What was counted when it was last read; the first read has nothing to compare with and tells nothing.
     pub(super) before: Option<Residency>,
 }
 

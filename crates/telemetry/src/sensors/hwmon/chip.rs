@@ -182,8 +182,10 @@ impl Chip<'_> {
 
     fn milliseconds(&self, file: &str) -> Option<Seconds> {
         let text = fs::read(self.path(file)?).ok()?;
-        let milliseconds = parse_number::<f64>(&text).ok().filter(|time| time.is_finite() && *time > 0.0)?;
-        Some(Seconds::from_millis(milliseconds))
+        // ACPI says by all ones that it does not know.
+        let is_time = |time: &u32| *time > 0 && *time < u32::MAX;
+        let milliseconds = parse_number::<u32>(&text).ok().filter(is_time)?;
+        Some(Seconds::from_millis(f64::from(milliseconds)))
     }
 
     /// As the bus names the device: `1-0040`.

@@ -1,8 +1,12 @@
 //! The sensor of energy counters of hwmon, of one device.
 //!
-//! In go open counters; out come their totals, one reading each and call. When the last is gone, the sensor ends.
+//! In go open counters; out come their totals, one reading each and call. A counter of a CPU that stands still while the
+//! processors work is called stuck; nothing says when a rail has to draw. When the last is gone, the sensor ends.
 
-use crate::sensors::counted::{CountedEnergy, Presence};
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::sensors::counted::{BusyProcessors, CountedEnergy, Presence, ReadCounter};
 use crate::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
 
 /// See the module.
@@ -11,14 +15,34 @@ pub(super) struct Counters {
     channels: Vec<Channel>,
     /// In the order of `channels`; `None` once one is gone.
     meters: Vec<Option<CountedEnergy>>,
+    /// What says that the counters of a CPU have to move.
+    processors: Option<BusyProcessors>,
     gone_hint: &'static str,
 }
 
 impl Counters {
     pub(super) fn new(info: SensorInfo, counters: Vec<(Channel, CountedEnergy)>, gone_hint: &'static str) -> Self {
         let (channels, meters) = counters.into_iter().map(|(channel, meter)| (channel, Some(meter))).unzip();
-        Self { info, channels, meters, gone_hint }
+        Self { info, channels, meters, processors: None, gone_hint }
     }
+
+    /// Counters that have to move while these are busy.
+    pub(super) fn moved_by(self, processors: BusyProcessors) -> Self {
+        Self { processors: Some(processors), ..self }
+    }
+}
+
+/// Whether a counter stands still for this long while the calling thread spins. A live one of a CPU moves every
+/// millisecond and takes no longer. No time is no judgement.
+pub(super) fn stands_still(counter: &mut dyn ReadCounter, time: Duration) -> io::Result<bool> {
+    let first = counter.read()?;
+    let start = Instant::now();
+    while start.elapsed() < time {
+        if counter.read()? != first {
+            return Ok(false);
+        }
+    }
+    Ok(!time.is_zero())
 }
 
 impl Sensor for Counters {
@@ -41,6 +65,11 @@ impl Sensor for Counters {
         if self.meters.iter().all(Option::is_none) {
             return Err(SensorError::Lost { device: self.info.device, reason: self.gone_hint.to_owned() });
         }
+        if let Some(has_to_move) = self.processors.as_mut().and_then(BusyProcessors::look) {
+            for meter in self.meters.iter_mut().flatten() {
+                meter.judge(has_to_move, clock.now(), batch);
+            }
+        }
         Ok(())
     }
 }
@@ -48,13 +77,11 @@ impl Sensor for Counters {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::io;
-    use std::time::Duration;
 
     use ergometer_units::{Joules, Seconds};
 
     use super::*;
-    use crate::sensors::counted::{Identity, ReadCounter};
+    use crate::sensors::counted::Identity;
     use crate::{CounterLimits, DeviceId, EventKind, Provenance, Scope, Signal};
 
     struct Script(VecDeque<u64>);
@@ -105,5 +132,15 @@ mod tests {
         assert_eq!((seen[2].0.len(), &seen[2].1), (1, &vec![EventKind::DeviceLost]));
         let error = sensor.sample(&clock, &mut Batch::default()).unwrap_err();
         assert!(matches!(error, SensorError::Lost { reason, .. } if reason == "the driver left"));
+    }
+
+    #[test]
+    fn a_counter_that_moves_is_alive_and_one_that_cannot_be_read_is_an_error() {
+        let script = |counts: &[u64]| Script(counts.iter().copied().collect());
+        let hour = Duration::from_secs(3600);
+        assert!(!stands_still(&mut script(&[7, 7, 7, 8]), hour).unwrap(), "it does not wait on");
+        assert!(stands_still(&mut script(&[7; 1000]), Duration::from_nanos(1)).unwrap());
+        assert!(!stands_still(&mut script(&[7]), Duration::ZERO).unwrap(), "read once and not judged");
+        assert!(stands_still(&mut script(&[7, 7]), hour).is_err());
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! In goes the folder of the class; out come one sensor of power and one of energy for each device that has it. What
 //! always holds: only chips known by name are read; no device has two channels of one scope; a CPU that is measured
-//! already is left alone; a meter of a CPU or of the machine that shows 0 W is no sensor. A machine without any of
-//! these chips is told nothing.
+//! already is left alone; a meter of a CPU or of the machine that shows 0 W is no sensor, nor is a counter of a CPU that
+//! does not move while a processor spins; more power than the part can draw is an error. A machine without any of these chips is told nothing.
 
 mod chip;
 mod counters;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -16,16 +17,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ergometer_units::{Joules, Seconds};
-
 use self::chip::{Found, Quantity, Subject, find};
-use self::counters::Counters;
-use super::counted::{CountedEnergy, Identity, ReadCounter};
-use super::gauges::{Gauge, Gauges, Product, ReadGauge, Scaled};
+use self::counters::{Counters, stands_still};
+use self::source::{OpenFile, Source, open};
+use super::counted::{BusyProcessors, CountedEnergy, Identity};
+use super::gauges::{Gauge, Gauges};
+use super::processor_time::ProcessorTime;
 use super::sysfs::Attribute;
-use crate::{
-    Channel, CounterLimits, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
-};
+use crate::{Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status};
 
 /// Where to look, and what is known already.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +37,22 @@ pub struct Options {
     pub first_meter: u32,
     /// The devices that other sensors measure: CPUs among them are left alone.
     pub measured: Vec<DeviceId>,
+    /// The folder of `stat`, which says whether the processors are busy.
+    pub proc_root: PathBuf,
+    /// How long, at most, a processor is kept busy to see a counter of a CPU move. Live ones move every millisecond.
+    pub watch: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { root: PathBuf::from("/sys/class/hwmon"), first_rail: 0, first_meter: 0, measured: Vec::new() }
+        Self {
+            root: PathBuf::from("/sys/class/hwmon"),
+            first_rail: 0,
+            first_meter: 0,
+            measured: Vec::new(),
+            proc_root: PathBuf::from("/proc"),
+            watch: Duration::from_millis(50),
+        }
     }
 }
 
@@ -63,8 +73,9 @@ impl Options {
 
 /// Jetson's shunts and Grace's meters are new every 50 to 100 ms, and a read over I2C takes a millisecond.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Every so many samples (1 s) each counter of a CPU is asked whether it moved.
+const WATCH_SAMPLES: u32 = 10;
 const GONE: &str = "its files in hwmon are gone (was its driver unloaded?)";
-const MICRO: f64 = 1e-6;
 
 /// Looks for meters and rails.
 ///
@@ -77,11 +88,8 @@ pub fn probe(options: &Options) -> Probe {
     probe_with(options, &Attribute::open)
 }
 
-/// Opens a file. Tests refuse permission here.
-type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<Attribute>;
-
 fn probe_with(options: &Options, open: OpenFile<'_>) -> Probe {
-    let mut look = Look { open, probe: Probe::default(), devices: BTreeMap::new(), denied: Vec::new() };
+    let mut look = Look { options, open, probe: Probe::default(), devices: BTreeMap::new(), denied: Vec::new() };
     // Without the class there is no hardware of this kind.
     for (device, scope, found) in numbered(find(&options.root).unwrap_or_default(), options) {
         look.take(device, scope, found);
@@ -121,6 +129,7 @@ fn numbered(all: Vec<Found>, options: &Options) -> Vec<(DeviceId, Scope, Found)>
 
 /// What a look has found so far.
 struct Look<'a> {
+    options: &'a Options,
     open: OpenFile<'a>,
     probe: Probe,
     devices: BTreeMap<DeviceId, Opened>,
@@ -139,7 +148,7 @@ struct Opened {
 impl Look<'_> {
     fn take(&mut self, device: DeviceId, scope: Scope, found: Found) {
         let channel = channel(device, scope, &found.quantity);
-        let why = match open(&found, device, self.open) {
+        let why = match open(&found.quantity, scope, self.open) {
             Ok(Source::Gauge(mut source)) => match source.read() {
                 Ok(Some(watts)) if watts == 0.0 && scope != Scope::Rail => {
                     "it shows 0 W, so nothing feeds it".to_owned()
@@ -152,10 +161,19 @@ impl Look<'_> {
                 }
                 Err(error) => format!("cannot read it: {error}"),
             },
-            Ok(Source::Counter(counter)) => {
-                let opened = self.opened(device, found);
-                opened.counters.push((channel, counter));
-                return;
+            Ok(Source::Counter(mut file, limits)) => {
+                // Nothing says when a rail has to draw.
+                let watch = if device.kind == DeviceKind::Cpu { self.options.watch } else { Duration::ZERO };
+                match stands_still(&mut *file, watch) {
+                    Ok(true) => "its counter does not move though a processor is busy".to_owned(),
+                    Ok(false) => {
+                        let identity = Identity { label: found.label.clone(), device };
+                        let opened = self.opened(device, found);
+                        opened.counters.push((channel, CountedEnergy::new(identity, limits, file)));
+                        return;
+                    }
+                    Err(error) => format!("cannot read it: {error}"),
+                }
             }
             Err((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.denied.push(path);
@@ -185,7 +203,7 @@ impl Look<'_> {
                 let name = format!("{} ({device})", opened.labels[0]);
                 self.probe.find(name, opened.chip.clone(), Status::Works(describe(&opened)));
             }
-            opened.make_sensors(device, &mut self.probe);
+            opened.make_sensors(device, &self.options.proc_root, &mut self.probe);
         }
         if !rails.is_empty() {
             let text = format!(
@@ -207,14 +225,19 @@ impl Look<'_> {
 }
 
 impl Opened {
-    fn make_sensors(self, device: DeviceId, probe: &mut Probe) {
+    fn make_sensors(self, device: DeviceId, proc_root: &Path, probe: &mut Probe) {
         let name = self.labels.join(", ");
         let info = |id: String| SensorInfo { id, name: name.clone(), device, interval: INTERVAL };
         if !self.gauges.is_empty() {
             probe.sensors.push(Box::new(Gauges::new(info(format!("hwmon-{device}")), self.gauges, GONE)));
         }
         if !self.counters.is_empty() {
-            probe.sensors.push(Box::new(Counters::new(info(format!("hwmon-energy-{device}")), self.counters, GONE)));
+            let mut counters = Counters::new(info(format!("hwmon-energy-{device}")), self.counters, GONE);
+            if device.kind == DeviceKind::Cpu {
+                let time = ProcessorTime::open(proc_root).ok();
+                counters = counters.moved_by(BusyProcessors::new(time, WATCH_SAMPLES));
+            }
+            probe.sensors.push(Box::new(counters));
         }
     }
 }
@@ -253,44 +276,4 @@ fn channel(device: DeviceId, scope: Scope, quantity: &Quantity) -> Channel {
         Quantity::Energy { period, .. } => (Signal::Energy, Provenance::Counter, period),
     };
     Channel { device, scope, signal, provenance, update_period }
-}
-
-enum Source {
-    Gauge(Box<dyn ReadGauge>),
-    Counter(CountedEnergy),
-}
-
-/// Opens what a channel is read from; the error is of the file that it names.
-fn open(found: &Found, device: DeviceId, open: OpenFile<'_>) -> Result<Source, (PathBuf, io::Error)> {
-    let file = |path: &Path| open(path).map_err(|error| (path.to_owned(), error));
-    Ok(match &found.quantity {
-        Quantity::Power { path, .. } | Quantity::Average { path, .. } => {
-            Source::Gauge(Box::new(Scaled { file: file(path)?, factor: MICRO }))
-        }
-        // Millivolts times milliamperes are microwatts.
-        Quantity::Product { paths: [volts, amperes], .. } => {
-            Source::Gauge(Box::new(Product { files: [file(volts)?, file(amperes)?], factor: MICRO }))
-        }
-        Quantity::Energy { path, period } => {
-            let scope = if device.kind == DeviceKind::Cpu { Scope::Package } else { Scope::Rail };
-            let limits = CounterLimits {
-                unit: Joules::from_micros(1.0),
-                // The drivers add wraps up in 64 bits.
-                range: None,
-                bound: scope.power_bound(),
-                // Where nothing is told, as old as one look before.
-                update_period: period.unwrap_or(Seconds::new(INTERVAL.as_secs_f64())),
-            };
-            let identity = Identity { label: found.label.clone(), device };
-            Source::Counter(CountedEnergy::new(identity, limits, Box::new(Microjoules(file(path)?))))
-        }
-    })
-}
-
-struct Microjoules(Attribute);
-
-impl ReadCounter for Microjoules {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
-    }
 }

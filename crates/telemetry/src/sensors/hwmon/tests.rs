@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ergometer_units::Seconds;
 use tempfile::TempDir;
 
 use super::*;
@@ -18,7 +19,29 @@ impl FakeHwmon {
     }
 
     fn options(&self) -> Options {
-        Options { root: self.0.path().join("class"), ..Options::default() }
+        let [root, proc_root] = ["class", "proc"].map(|folder| self.0.path().join(folder));
+        // Files do not move while they are probed: nothing is judged then, but where a test is about that.
+        Options { root, proc_root, watch: Duration::ZERO, ..Options::default() }
+    }
+
+    /// Two sockets of an EPYC, counted by `amd_energy`.
+    fn epyc(&self) -> PathBuf {
+        let files = [
+            ("name", "amd_energy"),
+            ("energy1_label", "Ecore000"),
+            ("energy1_input", "8123456"),
+            ("energy65_label", "Esocket0"),
+            ("energy65_input", "7712345678"),
+            ("energy66_label", "Esocket1"),
+            ("energy66_input", "6612345678"),
+        ];
+        self.chip(3, "amd_energy.0", &files)
+    }
+
+    /// All processors were busy and idle for so many ticks.
+    fn write_stat(&self, busy: u64, idle: u64) {
+        fs::create_dir_all(self.options().proc_root).unwrap();
+        fs::write(self.options().proc_root.join("stat"), format!("cpu {busy} 0 0 {idle} 0 0 0 0\n")).unwrap();
     }
 
     /// `hwmon<number>` of the device of this name, with its files.
@@ -199,6 +222,24 @@ fn a_meter_of_the_machine_that_shows_nothing_is_no_sensor() {
 }
 
 #[test]
+fn what_cannot_be_drawn_is_an_error_at_the_probe_and_later() {
+    let tree = FakeHwmon::new();
+    // 2^32 - 1 milliwatts and milliseconds: the firmware has failed.
+    let unknown = ("power1_average_interval", "4294967295");
+    tree.chip(0, "ACPI000D:00", &[("name", "power_meter"), ("power1_average", "4294967295000"), unknown]);
+    let folder = tree.chip(1, "ACPI000D:01", &[("name", "power_meter"), ("power1_average", "245000000"), unknown]);
+    let mut probe = probe(&tree.options());
+    let findings = texts(&probe);
+    assert!(findings[0].contains("it shows 4294967 W, more than there can be"), "{findings:?}");
+    assert_eq!(probe.sensors.len(), 1, "{findings:?}");
+    let meter = &mut *probe.sensors[0];
+    assert_eq!(meter.channels()[0].update_period, None);
+    fs::write(folder.join("power1_average"), "4294967295000\n").unwrap();
+    let batch = sample(meter);
+    assert_eq!((batch.readings.len(), batch.events[0].kind), (0, EventKind::ReadFailed));
+}
+
+#[test]
 fn the_firmware_of_an_arm_machine_has_power_and_energy() {
     let tree = FakeHwmon::new();
     let files = [
@@ -229,16 +270,7 @@ fn the_firmware_of_an_arm_machine_has_power_and_energy() {
 #[test]
 fn amd_energy_serves_sockets_that_nothing_else_measures() {
     let tree = FakeHwmon::new();
-    let files = [
-        ("name", "amd_energy"),
-        ("energy1_label", "Ecore000"),
-        ("energy1_input", "8123456"),
-        ("energy65_label", "Esocket0"),
-        ("energy65_input", "7712345678"),
-        ("energy66_label", "Esocket1"),
-        ("energy66_input", "6612345678"),
-    ];
-    let folder = tree.chip(3, "amd_energy.0", &files);
+    let folder = tree.epyc();
     assert_eq!(
         read(&mut probe(&tree.options())),
         ["hwmon-energy-cpu:0: cpu:0 package energy 7712.346", "hwmon-energy-cpu:1: cpu:1 package energy 6612.346"]
@@ -254,6 +286,42 @@ fn amd_energy_serves_sockets_that_nothing_else_measures() {
     assert!(why.contains("energy65_input and 1 others; the fix lasts until reboot"), "{why}");
     let folder = folder.display();
     assert_eq!(*fix, format!("sudo chmod a+r {folder}/energy65_input {folder}/energy66_input"));
+}
+
+#[test]
+fn a_counter_of_a_cpu_that_stands_still_is_stuck_until_it_moves() {
+    let tree = FakeHwmon::new();
+    let folder = tree.epyc();
+    tree.write_stat(0, 0);
+    let mut probe = probe(&tree.options());
+    let sensor = &mut *probe.sensors[0];
+    let mut windows = Vec::new();
+    for (busy, idle) in [(100, 0), (110, 90), (210, 90), (310, 90)] {
+        tree.write_stat(busy, idle);
+        let batches: Vec<Batch> = (0..10).map(|_| sample(sensor)).collect();
+        let events: Vec<EventKind> = batches.iter().flat_map(|batch| &batch.events).map(|event| event.kind).collect();
+        windows.push((events, batches.iter().map(|batch| batch.readings.len()).sum::<usize>()));
+    }
+    assert_eq!(windows[0], (vec![], 10), "the first count is a movement");
+    assert_eq!(windows[1], (vec![], 10), "a tenth busy: it may rest");
+    assert_eq!(windows[2], (vec![EventKind::CounterStuck], 10));
+    assert_eq!(windows[3], (vec![], 0), "absent, not zero watts");
+    fs::write(folder.join("energy65_input"), "7712345778\n").unwrap();
+    assert_eq!(sample(sensor).readings.len(), 1);
+}
+
+#[test]
+fn counters_that_cannot_be_read_or_do_not_move_are_no_sensors() {
+    let tree = FakeHwmon::new();
+    let folder = tree.epyc();
+    fs::write(folder.join("energy66_input"), "fish\n").unwrap();
+    tree.chip(0, "scpi", &[("name", "scpi_sensors"), ("energy1_input", "81234567"), ("energy2_input", "")]);
+    let mut probe = probe(&Options { watch: Duration::from_nanos(1), ..tree.options() });
+    assert_eq!(read(&mut probe), ["hwmon-energy-rail:0: rail:0 rail energy 81.235"], "a rail may rest");
+    let findings = texts(&probe);
+    assert!(findings[0].contains("(cpu:0)") && findings[0].contains("does not move"), "{findings:?}");
+    assert!(findings[1].contains("(cpu:1)") && findings[1].contains("`fish` is not a number"), "{findings:?}");
+    assert!(findings[2].contains("(rail:1)") && findings[2].contains("cannot read it"), "{findings:?}");
 }
 
 #[test]

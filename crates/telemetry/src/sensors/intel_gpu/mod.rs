@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use ergometer_units::{Joules, Seconds};
 
-use super::counted::ReadCounter;
 use super::drm::{DrmCard, find_cards, find_labelled, is_asleep};
 use super::gauges::{Gauge, Gauges, Scaled};
 use super::gpu_energy::{GpuCounter, GpuEnergy, Working};
@@ -91,7 +90,7 @@ impl FoundCard {
             if !is_asleep(&self.card.runtime_status()) {
                 file.read::<u64>()?;
             }
-            Ok(Microjoules(file))
+            Ok(file)
         });
         let file = match opened {
             Ok(file) => file,
@@ -169,14 +168,6 @@ impl FoundCard {
 
     fn driver(&self) -> &str {
         self.card.driver.as_deref().unwrap_or("?")
-    }
-}
-
-struct Microjoules(Attribute);
-
-impl ReadCounter for Microjoules {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
     }
 }
 

@@ -18,15 +18,6 @@ pub(super) struct Sysfs;
 
 impl OpenCounter for Sysfs {
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadCounter>> {
-        Ok(Box::new(CounterFile(Attribute::open(path)?)))
-    }
-}
-
-/// Microjoules.
-struct CounterFile(Attribute);
-
-impl ReadCounter for CounterFile {
-    fn read(&mut self) -> io::Result<u64> {
-        self.0.read()
+        Ok(Box::new(Attribute::open(path)?))
     }
 }

@@ -57,7 +57,9 @@ impl FakeTree {
     pub(super) fn options(&self) -> Options {
         let proc_root = self.0.path().to_owned();
         let [event_root, processor_root] = ["event_source", "cpu"].map(|folder| self.0.path().join(folder));
-        Options { root: self.root(), event_root, processor_root, proc_root, watch: std::time::Duration::ZERO }
+        // As of a machine that may have RAPL, whichever the test runs on.
+        let driver = Some("intel_rapl_msr");
+        Options { root: self.root(), event_root, processor_root, proc_root, driver, watch: std::time::Duration::ZERO }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Options {
     pub processor_root: PathBuf,
     /// The folder of `stat`, which says whether the processors are busy.
     pub proc_root: PathBuf,
+    /// The driver to load where there is no counter; `None` on machines that have none, where nothing is said of it.
+    pub driver: Option<&'static str>,
     /// How long a processor is kept busy to see the counters move. Live ones move every millisecond.
     pub watch: Duration,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             event_root: PathBuf::from("/sys/bus/event_source/devices"),
             processor_root: PathBuf::from("/sys/devices/system/cpu"),
             proc_root: PathBuf::from("/proc"),
+            driver: DRIVER,
             watch: Duration::from_millis(50),
         }
     }
@@ -61,11 +64,20 @@ type OpenZone = (Zone, Box<dyn ReadCounter>);
 
 const SOURCE: &str = "RAPL";
 
+/// Only processors of Intel and AMD count so, and only Linux shows it.
+const DRIVER: Option<&str> = if cfg!(all(target_os = "linux", any(target_arch = "x86", target_arch = "x86_64"))) {
+    Some("intel_rapl_msr")
+} else {
+    None
+};
+
 /// Looks for RAPL. Keeps one processor busy for [`Options::watch`] where there are counters.
 ///
 /// ```
-/// let probe = ergometer_telemetry::sensors::rapl::probe(&Default::default());
-/// assert!(!probe.findings.is_empty(), "what is missing is said too");
+/// use ergometer_telemetry::sensors::rapl;
+/// let options = rapl::Options::default();
+/// let probe = rapl::probe(&options);
+/// assert!(options.driver.is_none() || !probe.findings.is_empty(), "what is missing is said too");
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
@@ -73,7 +85,7 @@ pub fn probe(options: &Options) -> Probe {
 }
 
 fn probe_with(options: &Options, counters: &dyn OpenCounter, events: &dyn OpenEvent) -> Probe {
-    let mut powercap = powercap::open(&options.root, counters);
+    let mut powercap = powercap::open(options, counters);
     let opened = std::mem::take(&mut powercap.opened);
     if !opened.is_empty() {
         let mut probe = powercap.told;

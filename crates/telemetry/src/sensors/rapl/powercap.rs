@@ -1,17 +1,15 @@
 //! The counters of powercap: what can be opened, what is closed to this user, and what to do about it.
 //!
 //! In goes the folder of the class; out come open counters, the zones that are there and closed, and a finding for all
-//! that is missing.
+//! that is missing. A machine whose processors have no such counters is told nothing.
 
 use std::io;
 use std::path::Path;
 
 use super::counter_file::OpenCounter;
 use super::zone::{Tree, Zone, read_tree};
-use super::{OpenZone, SOURCE};
+use super::{OpenZone, Options, SOURCE};
 use crate::{Probe, Status};
-
-const LOAD_DRIVER: &str = "sudo modprobe intel_rapl_msr";
 
 /// What powercap gives.
 #[derive(Default)]
@@ -24,42 +22,50 @@ pub(super) struct Powercap {
 }
 
 /// Opens what can be opened.
-pub(super) fn open(root: &Path, opener: &dyn OpenCounter) -> Powercap {
+pub(super) fn open(options: &Options, opener: &dyn OpenCounter) -> Powercap {
     let mut powercap = Powercap::default();
-    match read_tree(root) {
+    match read_tree(&options.root) {
         Ok(tree) => {
-            tell_about_tree(&tree, root, &mut powercap.told);
+            tell_about_tree(&tree, options, &mut powercap.told);
             powercap.open_zones(tree.zones, opener);
         }
-        Err(error) => powercap.told.find("CPU", SOURCE, absent_tree(root, &error)),
+        Err(error) => {
+            if let Some(driver) = options.driver {
+                powercap.told.find("CPU", SOURCE, absent_tree(&options.root, driver, &error));
+            }
+        }
     }
     powercap
 }
 
-fn absent_tree(root: &Path, error: &io::Error) -> Status {
+fn absent_tree(root: &Path, driver: &str, error: &io::Error) -> Status {
     if error.kind() != io::ErrorKind::NotFound {
         return Status::Absent { why: format!("cannot list {}: {error}", root.display()), fix: None };
-    }
-    if !cfg!(target_os = "linux") {
-        return Status::Absent { why: "RAPL is read on Linux only".to_owned(), fix: None };
     }
     Status::Absent {
         why: format!(
             "there is no {}: no RAPL driver is loaded, or this is a virtual machine without one",
             root.display()
         ),
-        fix: Some(LOAD_DRIVER.to_owned()),
+        fix: Some(load(driver)),
     }
 }
 
-fn tell_about_tree(tree: &Tree, root: &Path, probe: &mut Probe) {
+fn load(driver: &str) -> String {
+    format!("sudo modprobe {driver}")
+}
+
+fn tell_about_tree(tree: &Tree, options: &Options, probe: &mut Probe) {
     if !tree.masked.is_empty() {
         let why = format!("{} hold nothing: a container masks them", tree.masked.join(", "));
         let fix = Some("docker run --security-opt systempaths=unconfined …".to_owned());
         probe.find("CPU", SOURCE, Status::Absent { why, fix });
-    } else if tree.zones.is_empty() && tree.unknown.is_empty() {
-        let why = format!("{} has no intel-rapl zone: the driver is not loaded", root.display());
-        probe.find("CPU", SOURCE, Status::Absent { why, fix: Some(LOAD_DRIVER.to_owned()) });
+    } else if let Some(driver) = options.driver
+        && tree.zones.is_empty()
+        && tree.unknown.is_empty()
+    {
+        let why = format!("{} has no intel-rapl zone: the driver is not loaded", options.root.display());
+        probe.find("CPU", SOURCE, Status::Absent { why, fix: Some(load(driver)) });
     }
     if !tree.unknown.is_empty() {
         let why = format!("{}, which is no zone known here", tree.unknown.join(", "));

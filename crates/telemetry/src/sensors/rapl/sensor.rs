@@ -9,7 +9,7 @@ use ergometer_units::Seconds;
 
 use super::OpenZone;
 use super::zone::Zone;
-use crate::sensors::counted::{CountedEnergy, Identity, Presence, ReadCounter};
+use crate::sensors::counted::{BusyProcessors, CountedEnergy, Identity, Presence, ReadCounter};
 use crate::sensors::processor_time::ProcessorTime;
 use crate::{
     Batch, Channel, Clock, CounterLimits, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
@@ -21,8 +21,6 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(super) const UPDATE_PERIOD: Seconds = Seconds::new(0.001);
 /// Every so many samples (1 s) each counter is asked whether it moved.
 const WATCH_SAMPLES: u32 = 20;
-/// From this busy share of all processors on, a counter that stands still is stuck.
-const BUSY_SHARE: f64 = 0.5;
 
 /// The counters of one CPU package (or die), or of the platform.
 pub(super) struct Rapl {
@@ -30,8 +28,7 @@ pub(super) struct Rapl {
     channels: Vec<Channel>,
     /// In the order of `channels`; `None` once a zone is gone.
     meters: Vec<Option<Meter>>,
-    activity: Option<ProcessorTime>,
-    samples_watched: u32,
+    processors: BusyProcessors,
 }
 
 /// One zone while it is read.
@@ -42,32 +39,20 @@ struct Meter {
 
 impl Rapl {
     /// The sensor of the zones of this device.
-    pub(super) fn new(device: DeviceId, zones: Vec<OpenZone>, mut activity: Option<ProcessorTime>) -> Self {
-        // The first look only starts the measure of activity.
-        if activity.as_mut().is_some_and(|activity| activity.busy_share().is_err()) {
-            activity = None;
-        }
+    pub(super) fn new(device: DeviceId, zones: Vec<OpenZone>, activity: Option<ProcessorTime>) -> Self {
         let channels = zones.iter().map(|(zone, _)| channel(zone)).collect();
         let name = zones.first().map(|(zone, _)| zone.label.clone()).unwrap_or_default();
         let id = if device == DeviceId::host() { "rapl:psys".to_owned() } else { format!("rapl:{}", device.index) };
         let info = SensorInfo { id, name: format!("CPU {name}"), device, interval: INTERVAL };
         let meters = zones.into_iter().map(|(zone, file)| Some(Meter::new(zone, file))).collect();
-        Self { info, channels, meters, activity, samples_watched: 0 }
+        Self { info, channels, meters, processors: BusyProcessors::new(activity, WATCH_SAMPLES) }
     }
 
     /// Once a second: which counters stood still while the processors worked?
     fn watch(&mut self, clock: &Clock, batch: &mut Batch) {
-        self.samples_watched += 1;
-        if self.samples_watched < WATCH_SAMPLES {
-            return;
-        }
-        self.samples_watched = 0;
-        let busy = self.activity.as_mut().and_then(|activity| activity.busy_share().ok().flatten());
+        let Some(busy) = self.processors.look() else { return };
         for meter in self.meters.iter_mut().flatten() {
-            let stands_still = !meter.energy.take_moved() && meter.scope != Scope::Uncore;
-            if stands_still && busy.is_some_and(|share| share >= BUSY_SHARE) {
-                meter.energy.call_stuck("the processors are busy", clock.now(), batch);
-            }
+            meter.energy.judge(busy && meter.scope != Scope::Uncore, clock.now(), batch);
         }
     }
 }

@@ -201,6 +201,18 @@ fn dies_are_devices_and_mirrors_are_not() {
 }
 
 #[test]
+fn a_machine_whose_processors_have_no_counters_is_told_nothing() {
+    let tree = FakeTree::new(&[]);
+    for root in [tree.root(), tree.root().join("nowhere")] {
+        let other = Options { root, driver: None, ..tree.options() };
+        let findings = probe(&other).findings;
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+    let may = cfg!(target_os = "linux") && (cfg!(target_arch = "x86") || cfg!(target_arch = "x86_64"));
+    assert_eq!(Options::default().driver.is_some(), may);
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let tree = FakeTree::new(&[]);
     assert!(texts(&probe(&tree.options()))[0].contains("modprobe intel_rapl_msr"));

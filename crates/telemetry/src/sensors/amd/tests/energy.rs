@@ -93,6 +93,26 @@ fn tables_that_are_not_certain_are_said_and_not_read() {
 }
 
 #[test]
+fn a_mode_is_changed_only_where_it_is_what_refuses() {
+    let path = "/sys/class/drm/card3/device/gpu_metrics";
+    let fix = |why: fn(String, io::Error) -> NoCounter, errno: i32| {
+        let status = without_counter(&why(path.to_owned(), io::Error::from_raw_os_error(errno)));
+        let Status::Limited { why, fix } = status else { panic!("{status:?}") };
+        (fix, why.contains("reset or asleep"))
+    };
+    assert_eq!(fix(NoCounter::Closed, 13), (Some(format!("sudo chmod a+r {path}")), false));
+    assert_eq!(fix(NoCounter::Closed, 1), (None, false));
+    assert_eq!(fix(NoCounter::Unreadable, 1), (None, true), "of mode 0444, while the GPU is reset");
+    let tree = mi300x(counts(10_000));
+    let open = || open_counter(&find_cards(&tree.root()).unwrap()[0]).err();
+    tree.spoil(3, "gpu_metrics");
+    assert!(matches!(open(), Some(NoCounter::Unreadable(..))), "a folder opens");
+    std::fs::remove_dir(tree.path(3, "gpu_metrics")).unwrap();
+    std::os::unix::fs::symlink("gpu_metrics", tree.path(3, "gpu_metrics")).unwrap();
+    assert!(matches!(open(), Some(NoCounter::Closed(..))), "a link to itself does not");
+}
+
+#[test]
 fn a_table_that_turns_to_garbage_is_told_and_comes_back() {
     let tree = mi300x(counts(10_000));
     let mut probe = probe(&tree.options());

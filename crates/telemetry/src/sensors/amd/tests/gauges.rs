@@ -1,6 +1,6 @@
 //! Cards, their gauges and their facts.
 
-use ergometer_units::{Bytes, Watts};
+use ergometer_units::{Bytes, Seconds, Watts};
 
 use super::super::fake::fields_1_9;
 use super::super::*;
@@ -64,6 +64,7 @@ fn a_radeon_tells_its_gauges_in_their_units() {
     }
     let power = told.iter().find(|(channel, _)| channel.signal == Signal::PowerAverage).unwrap();
     assert_eq!(power.0.provenance, Provenance::AveragedPower);
+    assert_eq!(power.0.update_period.map(Seconds::as_millis), Some(100.0), "steady whole watts are no old figure");
     assert!(
         matches!(finding(&probe, ENERGY), Status::Absent { why, .. } if why.contains("no energy counter of a known unit"))
     );
@@ -77,9 +78,14 @@ fn throttling_of_an_mi300x_is_told_since_the_read_before() {
     let tree = mi300x(0);
     tree.write(3, "gpu_metrics", &fields_1_9(counts(500_000_000), [55_257_356, 0, 749_905, 0, 0, 0]));
     let mut probe = probe(&tree.options());
-    tree.write(3, "gpu_metrics", &fields_1_9(counts(500_000_000), [55_257_456, 0, 749_990, 0, 0, 0]));
-    let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
-    assert_eq!(value(&told, Scope::Device, Signal::ThrottleReasons), Some(4.0));
+    let mut reasons = |cycles: u32, power: u32| {
+        tree.write(3, "gpu_metrics", &fields_1_9(counts(500_000_000), [cycles, 0, power, 0, 0, 0]));
+        let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
+        value(&told, Scope::Device, Signal::ThrottleReasons)
+    };
+    assert_eq!(reasons(55_257_406, 749_950), None, "what was counted since the probe is not of this time");
+    assert_eq!(reasons(55_257_456, 749_990), Some(4.0));
+    assert_eq!(reasons(55_257_556, 749_990), Some(0.0));
 }
 
 #[test]

@@ -62,13 +62,18 @@ pub(super) fn open(options: &Options, opener: &dyn OpenEvent) -> (Vec<OpenZone>,
         }
     }
     if let Some(error) = denied {
-        told.find("CPU", SOURCE, closed(&error, &options.proc_root));
+        let program = std::env::current_exe().ok();
+        told.find("CPU", SOURCE, closed(&error, &options.proc_root, program.as_deref()));
     }
     (opened, told)
 }
 
-/// `EACCES` is the kernel's setting, `EPERM` a filter of system calls, as containers have one.
-fn closed(error: &io::Error, proc_root: &Path) -> Status {
+const FOR_ALL: &str = "sudo sysctl kernel.perf_event_paranoid=0";
+const FOR_ERGO: &str = r#"sudo setcap cap_perfmon=ep "$(readlink -f "$(command -v ergo)")""#;
+
+/// `EACCES` is the kernel's setting, `EPERM` a filter of system calls, as containers have one. A capability is of a
+/// file: it can be given to the program `ergo`, and not to a script that an interpreter runs, nor to a link.
+fn closed(error: &io::Error, proc_root: &Path, program: Option<&Path>) -> Status {
     const EPERM: i32 = 1;
     if error.raw_os_error() == Some(EPERM) {
         let why = "perf events are refused by a filter of system calls, as a container has one".to_owned();
@@ -77,14 +82,16 @@ fn closed(error: &io::Error, proc_root: &Path) -> Status {
     let setting = read_text(&proc_root.join("sys/kernel/perf_event_paranoid"))
         .map(|setting| format!(" (kernel.perf_event_paranoid is {setting})"))
         .unwrap_or_default();
-    Status::Absent {
-        why: format!(
-            "no permission to open perf events{setting}; the first fix is for all users until reboot, the second for ergo alone"
-        ),
-        fix: Some(
-            "sudo sysctl kernel.perf_event_paranoid=0   or   sudo setcap cap_perfmon=ep $(command -v ergo)".to_owned(),
-        ),
-    }
+    let is_ergo = program.and_then(Path::file_name).is_some_and(|name| name == "ergo");
+    let (lasts, fix) = if is_ergo {
+        (
+            "the first fix is for all users until reboot, the second for ergo alone",
+            format!("{FOR_ALL}   or   {FOR_ERGO}"),
+        )
+    } else {
+        ("the fix is for all users until reboot", FOR_ALL.to_owned())
+    };
+    Status::Absent { why: format!("no permission to open perf events{setting}; {lasts}"), fix: Some(fix) }
 }
 
 #[cfg(test)]

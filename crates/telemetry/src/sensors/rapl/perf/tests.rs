@@ -131,7 +131,7 @@ fn what_powercap_has_beyond_is_told_with_its_fix() {
 }
 
 #[test]
-fn without_permission_both_fixes_are_told() {
+fn without_permission_the_fixes_are_told() {
     let source = server(&ALL);
     let settings = source.options().proc_root.join("sys/kernel");
     std::fs::create_dir_all(&settings).unwrap();
@@ -142,13 +142,32 @@ fn without_permission_both_fixes_are_told() {
         panic!("{:?}", probe.findings)
     };
     assert!(why.contains("kernel.perf_event_paranoid is 2"), "{why}");
-    assert_eq!(fix, "sudo sysctl kernel.perf_event_paranoid=0   or   sudo setcap cap_perfmon=ep $(command -v ergo)");
+    assert_eq!(fix, "sudo sysctl kernel.perf_event_paranoid=0", "this test is not ergo");
     assert_eq!(probe.findings.len(), 2, "one line for all events: {:?}", probe.findings);
 
     let filtered = probe_events(&source, &FakeEvents { refused: Some(1), ..FakeEvents::default() });
     assert!(texts(&filtered)[1].contains("--cap-add PERFMON"));
     let gone = probe_events(&source, &FakeEvents { refused: Some(ENODEV), ..FakeEvents::default() });
     assert!(gone.sensors.is_empty() && texts(&gone)[1].contains("cannot open the perf event"), "{:?}", gone.findings);
+}
+
+#[test]
+fn a_capability_is_given_to_the_program_itself_and_to_no_interpreter() {
+    let told = |program: Option<&str>| {
+        let error = io::Error::from_raw_os_error(EACCES);
+        let status = closed(&error, Path::new("/nowhere"), program.map(Path::new));
+        let Status::Absent { why, fix: Some(fix) } = status else { panic!("{status:?}") };
+        (why, fix)
+    };
+    let (why, fix) = told(Some("/usr/local/bin/ergo"));
+    assert!(why.ends_with("; the first fix is for all users until reboot, the second for ergo alone"), "{why}");
+    let both = r#"sudo sysctl kernel.perf_event_paranoid=0   or   sudo setcap cap_perfmon=ep "$(readlink -f "$(command -v ergo)")""#;
+    assert_eq!(fix, both);
+    for program in [Some("/usr/bin/python3.12"), None] {
+        let (why, fix) = told(program);
+        assert!(why.ends_with("; the fix is for all users until reboot"), "{why}");
+        assert_eq!(fix, "sudo sysctl kernel.perf_event_paranoid=0");
+    }
 }
 
 #[test]
