@@ -86,3 +86,27 @@ fn a_table_names_its_source() {
     let output = ergo().args(QUICK).args(["--", "true"]).output().unwrap();
     assert!(stdout(&output).contains("energy") && stdout(&output).contains(" J ±"), "{}", stdout(&output));
 }
+
+/// The command worked; that nothing measured it is a failure all the same, and no model is blamed for it.
+#[test]
+fn a_meter_that_falls_silent_is_told_and_not_taken_for_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("asked");
+    let meter = format!("command[name=bmc,every=50ms]:test ! -e {0} && touch {0} && echo 5 W", mark.display());
+    let output =
+        ergo().args(QUICK).args(["--device", "meter", "--sensor", &meter, "--", "sleep", "0.5"]).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no energy of meter:0 bmc") && said.contains("nothing measured the command"), "{said}");
+    assert!(!said.contains("modelled"), "{said}");
+}
+
+#[test]
+fn a_recording_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keep.jsonl");
+    std::fs::write(&path, "what was measured yesterday\n").unwrap();
+    let arguments = ["measure", "--record", path.to_str().unwrap(), "--", "true"];
+    assert_fails(&arguments, 2, &["keep.jsonl", "is there already", "hint:"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "what was measured yesterday\n");
+}
