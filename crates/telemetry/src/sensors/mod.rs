@@ -4,6 +4,7 @@ pub mod amd;
 pub mod apple;
 pub mod battery;
 mod counted;
+mod counters;
 mod drm;
 pub mod external;
 mod gauges;

@@ -7,7 +7,6 @@
 //! does not move while a processor spins; more power than the part can draw is an error. A machine without any of these chips is told nothing.
 
 mod chip;
-mod counters;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -18,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::chip::{Found, Quantity, Subject, find};
-use self::counters::{Counters, stands_still};
 use self::source::{OpenFile, Source, open};
 use super::counted::{BusyProcessors, CountedEnergy, Identity};
+use super::counters::{Counters, stands_still};
 use super::gauges::{Gauge, Gauges};
 use super::processor_time::ProcessorTime;
 use super::sysfs::Attribute;

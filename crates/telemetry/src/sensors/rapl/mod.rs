@@ -23,7 +23,7 @@ use std::time::Duration;
 use self::counter_file::{OpenCounter, Sysfs};
 use self::liveness::{Verdict, watch};
 use self::perf::{Kernel, OpenEvent};
-use self::sensor::Rapl;
+use self::sensor::of_zones;
 use self::zone::{Counts, Zone};
 use super::counted::ReadCounter;
 use super::processor_time::ProcessorTime;
@@ -137,7 +137,7 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
     for (device, zones) in devices {
         probe.find(format!("CPU {} ({device})", zones[0].0.label), SOURCE, describe(&zones));
         let activity = ProcessorTime::open(&options.proc_root).ok();
-        probe.sensors.push(Box::new(Rapl::new(device, zones, activity)));
+        probe.sensors.push(Box::new(of_zones(device, zones, activity)));
     }
     probe
 }

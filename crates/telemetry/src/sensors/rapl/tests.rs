@@ -145,7 +145,7 @@ fn a_counter_that_stands_still_while_processors_work_is_stuck_until_it_moves() {
         (zone, file)
     });
     let activity = ProcessorTime::open(&tree.options().proc_root).ok();
-    let mut sensor = Rapl::new(DeviceId::cpu(0), opened.collect(), activity);
+    let mut sensor = of_zones(DeviceId::cpu(0), opened.collect(), activity);
     let clock = Clock::start();
     let mut windows = Vec::new();
     for (busy, idle) in [(100, 0), (110, 90), (210, 90), (310, 90)] {

@@ -1,13 +1,14 @@
-//! The sensor of energy counters of hwmon, of one device.
+//! The sensor of the energy counters of one device, RAPL's or hwmon's.
 //!
 //! In go open counters; out come their totals, one reading each and call. A counter of a CPU that stands still while the
-//! processors work is called stuck; nothing says when a rail has to draw. When the last is gone, the sensor ends.
+//! processors work is called stuck, but for its uncore, which may rest; nothing says when a rail has to draw. When the last
+//! is gone, the sensor ends.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use crate::sensors::counted::{BusyProcessors, CountedEnergy, Presence, ReadCounter};
-use crate::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
+use crate::{Batch, Channel, Clock, Scope, Sensor, SensorError, SensorInfo};
 
 /// See the module.
 pub(super) struct Counters {
@@ -66,8 +67,10 @@ impl Sensor for Counters {
             return Err(SensorError::Lost { device: self.info.device, reason: self.gone_hint.to_owned() });
         }
         if let Some(has_to_move) = self.processors.as_mut().and_then(BusyProcessors::look) {
-            for meter in self.meters.iter_mut().flatten() {
-                meter.judge(has_to_move, clock.now(), batch);
+            for (meter, channel) in self.meters.iter_mut().zip(&self.channels) {
+                if let Some(meter) = meter {
+                    meter.judge(has_to_move && channel.scope != Scope::Uncore, clock.now(), batch);
+                }
             }
         }
         Ok(())
@@ -82,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::sensors::counted::Identity;
-    use crate::{CounterLimits, DeviceId, EventKind, Provenance, Scope, Signal};
+    use crate::{CounterLimits, DeviceId, EventKind, Provenance, Signal};
 
     struct Script(VecDeque<u64>);
 
