@@ -23,9 +23,9 @@ pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
 /// The same, for who wants to know what does not work: a meter of the user's own that gives no value is a finding.
 pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> {
     let mut probe = look(arguments);
-    for spec in &arguments.sensor {
-        let number = sensors::next_index(&probe.sensors, DeviceKind::Meter);
-        match external::open(spec, number) {
+    let first = sensors::next_index(&probe.sensors, DeviceKind::Meter);
+    for opened in external::open_each(&arguments.sensor, first) {
+        match opened {
             Ok(sensor) => {
                 let info = sensor.info();
                 let signals: Vec<String> = sensor.channels().iter().map(|channel| channel.signal.to_string()).collect();
@@ -34,11 +34,7 @@ pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> 
                 probe.sensors.push(sensor);
             }
             Err(error) => {
-                let (why, fix) = match error.why.split_once("hint: ") {
-                    Some((why, hint)) => (why.trim_end_matches([' ', '.']).to_owned(), Some(hint.to_owned())),
-                    None => (error.why, None),
-                };
-                probe.find("Your own meter", error.sensor, Status::Absent { why, fix });
+                probe.find("Your own meter", error.sensor, Status::Absent { why: error.why, fix: error.hint });
             }
         }
     }

@@ -7,18 +7,22 @@ mod load;
 mod mock_server;
 mod pictures;
 mod profile;
+mod sensor;
 mod trace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ergometer_telemetry::sensors::Selector;
 use ergometer_telemetry::sensors::external::Spec;
 use ergometer_units::Window;
 
 use crate::figures::{parse_duration, parse_window};
+
+use sensor::SensorParser;
 
 pub(crate) use analyze::AnalyzeArguments;
 pub(crate) use compare::{CompareArguments, Limits};
@@ -120,7 +124,7 @@ pub(crate) struct SensorArguments {
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
     /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.spec))]
     pub(crate) sensor: Vec<Spec>,
     /// Don't model the CPU's power where nothing measures it.
     #[arg(long)]

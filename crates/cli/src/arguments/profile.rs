@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
-use ergometer_telemetry::sensors::external::{Spec, SpecError};
 
+use super::sensor::SensorParser;
 use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
 
@@ -140,7 +141,7 @@ pub(crate) struct EnergyArguments {
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
-    #[arg(long, value_name = "SPEC", value_parser = parse_sensor)]
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.text))]
     pub(crate) sensor: Vec<String>,
     /// Don't model the CPU's power where nothing measures it.
     #[arg(long)]
@@ -245,9 +246,4 @@ pub(crate) enum Listed {
     Models,
     /// All of these but the models.
     All,
-}
-
-/// Checked here and kept as it is: a run stores what was asked for.
-fn parse_sensor(text: &str) -> Result<String, SpecError> {
-    text.parse::<Spec>().map(|_| text.to_owned())
 }

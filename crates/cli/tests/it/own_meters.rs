@@ -21,7 +21,9 @@ fn doctor_tells_a_meter_that_works_from_one_that_does_not() {
         "--sensor",
         METER,
         "--sensor",
-        "command:echo fish",
+        "command:echo 'fish. hint: none'",
+        "--sensor",
+        "command:echo 40 W",
     ];
     let output = ergo().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -33,8 +35,9 @@ fn doctor_tells_a_meter_that_works_from_one_that_does_not() {
     assert_eq!(finding("command:bmc")["status"], "works");
     let broken = finding("command:echo");
     assert_eq!(broken["status"], "absent");
-    assert!(broken["detail"].as_str().unwrap().contains("`fish`"), "{broken}");
-    assert!(broken["fix"].as_str().unwrap().contains("pattern="), "{broken}");
+    assert!(broken["detail"].as_str().unwrap().ends_with("`fish. hint: none`"), "{broken}");
+    assert!(broken["fix"].as_str().unwrap().starts_with("give pattern="), "{broken}");
+    assert_eq!(finding("command:echo-2")["status"], "works", "each has an id of its own");
     assert!(!report.to_string().contains("hunter2"), "a command line is shown nowhere: {report}");
 }
 
@@ -44,6 +47,29 @@ fn a_command_that_gives_no_value_stops_a_measurement_before_it_begins() {
     assert_fails(&["measure", "--sensor", "csv:/no/such/file", "--", "true"], 1, &["csv:file", "/no/such/file"]);
     assert_fails(&["measure", "--sensor", "ipmitool", "--", "true"], 2, &["KIND:TARGET"]);
     assert_fails(&["profile", "--sensor", "command[colour=red]:echo 3 W"], 2, &["colour"]);
+}
+
+#[test]
+fn a_wrong_meter_is_told_without_its_command() {
+    let wrong = "command[timout=5s]:ipmitool -P hunter2 dcmi power reading";
+    for arguments in [&["doctor"][..], &["monitor", "--once"], &["measure"], &["profile"]] {
+        let output = ergo().args(arguments).args(["--sensor", wrong]).output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("error: --sensor: `timout` is no key of command\nhint: it has name, every"), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+/// What a PDU counts in tenths of a kWh has more than the six digits that awk's `print` writes.
+#[test]
+fn the_guides_counter_of_a_pdu_keeps_its_last_digit() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sensors.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let line = guide.lines().find(|line| line.contains("unit=kWh") && line.contains("awk")).unwrap();
+    let awk = line.rsplit_once("| ").unwrap().1.trim_end_matches('\'');
+    let output = std::process::Command::new("sh").args(["-c", &format!("echo 12345678 | {awk}")]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1234567.8\n", "{}", stderr(&output));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use ergometer_units::{Seconds, Timestamp};
 
+use super::complaint::Complaint;
 use super::layout::{Layout, Wishes};
 use super::meter::{Found, LEAST_SILENCE, Moment, Source, Trouble, Value};
 use super::output::start_of;
@@ -59,19 +60,20 @@ pub(super) struct Opened {
 
 impl Csv {
     pub(super) fn open(path: &Path, mut wishes: Wishes) -> Result<Opened, Trouble> {
-        let failed = |cause: std::io::Error| Trouble::Failed(format!("cannot read {}: {cause}", path.display()));
+        let failed = |cause: std::io::Error| Trouble::failed(format!("cannot read {}: {cause}", path.display()));
         let mut tail = Tail::open(path).map_err(failed)?;
         let first = tail.first_line().map_err(failed)?.ok_or_else(|| {
-            Trouble::Failed(format!("{} has no line yet. hint: start the meter first", path.display()))
+            let why = format!("{} has no line yet", path.display());
+            Trouble::failed(Complaint::with_hint(why, "start the meter first"))
         })?;
         let layout = Layout::of(&String::from_utf8_lossy(&first), &wishes)
-            .map_err(|why| Trouble::Failed(format!("{}: {why}", path.display())))?;
+            .map_err(|complaint| Trouble::Failed(complaint.at(path.display())))?;
         wishes.quantity = Some(layout.unit.quantity);
         let last = tail.skip_to_end().map_err(failed)?.filter(|line| !layout.has_header || *line != first);
         let row = last.map(|line| {
             let line = String::from_utf8_lossy(&line);
-            let told = |why| Trouble::Failed(format!("the last row of {} is no value: {why}", path.display()));
-            layout.row(&line).map_err(told)
+            let place = format!("the last row of {} is no value", path.display());
+            layout.row(&line).map_err(|complaint| Trouble::Failed(complaint.at(place)))
         });
         let row = row.transpose()?;
         let source = Self {
@@ -100,7 +102,7 @@ impl Csv {
     /// Reads what was appended. Rows without a time are added to `untimed`.
     fn rows(&mut self, clock: &Clock, untimed: &mut Vec<f64>, found: &mut Found) -> Result<(), Trouble> {
         let mut lines = Vec::new();
-        self.tail.lines(&mut lines).map_err(|cause| Trouble::Failed(format!("its file cannot be read: {cause}")))?;
+        self.tail.lines(&mut lines).map_err(|cause| Trouble::failed(format!("its file cannot be read: {cause}")))?;
         for _ in 0..self.tail.take_too_long() {
             self.refuse_garbage("a line is longer than 64 KiB", found);
         }
@@ -114,11 +116,11 @@ impl Csv {
                 let is_header = layout.as_ref().is_ok_and(|layout| layout.has_header);
                 let (columns, trouble) = match layout {
                     Ok(layout) => (Columns::Known(layout), None),
-                    Err(why) => (Columns::Unfit, Some(format!("the first line of its new file: {why}"))),
+                    Err(why) => (Columns::Unfit, Some(why.at("the first line of its new file"))),
                 };
                 self.layout = columns;
                 if let Some(why) = trouble {
-                    return Err(Trouble::Failed(why));
+                    return Err(Trouble::failed(why));
                 }
                 if is_header {
                     continue;
@@ -194,7 +196,7 @@ impl Source for Csv {
         {
             self.timed(clock, (time, amount), found);
         }
-        let failed = |cause: std::io::Error| Trouble::Failed(format!("its file cannot be read: {cause}"));
+        let failed = |cause: std::io::Error| Trouble::failed(format!("its file cannot be read: {cause}"));
         let mut untimed = Vec::new();
         let change = self.tail.follow().map_err(failed)?;
         self.changed(change, found);

@@ -2,10 +2,11 @@
 
 use ergometer_units::Timestamp;
 
+use super::complaint::Complaint;
 use super::output::start_of;
 use super::spec::Column;
 use super::time;
-use super::unit::{Quantity, Unit};
+use super::unit::{Quantity, Unit, is_milli_or_mega};
 
 /// What the user said of the columns.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Of the first line of a file, or what is missing there.
-    pub(super) fn of(first: &str, wishes: &Wishes) -> Result<Self, String> {
+    pub(super) fn of(first: &str, wishes: &Wishes) -> Result<Self, Complaint> {
         let first = first.trim_start_matches('\u{feff}');
         let separator = separator(first);
         let cells = cells(first.strip_prefix('#').unwrap_or(first), separator);
@@ -43,14 +44,16 @@ impl Layout {
             Some(column) => find(column, &cells)?,
             None if cells.len() == 1 && !has_header => 0,
             None => {
-                let fits = |cell: &String| {
-                    named_unit(cell)
-                        .is_some_and(|unit| wishes.quantity.is_none_or(|quantity| unit.quantity == quantity))
+                let fits = |cell: &String| match named_unit(cell) {
+                    Named::Unit(unit) => wishes.quantity.is_none_or(|quantity| unit.quantity == quantity),
+                    Named::MilliOrMega => true,
+                    Named::Nothing => false,
                 };
                 let places: Vec<usize> = (0..cells.len()).filter(|&place| has_header && fits(&cells[place])).collect();
                 let [place] = places[..] else {
                     let several = if places.is_empty() { "no column" } else { "more than one column" };
-                    return Err(format!("{several} looks like the value. hint: give value= one of {}", list(&cells)));
+                    let hint = format!("give value= one of {}", list(&cells));
+                    return Err(Complaint::with_hint(format!("{several} looks like the value"), hint));
                 };
                 place
             }
@@ -64,14 +67,21 @@ impl Layout {
             Some(column) => Some(find(column, &cells)?),
             None => cells.iter().position(is_time).filter(|_| has_header),
         };
-        let by_name = named_unit(&cells[value]).filter(|_| has_header);
+        let by_name = match named_unit(&cells[value]) {
+            Named::Unit(unit) if has_header => Some(unit),
+            Named::MilliOrMega if has_header && wishes.unit.is_none() => {
+                let why = format!("the unit of {} may be milli or mega", start_of(&cells[value]));
+                return Err(Complaint::with_hint(why, "give unit=mW or unit=MW, or the like"));
+            }
+            _ => None,
+        };
         let by_name = by_name.filter(|unit| wishes.quantity.is_none_or(|quantity| unit.quantity == quantity));
         let base = wishes.quantity.unwrap_or(Quantity::Power).base();
         Ok(Self { separator, time, value, unit: wishes.unit.or(by_name).unwrap_or(base), has_header })
     }
 
     /// The time of a row, where it has one, and its value in watts or joules.
-    pub(super) fn row(&self, line: &str) -> Result<(Option<Timestamp>, f64), String> {
+    pub(super) fn row(&self, line: &str) -> Result<(Option<Timestamp>, f64), Complaint> {
         let cells = cells(line, self.separator);
         let cell = |place: usize| cells.get(place).map_or("", |cell| cell.as_str());
         let value = number(cell(self.value), self.separator)
@@ -80,14 +90,15 @@ impl Layout {
         let time = self.time.map(|place| {
             time::parse(cell(place)).ok_or_else(|| {
                 let shown = start_of(cell(place));
-                format!("{shown} is no time: seconds since 1970 or YYYY-MM-DD HH:MM:SS. hint: time=none leaves it out")
+                let why = format!("{shown} is no time: seconds since 1970 or YYYY-MM-DD HH:MM:SS");
+                Complaint::with_hint(why, "time=none leaves it out")
             })
         });
         Ok((time.transpose()?, value * self.unit.factor))
     }
 }
 
-fn find(column: &Column, cells: &[String]) -> Result<usize, String> {
+fn find(column: &Column, cells: &[String]) -> Result<usize, Complaint> {
     let place = match column {
         Column::Number(number) => Some(number - 1).filter(|&place| place < cells.len()),
         Column::Named(name) => cells.iter().position(|cell| cell == name),
@@ -98,7 +109,8 @@ fn find(column: &Column, cells: &[String]) -> Result<usize, String> {
         Column::Named(name) => name.clone(),
         Column::None => String::from("none"),
     };
-    place.ok_or_else(|| format!("there is no column `{shown}`. hint: it has {}", list(cells)))
+    let missing = || Complaint::with_hint(format!("there is no column `{shown}`"), format!("it has {}", list(cells)));
+    place.ok_or_else(missing)
 }
 
 fn list(cells: &[String]) -> String {
@@ -106,14 +118,27 @@ fn list(cells: &[String]) -> String {
     shown.join(", ")
 }
 
+/// What a column's name tells of its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Named {
+    Unit(Unit),
+    /// `POWER_MW`: all of it is in capitals, so that the M says nothing.
+    MilliOrMega,
+    Nothing,
+}
+
 /// The unit that a column's name tells: `power_w`, `Power (kW)`, `watts`, `energy`.
-fn named_unit(name: &str) -> Option<Unit> {
+fn named_unit(name: &str) -> Named {
     let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let plain = || {
         let has = |wanted: &str| words.iter().any(|word| word.eq_ignore_ascii_case(wanted));
         if has("power") { Some(Quantity::Power.base()) } else { has("energy").then(|| Quantity::Energy.base()) }
     };
-    words.last().and_then(|word| Unit::of(word).or_else(|| Unit::of_word(word))).or_else(plain)
+    let is_capital = !name.contains(char::is_lowercase);
+    match words.last() {
+        Some(word) if is_milli_or_mega(word) && (is_capital || Unit::of_word(word).is_none()) => Named::MilliOrMega,
+        last => last.and_then(|word| Unit::of_word(word)).or_else(plain).map_or(Named::Nothing, Named::Unit),
+    }
 }
 
 fn separator(line: &str) -> char {
@@ -169,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn mega_in_a_header_is_not_milli() {
+        assert_eq!(read("Energy (MWh)", "0.5"), (None, 1.8e9));
+        assert_eq!(read("power_MW", "0.0003125"), (None, 312.5));
+        assert_eq!(read("power_mw", "312500"), (None, 312.5));
+        for header in ["POWER_MW", "Energy MWH", "MJ"] {
+            let told = |value| Layout::of(header, &wishes(None, value)).unwrap_err().to_string();
+            assert!(told(None).contains("may be milli or mega. hint: give unit="), "{}", told(None));
+            assert!(told(Some(Column::Number(1))).contains("milli or mega"));
+        }
+        let given = Wishes { unit: Unit::of("mW"), ..wishes(None, None) };
+        assert_eq!(Layout::of("POWER_MW", &given).unwrap().row("312500").unwrap().1, 312.5);
+    }
+
+    #[test]
     fn columns_are_found_by_number_also_without_a_header() {
         let by_number = wishes(Some(Column::Number(1)), Some(Column::Number(3)));
         let layout = Layout::of("1794730772,x,312.5", &by_number).unwrap();
@@ -179,7 +218,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_told_with_what_is() {
-        let told = |header: &str, value: Option<Column>| Layout::of(header, &wishes(None, value)).unwrap_err();
+        let told =
+            |header: &str, value: Option<Column>| Layout::of(header, &wishes(None, value)).unwrap_err().to_string();
         assert_eq!(told("a,b", None), "no column looks like the value. hint: give value= one of `a`, `b`");
         assert!(told("power_w,power_kw", None).starts_with("more than one column"));
         assert!(told("1,2", None).starts_with("no column"));

@@ -1,12 +1,14 @@
 //! The sensor around a user's source: values in watts or joules go in, readings and events come out.
 //!
 //! What fails is told once until a value comes again. A source that falls silent is told once, too: after ten times its
-//! usual spacing, and never before ten seconds.
+//! usual spacing, and never before ten seconds. How often a file is written is only known from its second value on: until
+//! then it has two minutes, and where no value came at all the end says so.
 
 use std::time::Duration;
 
 use ergometer_units::{Joules, Seconds, Timestamp};
 
+use super::complaint::Complaint;
 use super::unit::{Quantity, Unit};
 use crate::sensors::counted::{Count, Identity, Tally};
 use crate::{
@@ -17,6 +19,8 @@ use crate::{
 /// A silence shorter than this is none.
 pub(super) const LEAST_SILENCE: Seconds = Seconds::new(10.0);
 const SILENT_SPACINGS: f64 = 10.0;
+/// For a source whose spacing is not known: one that writes once a minute has time for two values.
+const PATIENCE: Seconds = Seconds::new(120.0);
 
 /// One value of a source, in watts or joules.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,9 +41,15 @@ pub(super) struct Found {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The next look may bring one.
-    Failed(String),
+    Failed(Complaint),
     /// None will come any more.
-    Lost(String),
+    Lost(Complaint),
+}
+
+impl Trouble {
+    pub(super) fn failed(why: impl Into<Complaint>) -> Self {
+        Self::Failed(why.into())
+    }
 }
 
 /// Which look it is.
@@ -53,6 +63,11 @@ pub(super) enum Moment {
 pub(super) trait Source: Send {
     /// Looks for new values.
     fn read(&mut self, moment: Moment, clock: &Clock, found: &mut Found) -> Result<(), Trouble>;
+
+    /// Whether a value is under way: that is no silence, however long it takes.
+    fn is_busy(&self) -> bool {
+        false
+    }
 
     /// How long from the start of this look to the next, where it is not the usual interval.
     fn pause(&self) -> Option<Duration> {
@@ -102,7 +117,10 @@ impl Meter {
             }
         };
         let channel = Channel { device: info.device, scope: Scope::Psys, signal, provenance, update_period: period };
-        Self { info, channels: [channel], source, tally, is_failing: false, silence: Silence::default() }
+        // Only a source that says when it is to be read again is asked for its values; a file is only looked at.
+        let spacing = source.pause().map(|every| Seconds::new(every.as_secs_f64()));
+        let silence = Silence { spacing, ..Silence::default() };
+        Self { info, channels: [channel], source, tally, is_failing: false, silence }
     }
 
     fn look(&mut self, moment: Moment, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
@@ -125,14 +143,17 @@ impl Meter {
             self.is_failing = false;
         }
         match outcome {
-            Err(Trouble::Lost(reason)) => return Err(SensorError::Lost { device: self.info.device, reason }),
+            Err(Trouble::Lost(reason)) => {
+                return Err(SensorError::Lost { device: self.info.device, reason: reason.to_string() });
+            }
             Err(Trouble::Failed(why)) if !self.is_failing => {
                 self.is_failing = true;
                 batch.event(now, EventKind::ReadFailed, format!("{id}: {why}"));
             }
             Ok(()) | Err(Trouble::Failed(_)) => {}
         }
-        if let Some(silent) = self.silence.note(now, has_values)
+        if (has_values || !self.source.is_busy())
+            && let Some(silent) = self.silence.note(now, has_values, moment)
             && !self.is_failing
         {
             let message =
@@ -168,23 +189,32 @@ impl Sensor for Meter {
 /// When values came, and whether it was told that none do.
 #[derive(Debug, Default)]
 struct Silence {
+    /// The last value, or the first look.
     last: Option<Timestamp>,
+    has_spoken: bool,
     spacing: Option<Seconds>,
     told: bool,
 }
 
 impl Silence {
     /// Takes a look in; says how long it has been silent where that is to be told.
-    fn note(&mut self, now: Timestamp, has_values: bool) -> Option<Seconds> {
+    fn note(&mut self, now: Timestamp, has_values: bool, moment: Moment) -> Option<Seconds> {
         let since = now - *self.last.get_or_insert(now);
         if has_values {
-            // A mean that forgets: the spacing of the last ten or so.
-            let spacing = self.spacing.map_or(since, |spacing| spacing * 0.9 + since * 0.1);
-            (self.last, self.spacing, self.told) = (Some(now), Some(spacing), false);
+            // From the first look to the first value is no spacing.
+            if self.has_spoken {
+                // A mean that forgets: the spacing of the last ten or so.
+                self.spacing = Some(self.spacing.map_or(since, |spacing| spacing * 0.9 + since * 0.1));
+            }
+            (self.last, self.has_spoken, self.told) = (Some(now), true, false);
             return None;
         }
-        let usual = self.spacing.unwrap_or(Seconds::ZERO) * SILENT_SPACINGS;
-        let is_silent = since > usual.max(LEAST_SILENCE) && !self.told;
+        let limit = match self.spacing {
+            Some(spacing) => (spacing * SILENT_SPACINGS).max(LEAST_SILENCE),
+            None if moment == Moment::Last && !self.has_spoken => LEAST_SILENCE,
+            None => PATIENCE,
+        };
+        let is_silent = since > limit && !self.told;
         self.told |= is_silent;
         is_silent.then_some(since)
     }
@@ -193,6 +223,7 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeviceId;
 
     fn at(seconds: f64) -> Timestamp {
         Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_000) + Seconds::new(seconds)
@@ -202,8 +233,8 @@ mod tests {
     fn a_silence_is_told_once_and_again_after_a_value() {
         let mut silence = Silence::default();
         let told: Vec<bool> =
-            [(0.0, true), (0.5, true), (10.4, false), (10.6, false), (11.0, false), (12.0, true), (25.0, false)]
-                .map(|(time, has)| silence.note(at(time), has).is_some())
+            [(0.0, true), (0.5, true), (10.4, false), (10.6, false), (11.0, false), (12.0, true), (30.0, false)]
+                .map(|(time, has)| silence.note(at(time), has, Moment::Usual).is_some())
                 .to_vec();
         assert_eq!(told, [false, false, false, true, false, false, true]);
     }
@@ -212,17 +243,83 @@ mod tests {
     fn a_slow_source_is_given_its_time() {
         let mut silence = Silence::default();
         for time in 0..20 {
-            assert_eq!(silence.note(at(60.0 * f64::from(time)), true), None);
+            assert_eq!(silence.note(at(60.0 * f64::from(time)), true, Moment::Usual), None);
         }
-        assert_eq!(silence.note(at(60.0 * 19.0 + 400.0), false), None);
-        assert!(silence.note(at(60.0 * 19.0 + 700.0), false).is_some());
+        assert_eq!(silence.note(at(60.0 * 19.0 + 400.0), false, Moment::Usual), None);
+        assert!(silence.note(at(60.0 * 19.0 + 700.0), false, Moment::Usual).is_some());
     }
 
     #[test]
     fn one_that_never_spoke_is_told_too() {
         let mut silence = Silence::default();
-        assert_eq!(silence.note(at(0.0), false), None);
-        assert!(silence.note(at(10.5), false).is_some());
+        assert_eq!(silence.note(at(0.0), false, Moment::Usual), None);
+        assert_eq!(silence.note(at(10.5), false, Moment::Usual), None, "it may write once a minute");
+        assert!(silence.note(at(121.0), false, Moment::Usual).is_some());
+        let mut short = Silence::default();
+        assert_eq!(short.note(at(0.0), false, Moment::Usual), None);
+        assert!(short.note(at(10.5), false, Moment::Last).is_some(), "no later look will find one");
+    }
+
+    #[test]
+    fn a_file_is_not_judged_by_its_first_value() {
+        let mut silence = Silence::default();
+        assert_eq!(silence.note(at(0.0), true, Moment::Usual), None);
+        for (time, moment) in [(10.5, Moment::Usual), (59.0, Moment::Usual), (59.5, Moment::Last)] {
+            assert_eq!(silence.note(at(time), false, moment), None, "{time}");
+        }
+        assert_eq!(silence.note(at(60.0), true, Moment::Usual), None);
+        assert_eq!(silence.note(at(600.0), false, Moment::Usual), None);
+        assert!(silence.note(at(661.0), false, Moment::Usual).is_some());
+    }
+
+    /// A source that is asked once a minute and takes its time over each value.
+    struct Slow {
+        is_busy: bool,
+        value: Option<Value>,
+    }
+
+    impl Source for Slow {
+        fn read(&mut self, _: Moment, _: &Clock, found: &mut Found) -> Result<(), Trouble> {
+            found.values.extend(self.value.take());
+            Ok(())
+        }
+
+        fn is_busy(&self) -> bool {
+            self.is_busy
+        }
+
+        fn pause(&self) -> Option<Duration> {
+            Some(Duration::from_secs(60))
+        }
+    }
+
+    fn meter(is_busy: bool) -> Meter {
+        let interval = Duration::from_secs(60);
+        let info = SensorInfo { id: "x".to_owned(), name: "x".to_owned(), device: DeviceId::meter(0), interval };
+        let value = Some(Value { after: at(0.0), at: at(0.4), amount: 312.0 });
+        Meter::new(info, Scale::of(Quantity::Power, Quantity::Power.base(), None), Box::new(Slow { is_busy, value }))
+    }
+
+    #[test]
+    fn a_command_once_a_minute_is_not_silent_between() {
+        let mut meter = meter(false);
+        meter.look(Moment::Usual, &Clock::start(), &mut Batch::default()).unwrap();
+        let start = meter.silence.last.unwrap();
+        assert_eq!(meter.silence.note(start + Seconds::new(60.1), false, Moment::Usual), None);
+        assert!(meter.silence.note(start + Seconds::new(601.0), false, Moment::Usual).is_some());
+    }
+
+    #[test]
+    fn a_run_that_is_under_way_is_no_silence() {
+        for (is_busy, events) in [(true, 0), (false, 1)] {
+            let mut meter = meter(is_busy);
+            let clock = Clock::start();
+            meter.look(Moment::Usual, &clock, &mut Batch::default()).unwrap();
+            meter.silence.last = Some(clock.now() - Seconds::new(3600.0));
+            let mut batch = Batch::default();
+            meter.look(Moment::Usual, &clock, &mut batch).unwrap();
+            assert_eq!(batch.events.len(), events, "{:?}", batch.events);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! command line says is shown to nobody.
 
 mod command;
+mod complaint;
 mod csv;
 mod layout;
 mod meter;
@@ -20,6 +21,7 @@ mod time;
 mod unit;
 
 use self::command::Command;
+use self::complaint::Complaint;
 use self::csv::Csv;
 use self::layout::Wishes;
 use self::meter::{Meter, Scale, Trouble};
@@ -31,20 +33,18 @@ use crate::{DeviceId, Sensor, SensorInfo};
 
 /// Why a sensor of the user's own cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{sensor} gives no value: {why}")]
+#[error("{sensor} gives no value: {why}{}", hint.as_ref().map(|hint| format!(". hint: {hint}")).unwrap_or_default())]
 pub struct ExternalError {
     /// Which, as its id says it.
     pub sensor: String,
-    /// What is wrong, where, and what would be right.
+    /// What is wrong, and where.
     pub why: String,
+    /// What would be right, where that is known.
+    pub hint: Option<String>,
 }
 
-/// Tries the source once and opens it as the device `meter:number`. A command runs; it may take as long as its timeout.
-pub fn open(spec: &Spec, number: u32) -> Result<Box<dyn Sensor>, ExternalError> {
-    open_named(spec, &spec.name, number)
-}
-
-/// Opens all of them, with numbers from `first_meter` on. Of two with the same id the second has `-2` at its end.
+/// Opens all of them, with numbers from `first_meter` on, up to the first that does not work. Of two with the same id
+/// the second has `-2` at its end. Each source is tried once: a command runs, for as long as its timeout at most.
 ///
 /// ```
 /// use ergometer_telemetry::sensors::external::{self, Spec};
@@ -54,17 +54,25 @@ pub fn open(spec: &Spec, number: u32) -> Result<Box<dyn Sensor>, ExternalError> 
 /// assert_eq!(sensors[1].info().device.to_string(), "meter:1");
 /// ```
 pub fn open_all(specs: &[Spec], first_meter: u32) -> Result<Vec<Box<dyn Sensor>>, ExternalError> {
-    let mut sensors: Vec<Box<dyn Sensor>> = Vec::with_capacity(specs.len());
-    for (number, spec) in (first_meter..).zip(specs) {
+    opening(specs, first_meter).collect()
+}
+
+/// The same for who wants to know of each whether it works: one that does not keeps its id and its number, so that the
+/// others have those they have when it is mended.
+#[must_use]
+pub fn open_each(specs: &[Spec], first_meter: u32) -> Vec<Result<Box<dyn Sensor>, ExternalError>> {
+    opening(specs, first_meter).collect()
+}
+
+/// Opens one after another, as they are asked for.
+fn opening(specs: &[Spec], first_meter: u32) -> impl Iterator<Item = Result<Box<dyn Sensor>, ExternalError>> {
+    let mut taken: Vec<String> = Vec::with_capacity(specs.len());
+    (first_meter..).zip(specs).map(move |(number, spec)| {
         let names = std::iter::once(spec.name.clone()).chain((2_u32..).map(|count| format!("{}-{count}", spec.name)));
-        let is_free = |name: &String| {
-            let id = id(spec, name);
-            sensors.iter().all(|sensor| sensor.info().id != id)
-        };
-        let name = names.into_iter().find(is_free).unwrap_or_default();
-        sensors.push(open_named(spec, &name, number)?);
-    }
-    Ok(sensors)
+        let name = names.into_iter().find(|name| !taken.contains(&id(spec, name))).unwrap_or_default();
+        taken.push(id(spec, &name));
+        open_named(spec, &name, number)
+    })
 }
 
 fn id(spec: &Spec, name: &str) -> String {
@@ -74,7 +82,9 @@ fn id(spec: &Spec, name: &str) -> String {
 fn open_named(spec: &Spec, name: &str, number: u32) -> Result<Box<dyn Sensor>, ExternalError> {
     let id = id(spec, name);
     let told = |trouble| match trouble {
-        Trouble::Failed(why) | Trouble::Lost(why) => ExternalError { sensor: id.clone(), why },
+        Trouble::Failed(Complaint { why, hint }) | Trouble::Lost(Complaint { why, hint }) => {
+            ExternalError { sensor: id.clone(), why, hint }
+        }
     };
     let (scale, source) = opened(spec).map_err(told)?;
     let interval = source.pause().unwrap_or(spec.every);
@@ -87,13 +97,13 @@ fn opened(spec: &Spec) -> Result<(Scale, Box<dyn meter::Source>), Trouble> {
     match &spec.source {
         Source::Command { line, timeout, pattern } => {
             let pattern = pattern.as_deref().map(output::compiled).transpose();
-            let pattern = pattern.map_err(|error| Trouble::Failed(error.to_string()))?;
+            let pattern = pattern.map_err(|error| Trouble::failed(error.to_string()))?;
             let quantity = quantity.unwrap_or(Quantity::Power);
             let finder = output::Finder { pattern, unit, quantity };
             let state = command::State::default();
             let command = Command { line: line.clone(), timeout: *timeout, every, finder, state };
-            let amount = command.try_once()?;
-            Ok((Scale::of(quantity, unit.unwrap_or(quantity.base()), Some(amount)), Box::new(command)))
+            let found = command.try_once()?;
+            Ok((Scale::of(quantity, found.unit, Some(found.amount)), Box::new(command)))
         }
         Source::Csv { path, time, value } => {
             let wishes = Wishes { time: time.clone(), value: value.clone(), unit, quantity };

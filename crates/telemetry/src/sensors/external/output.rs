@@ -1,18 +1,26 @@
 //! The one number in what a command said: its output goes in, watts or joules come out.
+//!
+//! A number with a comma or the like in it is no value: `1,250 W` is 1250 W here and 1.25 W there.
 
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
+use super::complaint::Complaint;
 use super::unit::{Quantity, Unit};
 
 /// How much of an output an error shows.
 const SHOWN: usize = 200;
 
-/// A number and its unit. What stands before must not go on as a word: in `PSU1 W` there is no value.
+/// What separates thousands or decimals, by country. A plain space may as well come after another number.
+const SEPARATORS: [char; 5] = [',', '\'', '’', '\u{a0}', '\u{202f}'];
+
+/// A number and its unit. What stands before must not go on as a word: in `PSU1 W` there is no value. Separators are
+/// taken along, so that no part of a number passes for a number.
 static WITH_UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let number = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?";
-    let unit = r"[kmuµ]?Wh|[kmuµ]?[WJ]|(?i:(?:milli|micro|kilo)?(?:watts?|joules?))";
+    let separators = SEPARATORS.iter().collect::<String>();
+    let number = format!(r"[-+]?(?:\d+(?:[.{separators}]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?");
+    let unit = r"[kMmuµ]?Wh|[kMmuµ]?[WJ]|(?i:(?:milli|micro|kilo|mega)?(?:watts?|joules?))";
     Regex::new(&format!(r"(?:^|[^\w.])({number})\s*({unit})\b")).ok()
 });
 
@@ -24,6 +32,15 @@ pub(super) struct Finder {
     pub(super) quantity: Quantity,
 }
 
+/// A value that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Amount {
+    /// In watts or joules.
+    pub(super) amount: f64,
+    /// The unit it was written in.
+    pub(super) unit: Unit,
+}
+
 /// `^` and `$` are those of a line: what boards say has many.
 pub(super) fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).multi_line(true).build()
@@ -31,7 +48,7 @@ pub(super) fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
 
 impl Finder {
     /// The value in watts or joules, or why there is none, with the start of the output.
-    pub(super) fn find(&self, output: &str) -> Result<f64, String> {
+    pub(super) fn find(&self, output: &str) -> Result<Amount, Complaint> {
         let unit = self.unit.unwrap_or(self.quantity.base());
         let (text, unit) = match &self.pattern {
             Some(pattern) => {
@@ -46,24 +63,31 @@ impl Finder {
                 .or_else(|| (output.trim().parse::<f64>().is_ok()).then_some((output, unit)))
                 .ok_or_else(|| {
                 let unit = self.quantity.base().name;
-                format!(
-                    "there is no number with the unit {unit} in its output: {}. hint: give pattern='…([0-9.]+)…' \
-                         that finds the value",
-                    start_of(output)
+                Complaint::with_hint(
+                    format!("there is no number with the unit {unit} in its output: {}", start_of(output)),
+                    "give pattern='…([0-9.]+)…' that finds the value",
                 )
             })?,
         };
+        if self.pattern.is_none() && text.trim().contains(SEPARATORS) {
+            return Err(Complaint::with_hint(
+                format!("{} may be thousands or decimals", start_of(text)),
+                "let it print plain numbers, by LC_ALL=C before the program or `| tr -d ,` after it; or give \
+                 pattern='…([0-9.]+)…' that finds the value",
+            ));
+        }
         let value: f64 = text.trim().parse().map_err(|_| format!("{} is no number", start_of(text)))?;
         if !value.is_finite() || value < 0.0 {
-            return Err(format!("{value} is no {}", if self.quantity == Quantity::Power { "power" } else { "energy" }));
+            let wanted = if self.quantity == Quantity::Power { "power" } else { "energy" };
+            return Err(format!("{value} is no {wanted}").into());
         }
-        Ok(value * unit.factor)
+        Ok(Amount { amount: value * unit.factor, unit })
     }
 
     fn by_unit<'a>(&self, output: &'a str) -> Option<(&'a str, Unit)> {
         WITH_UNIT.as_ref()?.captures_iter(output).find_map(|found| {
             let (_, [value, word]) = found.extract();
-            let written = Unit::of(word).or_else(|| Unit::of_word(word))?;
+            let written = Unit::of_word(word)?;
             (written.quantity == self.quantity).then(|| (value, self.unit.unwrap_or(written)))
         })
     }
@@ -98,7 +122,10 @@ mod tests {
     fn find(pattern: Option<&str>, unit: Option<&str>, output: &str) -> Result<f64, String> {
         let unit = unit.map(|name| Unit::of(name).unwrap());
         let quantity = unit.map_or(Quantity::Power, |unit| unit.quantity);
-        Finder { pattern: pattern.map(|text| compiled(text).unwrap()), unit, quantity }.find(output)
+        Finder { pattern: pattern.map(|text| compiled(text).unwrap()), unit, quantity }
+            .find(output)
+            .map(|found| found.amount)
+            .map_err(|complaint| complaint.to_string())
     }
 
     #[test]
@@ -110,6 +137,30 @@ mod tests {
         assert_eq!(find(None, Some("kWh"), "total 5 kWh, now 312.5 W"), Ok(1.8e7));
         assert_eq!(find(None, None, "  312.5\n"), Ok(312.5));
         assert_eq!(find(None, Some("mW"), "312500"), Ok(312.5));
+    }
+
+    #[test]
+    fn a_number_with_commas_is_never_read_in_part() {
+        for output in
+            ["1,250 W", "312,5 W", "now: -1,5 W", "1'250 W", "1.250,5 W", "1,250,000 mW", "1\u{202f}250 Watts"]
+        {
+            let told = find(None, None, output).unwrap_err();
+            assert!(told.contains("may be thousands or decimals. hint: ") && told.contains("pattern="), "{told}");
+        }
+        assert!(find(None, None, "1.250.000 W").unwrap_err().contains("`1.250.000` is no number"));
+        assert!(find(None, None, "1,250").is_err());
+        // Another quantity's comma does not matter, nor one that only ends a number.
+        assert_eq!(find(None, None, "1,250 kWh, now, 312 W"), Ok(312.0));
+        assert_eq!(find(None, None, "12, 312. W, 5 W"), Ok(312.0));
+        assert_eq!(find(Some(",([0-9]+) W"), None, "5,312 W"), Ok(312.0));
+    }
+
+    #[test]
+    fn the_unit_that_was_written_is_told() {
+        let finder = Finder { pattern: None, unit: None, quantity: Quantity::Energy };
+        assert_eq!(finder.find("12.3 kWh").map(|found| found.unit.name), Ok("kWh"));
+        assert_eq!(finder.find("0.5 MWh").map(|found| found.amount), Ok(1.8e9));
+        assert_eq!(finder.find("12.3").map(|found| found.unit.name), Ok("J"));
     }
 
     #[test]

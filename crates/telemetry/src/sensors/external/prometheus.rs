@@ -2,7 +2,7 @@
 //!
 //! A file that nobody rewrites gives no reading: it must not look like a steady meter. The time of a value is the one
 //! that stands with it; else when the file was written, where that lies between the last look and this one; else that
-//! of this look.
+//! of this look. A value whose own time goes back is left out and told once.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -12,12 +12,13 @@ use std::time::UNIX_EPOCH;
 
 use ergometer_units::{Seconds, Timestamp};
 
+use super::complaint::Complaint;
 use super::meter::{Found, Moment, Source, Trouble, Value};
 use super::output::start_of;
 use super::time;
 use super::unit::{Quantity, Unit};
-use crate::Clock;
 use crate::exposition::{Line, Sample, lines};
+use crate::{Clock, EventKind};
 
 const SIZE_LIMIT: u64 = 1024 * 1024;
 /// How many metrics an error lists.
@@ -71,10 +72,13 @@ pub(super) struct Metric {
 
 impl Finder {
     /// The one sample that fits, or why there is none.
-    pub(super) fn find(&self, text: &str) -> Result<Metric, String> {
+    pub(super) fn find(&self, text: &str) -> Result<Metric, Complaint> {
         // Of a value that is only half written, half is a number, too.
         if !text.is_empty() && !text.ends_with('\n') {
-            return Err("it does not end with a line break. hint: write it under another name and rename it".to_owned());
+            return Err(Complaint::with_hint(
+                "it does not end with a line break",
+                "write it under another name and rename it",
+            ));
         }
         let mut samples = Vec::new();
         for line in lines(text) {
@@ -93,7 +97,7 @@ impl Finder {
         let by_name = by_name.filter(|unit| self.quantity.is_none_or(|quantity| unit.quantity == quantity));
         let unit = self.unit.or(by_name).unwrap_or(self.quantity.unwrap_or(Quantity::Power).base());
         if !sample.value.is_finite() || sample.value < 0.0 {
-            return Err(format!("{} is {}, which is no value", sample.name, sample.value));
+            return Err(format!("{} is {}, which is no value", sample.name, sample.value).into());
         }
         let time = match sample.time {
             Some(time) => Some(time::of_number(time).ok_or_else(|| format!("{time} is no time since the epoch"))?),
@@ -102,21 +106,23 @@ impl Finder {
         Ok(Metric { unit, amount: sample.value * unit.factor, time })
     }
 
-    fn ambiguous(&self, fitting: &[&Sample<'_>], all: &[Sample<'_>]) -> String {
+    fn ambiguous(&self, fitting: &[&Sample<'_>], all: &[Sample<'_>]) -> Complaint {
         let list = |samples: &mut dyn Iterator<Item = &Sample<'_>>| {
             samples.take(LISTED).map(written).collect::<Vec<_>>().join(", ")
         };
         match (fitting.is_empty(), &self.metric) {
             (false, _) => {
                 let listed = list(&mut fitting.iter().copied());
-                format!("{} samples fit. hint: give metric='…' one of {listed}", fitting.len())
+                let hint = format!("give metric='…' one of {listed}");
+                Complaint::with_hint(format!("{} samples fit", fitting.len()), hint)
             }
             (true, Some(metric)) => {
-                format!("there is no {} with these labels. hint: it has {}", metric.name, list(&mut all.iter()))
+                let why = format!("there is no {} with these labels", metric.name);
+                Complaint::with_hint(why, format!("it has {}", list(&mut all.iter())))
             }
-            (true, None) => format!(
-                "no name ends in _watts or _joules_total. hint: give metric='…' and unit=; it has {}",
-                list(&mut all.iter())
+            (true, None) => Complaint::with_hint(
+                "no name ends in _watts or _joules_total",
+                format!("give metric='…' and unit=; it has {}", list(&mut all.iter())),
             ),
         }
     }
@@ -149,6 +155,10 @@ pub(super) struct Prometheus {
     /// What was read last.
     writing: Option<Writing>,
     time: Option<Timestamp>,
+    /// When the last reading was.
+    last: Option<Timestamp>,
+    /// Whether it was told that times go back.
+    is_told: bool,
     looked: Option<Timestamp>,
 }
 
@@ -156,10 +166,12 @@ impl Prometheus {
     /// Reads the file once: is there such a metric?
     pub(super) fn open(path: &Path, mut finder: Finder) -> Result<(Self, Metric), Trouble> {
         let (text, _) =
-            read(path).map_err(|cause| Trouble::Failed(format!("cannot read {}: {cause}", path.display())))?;
-        let metric = finder.find(&text).map_err(|why| Trouble::Failed(format!("{}: {why}", path.display())))?;
+            read(path).map_err(|cause| Trouble::failed(format!("cannot read {}: {cause}", path.display())))?;
+        let metric = finder.find(&text).map_err(|complaint| Trouble::Failed(complaint.at(path.display())))?;
         finder.quantity = Some(metric.unit.quantity);
-        Ok((Self { path: path.to_owned(), finder, writing: None, time: None, looked: None }, metric))
+        let source =
+            Self { path: path.to_owned(), finder, writing: None, time: None, last: None, is_told: false, looked: None };
+        Ok((source, metric))
     }
 }
 
@@ -167,7 +179,7 @@ impl Source for Prometheus {
     fn read(&mut self, _moment: Moment, clock: &Clock, found: &mut Found) -> Result<(), Trouble> {
         let now = clock.now();
         let since = self.looked.replace(now);
-        let failed = |cause: io::Error| Trouble::Failed(format!("its file cannot be read: {cause}"));
+        let failed = |cause: io::Error| Trouble::failed(format!("its file cannot be read: {cause}"));
         let seen = std::fs::metadata(&self.path).map_err(failed)?;
         if self.writing == Some(Writing::of(&seen)) {
             return Ok(());
@@ -175,28 +187,36 @@ impl Source for Prometheus {
         let (text, file) = read(&self.path).map_err(failed)?;
         let is_first = self.writing.replace(Writing::of(&file)).is_none();
         let metric = self.finder.find(&text).map_err(|why| {
-            Trouble::Failed(format!("its file cannot be understood: {}", start_of(&why).trim_matches('`')))
+            Trouble::failed(format!("its file cannot be understood: {}", start_of(&why.to_string()).trim_matches('`')))
         })?;
+        let last = self.last;
+        let is_back = |at: Timestamp| last.is_some_and(|last| at <= last);
         let at = match metric.time {
             Some(time) if self.time == Some(time) => return Ok(()),
             Some(time) => Some(clock.from_wall(time)),
             None => written_at(&file).map(|time| clock.from_wall(time)).filter(|&at| {
                 let least = since.unwrap_or(now - super::meter::LEAST_SILENCE);
-                (least..=clock.now()).contains(&at)
+                (least..=clock.now()).contains(&at) && !is_back(at)
             }),
         };
+        if at.is_some_and(is_back) {
+            if !std::mem::replace(&mut self.is_told, true) {
+                let message = "the time of a value is not after that of the value before: such values are left out";
+                found.notices.push((EventKind::ReadFailed, message.to_owned()));
+            }
+            return Ok(());
+        }
         // An old file says what was, and nobody knows whether it still is.
         if is_first && at.is_none_or(|at| now - at > super::meter::LEAST_SILENCE) {
             self.time = metric.time;
             return Ok(());
         }
         if at.is_some_and(|at| at - clock.now() > Seconds::new(60.0)) {
-            return Err(Trouble::Failed(
-                "the time of its value lies ahead of this machine's by over a minute".to_owned(),
-            ));
+            return Err(Trouble::failed("the time of its value lies ahead of this machine's by over a minute"));
         }
         self.time = metric.time;
         let (after, at) = at.map_or((since.unwrap_or(now), clock.now()), |at| (at, at));
+        self.last = Some(at);
         found.values.push(Value { after, at, amount: metric.amount });
         Ok(())
     }
@@ -229,7 +249,10 @@ mod tests {
 
     fn find(metric: Option<&str>, text: &str) -> Result<f64, String> {
         let metric = metric.map(|text| Selector::of(text).unwrap());
-        Finder { metric, unit: None, quantity: None }.find(text).map(|metric| metric.amount)
+        Finder { metric, unit: None, quantity: None }
+            .find(text)
+            .map(|metric| metric.amount)
+            .map_err(|complaint| complaint.to_string())
     }
 
     #[test]

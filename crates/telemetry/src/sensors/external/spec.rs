@@ -172,7 +172,7 @@ impl FromStr for Spec {
             "command" => ("command", &["timeout", "pattern"]),
             "csv" => ("csv", &["time", "value"]),
             "prometheus" => ("prometheus", &["metric"]),
-            other => return Err(SpecError::UnknownKind { kind: other.chars().take(20).collect() }),
+            other => return Err(SpecError::UnknownKind { kind: shown_kind(other) }),
         };
         check_keys(kind, own, &options)?;
         let find = |key: &str| options.iter().find(|option| option.key == key).map(|option| option.value);
@@ -265,7 +265,16 @@ fn check_keys(kind: &'static str, own: &[&str], options: &[Written<'_>]) -> Resu
     Ok(())
 }
 
+/// A command line without its kind may have its password here: only a single plain word is shown.
+fn shown_kind(kind: &str) -> String {
+    let is_word = kind.chars().count() <= 20 && kind.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    if is_word { kind.to_owned() } else { "…".to_owned() }
+}
+
 fn wrong(key: &'static str, value: &str, why: impl Into<String>, hint: impl Into<String>) -> SpecError {
+    // Where the `]` was forgotten, the target comes after a colon, and none of these values has one.
+    let is_short = matches!(key, "every" | "timeout" | "unit" | "signal");
+    let value = if is_short { value.split(':').next().unwrap_or_default() } else { value };
     let value = value.chars().take(80).collect();
     SpecError::WrongValue { key, value, why: why.into(), hint: hint.into() }
 }
@@ -392,6 +401,22 @@ mod tests {
     }
 
     #[test]
+    fn an_error_never_shows_the_target() {
+        for text in [
+            "ipmitool -P hunter2 dcmi: power",
+            "hunter2=x:y",
+            "command[timout=5s]:ipmitool -P hunter2",
+            "command[every=5s:curl -u root:hunter2 http://[::1]:80",
+            "command[timeout=5s:curl -u root:hunter2 http://[::1]:80",
+            "command[unit=W:hunter2 [x]:y",
+            "command[every=5s]ipmitool -P hunter2",
+        ] {
+            let told = text.parse::<Spec>().unwrap_err().to_string();
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_would_be_right() {
         let told = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
         for (text, part) in [
@@ -410,7 +435,7 @@ mod tests {
             ("meter:x", "no sensor of the kind `meter`. hint: command, csv or prometheus"),
             ("csv[pattern=x]:x", "`pattern` is no key of csv. hint: it has name, every, unit, signal, time, value"),
             ("csv[unit=W,unit=W]:x", "`unit` is given twice"),
-            ("csv[unit=MW]:x", "unit=`MW`: no unit. hint: W, mW"),
+            ("csv[unit=GW]:x", "unit=`GW`: no unit. hint: W, mW"),
             ("csv[signal=volts]:x", "hint: power or energy"),
             ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is no unit of it"),
             ("csv[every=5]:x", "every=`5`: no duration. hint: a number and its unit"),

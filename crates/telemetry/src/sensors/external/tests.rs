@@ -14,6 +14,10 @@ fn spec(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+fn open(spec: &Spec, number: u32) -> Result<Box<dyn Sensor>, ExternalError> {
+    open_each(std::slice::from_ref(spec), number).remove(0)
+}
+
 fn refused(text: &str) -> String {
     match open(&spec(text), 0) {
         Ok(_) => panic!("{text} opens"),
@@ -138,6 +142,71 @@ fn a_coarse_counter_is_no_impossible_step() {
     let batch = bench.until_something();
     assert_eq!(kinds(&batch), []);
     assert!((values(&batch)[0] - 812.35 * 3.6e6).abs() < 0.01);
+}
+
+#[test]
+fn a_coarse_counter_may_have_its_unit_in_its_output() {
+    let fixture = Fixture::new("count", "12.3 kWh");
+    let mut bench = Bench::new(&format!("command[every=10ms,signal=energy]:cat {}", fixture.path.display()));
+    bench.until_something();
+    fs::write(&fixture.path, "12.4 kWh").unwrap();
+    let batch = bench.until_something();
+    assert_eq!(kinds(&batch), []);
+    assert!((values(&batch)[0] - 12.4 * 3.6e6).abs() < 0.01);
+}
+
+#[test]
+fn what_the_shell_says_is_told_at_the_start_only() {
+    assert!(refused("command:hunter2-of-nobody").contains("hunter2-of-nobody"));
+    let fixture = Fixture::new("flag", "");
+    let line = format!("test -s {0} && hunter2-of-nobody || echo 312 W; test ! -s {0}", fixture.path.display());
+    let mut bench = Bench::new(&format!("command[every=10ms,name=x]:{line}"));
+    fs::write(&fixture.path, "x").unwrap();
+    let batch = loop {
+        let batch = bench.until_something();
+        if !batch.events.is_empty() {
+            break batch;
+        }
+    };
+    let told = &batch.events[0].message;
+    assert!(told.contains("it failed (exit status: 1) and the shell complained"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_killed_is_waited_for_and_never_doubled() {
+    let folder = tempfile::tempdir().unwrap();
+    let [slow, log, process] = ["slow", "log", "pid"].map(|name| folder.path().join(name));
+    // A session of its own is out of reach of the group's signal, as what runs by sudo is.
+    let line = format!(
+        "test -e {slow} || {{ echo 312 W; exit; }}; echo run >> {log}; setsid sleep 600 & echo $! > {process}; wait",
+        slow = slow.display(),
+        log = log.display(),
+        process = process.display()
+    );
+    let mut bench = Bench::new(&format!("command[every=10ms,timeout=300ms,name=x]:{line}"));
+    fs::write(&slow, "").unwrap();
+    let mut until_event = || loop {
+        let batch = bench.sample();
+        if let Some(event) = batch.events.first() {
+            return event.message.clone();
+        }
+    };
+    let told = until_event();
+    assert!(told.contains("was killed"), "{told}");
+    let told = until_event();
+    assert!(told.contains("no other is started until that ends"), "{told}");
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(100) {
+        assert_eq!(bench.sample().events.len(), 0, "told once");
+    }
+    assert_eq!(fs::read_to_string(&log).unwrap(), "run\n", "ten more were due");
+    fs::remove_file(&slow).unwrap();
+    let process = fs::read_to_string(&process).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(process).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    assert_eq!(values(&bench.until_something()), [312.0], "it goes on when that is gone");
 }
 
 #[test]
@@ -372,13 +441,30 @@ fn a_metric_with_a_time_counts_once() {
     let mut bench = Bench::new(&fixture.spec("prometheus"));
     assert_eq!(bench.sensor.channels()[0].signal, Signal::Energy);
     bench.sample();
-    let time_ms = bench.clock.now().nanos_since_epoch() / 1_000_000 - 20;
+    let time_ms = bench.clock.now().nanos_since_epoch() / 1_000_000 + 20;
     fixture.replace(&format!("a_joules_total 7 {time_ms}\n"));
     let batch = bench.sample();
     assert_eq!(values(&batch), [7.0]);
     assert_eq!(batch.readings[0].at, Timestamp::from_nanos_since_epoch(time_ms * 1_000_000));
     fixture.replace(&format!("a_joules_total 7 {time_ms}\n# again\n"));
     assert_eq!(bench.values(), [0.0; 0]);
+}
+
+#[test]
+fn a_metric_whose_time_goes_back_is_left_out_and_told_once() {
+    let fixture = Fixture::new("power.prom", "a_watts 300\n");
+    let mut bench = Bench::new(&fixture.spec("prometheus"));
+    bench.sample();
+    let now_ms = bench.clock.now().nanos_since_epoch() / 1_000_000 + 5000;
+    let mut write = |text: String| {
+        fixture.replace(&text);
+        let batch = bench.sample();
+        (values(&batch), kinds(&batch))
+    };
+    assert_eq!(write(format!("a_watts 312 {now_ms}\n")), (vec![312.0], vec![]));
+    assert_eq!(write(format!("a_watts 5 {}\n", now_ms - 1000)), (vec![], vec![EventKind::ReadFailed]));
+    assert_eq!(write(format!("a_watts 6 {}\n", now_ms - 999)), (vec![], vec![]));
+    assert_eq!(write(format!("a_watts 313 {}\n", now_ms + 1000)), (vec![313.0], vec![]));
 }
 
 #[test]
@@ -399,6 +485,27 @@ fn ids_are_unique_and_meters_counted_on() {
     assert_eq!(found, [("command:echo", 4), ("command:echo-2", 5), ("command:echo-3", 6)]);
     let wrong = ["command:echo 1 W", "command:false"].map(spec);
     assert!(open_all(&wrong, 0).is_err_and(|error| error.sensor == "command:false"));
+}
+
+#[test]
+fn each_is_told_of_with_the_id_and_number_it_would_have() {
+    let specs = ["command:echo fish. hint: eat it", "command:echo 2 W", "command:echo 3 W"].map(spec);
+    let found: Vec<String> = open_each(&specs, 1)
+        .into_iter()
+        .map(|opened| match opened {
+            Ok(sensor) => format!("{} {}", sensor.info().id, sensor.info().device),
+            Err(error) => {
+                assert_eq!(error.hint.as_deref(), Some("give pattern='…([0-9.]+)…' that finds the value"));
+                assert!(error.why.ends_with("`fish. hint: eat it`"), "an output is no hint: {}", error.why);
+                assert_eq!(
+                    error.to_string(),
+                    format!("command:echo gives no value: {}. hint: {}", error.why, error.hint.unwrap())
+                );
+                error.sensor
+            }
+        })
+        .collect();
+    assert_eq!(found, ["command:echo", "command:echo-2 meter:2", "command:echo-3 meter:3"]);
 }
 
 #[cfg(target_os = "linux")]
