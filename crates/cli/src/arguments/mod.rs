@@ -120,10 +120,13 @@ pub(crate) enum StreamFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct SensorArguments {
-    /// Only these: a device (gpu:0), a kind of device (gpu, cpu, host) or a sensor (nvml-energy:0). Repeatable, or with commas.
+    /// Only these: a device (gpu:0), a kind of device (gpu, cpu, npu, rail, host, meter) or a sensor (nvml-energy:0). Repeatable, or with commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
-    /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
+    /// Also read a meter of your own: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    ///
+    /// Options stand in brackets, as in command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND: name, every, unit (W, kW, J,
+    /// kWh, …), signal (power, energy), timeout and pattern for commands, time and value (columns) for csv, metric for prometheus.
     #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.spec))]
     pub(crate) sensor: Vec<Spec>,
     /// Don't model the CPU's power where nothing measures it.

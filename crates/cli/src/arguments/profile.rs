@@ -137,10 +137,13 @@ pub(crate) struct HowArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
-    /// Only these devices count: gpu:0, gpu, cpu, meter. Repeatable, or with commas.
+    /// Only these count: a device (gpu:0) or a kind of device (gpu, cpu, npu, rail, host, meter). Repeatable, or with commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Also read a meter of your own: command:COMMAND, csv:FILE or prometheus:FILE (see docs/sensors.md). Repeatable.
+    /// Also read a meter of your own: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    ///
+    /// Options stand in brackets, as in command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND: name, every, unit (W, kW, J,
+    /// kWh, …), signal (power, energy), timeout and pattern for commands, time and value (columns) for csv, metric for prometheus.
     #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.text))]
     pub(crate) sensor: Vec<String>,
     /// Don't model the CPU's power where nothing measures it.
