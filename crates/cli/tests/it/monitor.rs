@@ -110,7 +110,8 @@ fn one_look_is_one_frame_one_table_or_one_line() {
         stdout(&output)
     };
     let frame = look(&[]);
-    assert!(frame.starts_with(" Ergometer  vm  0:00:00   "), "{frame}");
+    // All of it was played, as fast as can be: the frame is the one at its end.
+    assert!(frame.starts_with(" vm  replay  1:53 of 1:53   "), "{frame}");
     // Which sensor spoke first is up to the scheduler.
     let is_told = ["W sampled", "W averaged", "W counter"].iter().any(|source| frame.contains(source));
     assert!(frame.contains("gpu:0 NVIDIA H200") && is_told, "{frame}");
@@ -123,6 +124,56 @@ fn one_look_is_one_frame_one_table_or_one_line() {
     assert!(rows[0]["measured_power_w"].as_f64().unwrap() > 50.0, "{}", rows[0]);
     assert!(rows[0]["modelled_power_w"].as_f64().unwrap() > 1.0, "{}", rows[0]);
     assert!(rows[0].get("processes").is_none(), "a recording has none: {}", rows[0]);
+    let length = rows[0]["replay"]["length_s"].as_f64().unwrap();
+    assert_eq!(rows[0]["elapsed_s"].as_f64(), Some(length), "{}", rows[0]);
+}
+
+#[test]
+fn a_meter_that_dies_is_left_out_and_takes_nothing_from_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    // Four readings, and then never again.
+    let script = "echo x >> count; test $(wc -l < count) -le 4 && echo 300 || exit 1";
+    fs::write(folder.path().join("flaky.sh"), script).unwrap();
+    let arguments = ["monitor", "--duration", "7s", "--interval", "500ms", "--format", "jsonl", "--sensor"];
+    let meter = "command[name=bmc,every=100ms]:sh flaky.sh";
+    let output = ergo().args(arguments).arg(meter).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = lines(&stdout(&output));
+    let (totals, ticks) = rows.split_last().unwrap();
+    let meter = |row: &serde_json::Value| -> serde_json::Value {
+        let devices = row["devices"].as_array().unwrap();
+        devices.iter().find(|device| device["device"] == "meter:0").unwrap().clone()
+    };
+    let last = ticks.last().unwrap();
+    assert!(meter(last)["power_w"].is_null() && meter(last)["silent_s"].as_f64().unwrap() > 3.0, "{last}");
+    let totals = &totals["totals"];
+    let length = |row: &serde_json::Value| row["end_us"].as_i64().unwrap() - row["start_us"].as_i64().unwrap();
+    assert!(length(totals) > length(&meter(totals)) + 1_000_000, "{totals}");
+    assert!(meter(totals)["joules"].as_f64().unwrap() > 0.0, "{totals}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    assert_fails(&["monitor", "--history", "2h"], 2, &["--history takes 1s to 1h"]);
+    assert_fails(&["monitor", "--history", "100ms"], 2, &["--history takes 1s to 1h"]);
+    assert_fails(&["monitor", "-d", "0s"], 2, &["--once"]);
+}
+
+#[test]
+fn a_split_adds_up_to_the_energy_of_the_cpu() {
+    let arguments = ["monitor", "--once", "--interval", "100ms", "--format", "jsonl", "--split", "cpu-time"];
+    let output = ergo().args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let row = &lines(&stdout(&output))[0];
+    let devices = row["devices"].as_array().unwrap().iter();
+    let cpus = devices.filter(|device| device["device"].as_str().is_some_and(|name| name.starts_with("cpu")));
+    let all: f64 = cpus.filter_map(|device| device["energy_j"].as_f64()).sum();
+    let processes = row["processes"].as_array().unwrap().iter();
+    let shares: f64 = processes.filter_map(|process| process["cpu_energy_by_cpu_time_j"].as_f64()).sum();
+    let rest = row["cpu_energy_rest_j"].as_f64().unwrap();
+    assert!(all > 0.0 && (shares + rest - all).abs() < 1e-6 * all, "{shares} + {rest} != {all}");
+    let nothing = ergo().args(arguments).args(["--device", "host"]).output().unwrap();
+    assert!(nothing.status.success() && stderr(&nothing).contains("nothing to split"), "{}", stderr(&nothing));
 }
 
 #[test]

@@ -7,12 +7,10 @@
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ergometer_telemetry::{
-    DeviceEnergy, EnergyError, EnergyMeter, Estimate, Event, Note, Sampler, Timeline, WindowEnergy,
-};
+use ergometer_telemetry::{DeviceId, EnergyError, Estimate, Event, Note, Sampler, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
 
-use super::totals;
+use super::totals::{self, DeviceTotal, Total};
 use super::ui::LONGEST_SPAN;
 
 /// The stretch that is summed up at a time.
@@ -27,10 +25,10 @@ pub(super) struct Archive {
     /// How long readings are kept.
     keep: Seconds,
     stretch: Seconds,
-    done: Vec<WindowEnergy>,
+    done: Vec<Total>,
     /// What happened in them.
     events: Vec<Event>,
-    at_work: Option<JoinHandle<WindowEnergy>>,
+    at_work: Option<JoinHandle<Total>>,
 }
 
 impl Default for Archive {
@@ -62,7 +60,7 @@ impl Archive {
         });
         if let Some((window, part)) = part {
             // Without a thread the readings stay: that costs memory, and nothing else.
-            let measure = move || EnergyMeter::new(&part, &[window]).energy(window);
+            let measure = move || Total::measure(&part, window);
             self.at_work = thread::Builder::new().name(String::from("ergo-archive")).spawn(measure).ok();
         }
     }
@@ -83,7 +81,7 @@ impl Archive {
     }
 
     /// The energy of the whole watch. A stretch that is still being measured is among what is left.
-    pub(super) fn total(&self, timeline: &Timeline) -> Option<WindowEnergy> {
+    pub(super) fn total(&self, timeline: &Timeline) -> Option<Total> {
         let Some(last) = self.done.last() else { return totals::total(timeline, None) };
         let rest = totals::total(timeline, Some(last.window.end()));
         sum(self.done.iter().chain(&rest))
@@ -96,40 +94,42 @@ fn widened(window: Window) -> Window {
 }
 
 /// The energy of windows that follow each other.
-fn sum<'a>(stretches: impl Iterator<Item = &'a WindowEnergy>) -> Option<WindowEnergy> {
-    let stretches: Vec<&WindowEnergy> = stretches.collect();
+fn sum<'a>(stretches: impl Iterator<Item = &'a Total>) -> Option<Total> {
+    let stretches: Vec<&Total> = stretches.collect();
     let (first, last) = (stretches.first()?, stretches.last()?);
-    let mut devices: Vec<DeviceEnergy> = Vec::new();
+    let mut devices: Vec<DeviceTotal> = Vec::new();
     for device in stretches.iter().flat_map(|stretch| &stretch.devices) {
-        match devices.iter_mut().find(|known| (known.device, known.scope) == (device.device, device.scope)) {
+        let place = |it: &DeviceTotal| (it.energy.device, it.energy.scope);
+        match devices.iter_mut().find(|known| place(known) == place(device)) {
             None => devices.push(device.clone()),
+            // It spoke for the first time.
+            Some(known) if known.window.is_none() && device.window.is_some() => {
+                let lacking = added(&known.energy.estimate, &device.energy.estimate, device.energy.device);
+                *known = device.clone();
+                known.energy.estimate = lacking;
+            }
             Some(known) => {
-                let together = added(&known.estimate, &device.estimate, Note::Incomplete(device.device));
-                known.estimate = together;
+                known.energy.estimate = added(&known.energy.estimate, &device.energy.estimate, device.energy.device);
+                if let (Some(known), Some(later)) = (&mut known.window, device.window) {
+                    *known = Window::between(known.start(), later.end());
+                }
             }
         }
     }
-    let measured = stretches.iter().map(|stretch| stretch.measured.clone());
-    let measured = measured.reduce(|one, other| match (&one, &other) {
-        (Ok(one), Ok(other)) => Estimate::sum([one, other]).ok_or(EnergyError::NoSensor),
-        (Ok(_), Err(_)) => one,
-        (Err(_), _) => other,
-    })?;
-    let modelled = Estimate::sum(stretches.iter().filter_map(|stretch| stretch.modelled.as_ref()));
     let window = Window::new(first.window.start(), last.window.end()).ok()?;
-    Some(WindowEnergy { window, measured, modelled, devices })
+    Some(Total { window, devices })
 }
 
 /// Two stretches of a device; where one has no estimate, the sum says that it lacks it.
 fn added(
     one: &Result<Estimate, EnergyError>,
     other: &Result<Estimate, EnergyError>,
-    lacking: Note,
+    device: DeviceId,
 ) -> Result<Estimate, EnergyError> {
     match (one, other) {
         (Ok(one), Ok(other)) => Estimate::sum([one, other]).ok_or(EnergyError::NoSensor),
         (Ok(known), Err(_)) | (Err(_), Ok(known)) => {
-            let mut known = known.clone();
+            let (mut known, lacking) = (known.clone(), Note::Incomplete(device));
             if !known.notes.contains(&lacking) {
                 known.notes.push(lacking);
             }
@@ -172,10 +172,10 @@ mod tests {
 
         let total = archive.total(&timeline).unwrap();
         assert_eq!(total.window, whole.window);
-        let (folded, at_once) = (total.measured.unwrap(), whole.measured.unwrap());
+        let (folded, at_once) = (total.counted().unwrap(), whole.counted().unwrap());
         let off = (folded.joules / at_once.joules - 1.0).abs();
         assert!(off < 0.001, "{folded:?} {at_once:?}");
         assert_eq!(total.devices.len(), whole.devices.len());
-        assert!(total.devices.iter().all(|device| device.estimate.is_ok()), "{:?}", total.devices);
+        assert!(total.devices.iter().all(|device| device.energy.estimate.is_ok()), "{:?}", total.devices);
     }
 }

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
-    /// Out of an overlay or a detail, and at last out of the monitor.
+    /// Out of an overlay or a detail; it ends nothing.
     Back,
     Pause,
     SortNext,
@@ -30,8 +30,9 @@ pub(super) enum Action {
 }
 
 /// All keys and what they do, as the help tells them.
-pub(super) const HELP: [(&str, &str); 14] = [
-    ("q  Esc  Ctrl-C", "quit; the totals follow, with their intervals"),
+pub(super) const HELP: [(&str, &str); 15] = [
+    ("q  Ctrl-C", "quit; the totals follow, with their intervals"),
+    ("Esc", "out of a panel, or of one device alone"),
     ("space", "pause: the picture stands, sampling goes on"),
     ("+ -  left right", "the time that graphs reach back"),
     ("up down  PgUp PgDn", "choose a device, scroll processes"),
@@ -91,7 +92,7 @@ mod tests {
     use super::super::ui::{Detail, Effect, Focus, Lengths, Motion, Overlay, Processes, Sort, Ui};
     use super::*;
 
-    const LENGTHS: Lengths = Lengths { devices: 3, processes: 50, events: 2 };
+    const LENGTHS: Lengths = Lengths { devices: 3, processes: 50, events: 2, has_gpus: true };
 
     fn press(ui: &mut Ui, code: KeyCode) -> Effect {
         let action = action(KeyEvent::new(code, KeyModifiers::NONE)).unwrap();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn three_keys_end_it_and_escape_first_goes_back() {
+    fn two_keys_end_it_and_escape_only_goes_back() {
         let control = |character| action(KeyEvent::new(KeyCode::Char(character), KeyModifiers::CONTROL));
         assert_eq!(control('c'), Some(Action::Quit));
         assert_eq!(control('z'), Some(Action::Suspend));
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw);
         assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw);
         assert_eq!((ui.detail, ui.overlay), (Detail::All, Overlay::Nothing));
-        assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Quit);
+        assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw, "one too many ends nothing");
     }
 
     #[test]
@@ -165,6 +166,9 @@ mod tests {
         assert_eq!(ui.motion, Motion::Ended, "what came to its end does not go on");
         press(&mut ui, KeyCode::Char('s'));
         assert_eq!(ui.sort, Sort::Gpu);
+        ui.sort = Sort::Pid;
+        ui.apply(Action::SortNext, Lengths { has_gpus: false, ..LENGTHS });
+        assert_eq!(ui.sort, Sort::Cpu, "there are no columns of GPUs");
         ui.message = Some(String::from("done"));
         press(&mut ui, KeyCode::Char('e'));
         assert_eq!((ui.events_seen, ui.message), (2, None));

@@ -10,6 +10,23 @@ pub(super) const MAIN_SCOPES: [Scope; 6] =
 /// The signals that tell power now, freshest first.
 const POWER_NOW: [Signal; 4] = [Signal::PowerInstant, Signal::PowerRing, Signal::PowerAverage, Signal::PowerModelled];
 
+/// The moment that is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) at: Timestamp,
+    /// Seconds of a recording in each second; 1 for a machine. Sensors of a recording that is played faster are asked no
+    /// more often, so one that speaks lies further apart from another.
+    pub(super) speed: f64,
+}
+
+impl Now {
+    /// How long a device's power has been silent, where that is too long to be the present.
+    pub(super) fn silence(self, timeline: &Timeline, device: DeviceId, power: Power) -> Option<Seconds> {
+        let age = self.at - power.at;
+        (age > patience(timeline, device) * self.speed.max(1.0)).then_some(age)
+    }
+}
+
 /// Power at one moment, and where it is known from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Power {
@@ -29,20 +46,22 @@ pub(super) fn last(timeline: &Timeline, device: DeviceId, signal: Signal) -> Opt
     timeline.column(find(timeline, device, signal)?).last().map(|point| point.value)
 }
 
-/// The power of a device and scope.
-pub(super) fn power(timeline: &Timeline, device: DeviceId, scope: Scope) -> Option<Power> {
-    let told = POWER_NOW.into_iter().find_map(|signal| {
+/// The power of a device and scope: by the first channel that still speaks, or else by the first that ever spoke.
+pub(super) fn power(timeline: &Timeline, device: DeviceId, scope: Scope, now: Now) -> Option<Power> {
+    let told = POWER_NOW.into_iter().filter_map(|signal| {
         let channel = timeline.find(device, scope, signal)?;
         let point = timeline.column(channel).last()?;
         Some(Power { watts: point.value, signal, channel, at: point.at })
     });
     // Without a power sensor the counter's last step is the freshest there is.
-    told.or_else(|| counter_power(timeline, timeline.find(device, scope, Signal::Energy)?))
+    let counted = timeline.find(device, scope, Signal::Energy).and_then(|id| counter_power(timeline, id));
+    let all: Vec<Power> = told.chain(counted).collect();
+    all.iter().find(|&&power| now.silence(timeline, device, power).is_none()).or(all.first()).copied()
 }
 
 /// The power of a device as a whole, and the scope that tells it.
-pub(super) fn main_power(timeline: &Timeline, device: DeviceId) -> Option<(Scope, Power)> {
-    MAIN_SCOPES.into_iter().find_map(|scope| Some((scope, power(timeline, device, scope)?)))
+pub(super) fn main_power(timeline: &Timeline, device: DeviceId, now: Now) -> Option<(Scope, Power)> {
+    MAIN_SCOPES.into_iter().find_map(|scope| Some((scope, power(timeline, device, scope, now)?)))
 }
 
 fn counter_power(timeline: &Timeline, channel: ChannelId) -> Option<Power> {

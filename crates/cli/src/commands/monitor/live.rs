@@ -19,10 +19,10 @@ use signal_hook::consts::SIGCONT;
 use super::archive::Archive;
 use super::draw::{Frame, Theme, draw};
 use super::keys::action;
-use super::latest;
 use super::ledger::Ledger;
 use super::picture::{Facts, Picture};
 use super::recorder::Recorder;
+use super::source::Source;
 use super::terminal::FullScreen;
 use super::ui::{Effect, Lengths, Motion, Processes, Ui};
 use super::watcher::{SplitByCpuTime, Watcher};
@@ -43,16 +43,11 @@ pub(super) struct Live<'a> {
     pub(super) watcher: Option<Watcher>,
     pub(super) split: Option<SplitByCpuTime>,
     pub(super) ledger: Ledger,
+    /// When the user began to count anew.
+    pub(super) counted_from: Option<Duration>,
     pub(super) archive: &'a mut Archive,
     pub(super) started: Instant,
     pub(super) interval: Duration,
-}
-
-/// What is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    Machine,
-    Recording,
 }
 
 /// How a watch ended.
@@ -84,7 +79,7 @@ impl Live<'_> {
             if now >= due {
                 due = now + self.interval;
                 if ui.motion == Motion::Going {
-                    if self.source == Source::Recording && self.sampler.running() == 0 {
+                    if self.source != Source::Machine && self.sampler.running() == 0 {
                         ui.motion = Motion::Ended;
                     }
                     picture = self.picture(&ui, width);
@@ -114,6 +109,7 @@ impl Live<'_> {
                         Effect::Record => self.toggle_recording(&mut ui),
                         Effect::ResetEnergy => {
                             self.ledger.reset();
+                            self.counted_from = Some(self.source.elapsed(self.started));
                             self.split = self.split.take().map(|_| SplitByCpuTime::default());
                             ui.message = Some(String::from("energy is counted from here"));
                             due = Instant::now();
@@ -156,12 +152,10 @@ impl Live<'_> {
             if let (Some(split), Some((looks, table))) = (split.as_mut(), &processes) {
                 split.update((*looks, table), ledger.cpu_energy(timeline));
             }
-            // A recording has a time of its own: played faster, it runs ahead of the clock.
-            let end = latest::end(timeline).filter(|_| self.source == Source::Recording);
             let facts = Facts {
                 host: &self.host,
-                now: end.unwrap_or_else(|| self.clock.now()),
-                elapsed: self.started.elapsed(),
+                now: self.source.now(timeline, self.clock),
+                elapsed: self.source.elapsed(self.started),
                 span: ui.span,
                 cells: cells(width),
                 caps: &self.caps,
@@ -171,6 +165,8 @@ impl Live<'_> {
             picture.events = self.archive.events(timeline);
             picture
         });
+        picture.playback = self.source.playback();
+        picture.counted = self.counted_from.map(|from| picture.elapsed.saturating_sub(from));
         picture.processes = processes.map(|(_, mut table)| {
             table.processes.retain(is_of_interest);
             table
@@ -180,18 +176,11 @@ impl Live<'_> {
     }
 
     fn toggle_recording(&self, ui: &mut Ui) {
-        if self.source == Source::Recording {
+        if self.source != Source::Machine {
             ui.message = Some(String::from("a recording is being played: there is nothing to record"));
             return;
         }
-        let told = if self.recorder.path().is_some() {
-            self.recorder.stop().map(|recorded| {
-                recorded.map(|it| format!("recorded {} readings in {}", it.readings, it.path.display()))
-            })
-        } else {
-            self.recorder.start().map(|path| Some(format!("recording every reading to {}", path.display())))
-        };
-        ui.message = told.unwrap_or_else(|failure| Some(failure.to_string()));
+        ui.message = self.recorder.toggle();
         self.watch_recording(ui);
     }
 
@@ -230,6 +219,7 @@ fn lengths(picture: &Picture) -> Lengths {
         devices: picture.devices.len(),
         processes: picture.processes.as_ref().map_or(0, |table| table.processes.len()),
         events: picture.events.len(),
+        has_gpus: picture.has_gpus(),
     }
 }
 

@@ -8,10 +8,12 @@ mod keys;
 mod latest;
 mod ledger;
 mod live;
+mod once;
 mod picture;
 mod recorder;
 #[cfg(test)]
 mod snapshots;
+mod source;
 mod stream;
 mod terminal;
 mod tick;
@@ -29,11 +31,9 @@ use std::time::{Duration, Instant};
 use ergometer_telemetry::sensors::host::SystemInfo;
 use ergometer_telemetry::sensors::nvidia;
 use ergometer_telemetry::sensors::replay::{Pace, Replay, Times};
-use ergometer_telemetry::{Clock, DeviceId, Sampler, Sensor};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ergometer_telemetry::{Channel, Clock, DeviceId, DeviceKind, Provenance, Sampler, Sensor};
 
-use crate::arguments::{MonitorArguments, Split, StreamFormat};
+use crate::arguments::{MonitorArguments, StreamFormat};
 use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
@@ -41,19 +41,23 @@ use crate::interrupt::Interrupt;
 use crate::keep::tell_events;
 use crate::screen::{Screen, print};
 use archive::Archive;
-use draw::{Colors, Frame, Signs, Theme};
+use draw::{Colors, Signs, Theme};
 use ledger::Ledger;
-use live::{End, Live, Source};
+use live::{End, Live};
+use once::{one_frame, one_frame_at};
 use recorder::Recorder;
-use stream::Stream;
-use ui::Ui;
+use source::{Playback, Source};
+use stream::{Readings, Stream};
+use ui::{Sort, Ui};
 use watcher::{SplitByCpuTime, Watcher};
 
 /// The shortest interval: faster than this a terminal only flickers, and no sensor has more to say.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The size of a frame that goes to no terminal.
-const USUAL_SIZE: (u16, u16) = (80, 24);
+/// The shortest time that a graph can show.
+const SHORTEST_SPAN: Duration = Duration::from_secs(1);
+
+const NOTHING_TO_SPLIT: &str = "--split: no energy of a CPU is measured or modelled here, so there is nothing to split";
 
 /// How readings are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,44 +69,54 @@ enum Show {
 }
 
 pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    if arguments.interval < SHORTEST_INTERVAL {
-        return Err(Failure::usage("the interval is too short").hint("--interval 10ms is the shortest"));
-    }
+    check(arguments)?;
     let show = show(arguments);
     let interrupt = Interrupt::listen()?;
-    let (sensors, host) = sensors(arguments, screen)?;
+    let (sensors, host, source) = sensors(arguments, screen)?;
+    // Energy that is not there cannot be divided.
+    let has_cpu_energy = sensors.iter().flat_map(|sensor| sensor.channels()).any(has_cpu_energy);
+    let is_split = arguments.split.is_some() && source == Source::Machine && has_cpu_energy;
+    let nothing_to_split = (arguments.split.is_some() && !is_split).then_some(NOTHING_TO_SPLIT);
+    if let Some(message) = nothing_to_split.filter(|_| show != Show::WholeScreen) {
+        screen.warning(message);
+    }
+    let has_gpus = sensors.iter().any(|sensor| sensor.info().device.kind == DeviceKind::Gpu);
     let (tap, recorder) = Recorder::new(&sensors, arguments.record.as_deref());
     recorder.start_wanted()?;
     let clock = Arc::new(Clock::start());
     let started = Instant::now();
     let sampler = Sampler::start(sensors, Arc::clone(&clock), Some(tap));
-    let is_live = arguments.replay.is_none();
+    let is_live = source == Source::Machine;
     let wants_processes = arguments.processes || arguments.split.is_some() || show == Show::WholeScreen;
     let watcher = if is_live && wants_processes { Some(Watcher::start()?) } else { None };
     let mut archive = Archive::default();
     // A reader that went away ends the watch as Ctrl-C does: what was recorded is kept.
     let watched = match show {
         Show::Stream(format) => {
-            let (sampler, recorder, interrupt) = (&sampler, &recorder, &interrupt);
-            Stream { arguments, format, screen, sampler, recorder, watcher, interrupt, started }
+            let (sampler, clock, recorder, interrupt) = (&sampler, &*clock, &recorder, &interrupt);
+            let readings = Readings { sampler, clock, source, started };
+            Stream { arguments, format, screen, readings, recorder, watcher, is_split, interrupt }
                 .run(&mut archive)
                 .map(|is_interrupted| if is_interrupted { End::Asked } else { End::Over })
         }
         Show::WholeScreen | Show::OneFrame => {
-            let mut ui = Ui::new(arguments.history.min(ui::LONGEST_SPAN));
+            let mut ui = Ui::new(arguments.history);
             ui.processes = live::processes_at_start(watcher.as_ref());
+            ui.sort = if has_gpus { Sort::GpuMemory } else { Sort::Cpu };
+            ui.message = nothing_to_split.filter(|_| show == Show::WholeScreen).map(String::from);
             ui.recording = recorder.path().map(|path| path.display().to_string());
             let mut live = Live {
                 sampler: &sampler,
                 clock: &clock,
                 recorder: &recorder,
                 interrupt: &interrupt,
-                source: if is_live { Source::Machine } else { Source::Recording },
+                source,
                 host,
                 caps: if is_live { caps() } else { BTreeMap::new() },
-                split: arguments.split.filter(|_| watcher.is_some()).map(|Split::CpuTime| SplitByCpuTime::default()),
+                split: is_split.then(SplitByCpuTime::default),
                 watcher,
                 ledger: Ledger::default(),
+                counted_from: None,
                 archive: &mut archive,
                 started,
                 interval: arguments.interval,
@@ -117,6 +131,10 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
             }
         }
     };
+    // Curves of many devices over a long time take seconds, and the screen is gone already.
+    if show == Show::WholeScreen && !matches!(watched, Ok(End::TerminalGone)) {
+        screen.note("working out the totals…");
+    }
     let timeline = sampler.stop();
     let kept = recorder.stop();
     let end = watched?;
@@ -135,9 +153,38 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     if let Some(recorded) = kept? {
         screen.note(&format!("recorded {} readings in {}", recorded.readings, recorded.path.display()));
     }
+    tell_lost(&recorder, screen)?;
     // Ctrl-C is how an endless watch is meant to end; only a duration can be cut short.
     let is_cut = end == End::Asked && arguments.duration.is_some();
     Ok(if is_cut { Exit::Interrupted.into() } else { Exit::Done.into() })
+}
+
+/// What a key began to record and the disk did not take: an error, as it is with `--record`.
+fn tell_lost(recorder: &Recorder, screen: Screen) -> Result<(), Failure> {
+    let mut lost = recorder.lost();
+    let Some(last) = lost.pop() else { return Ok(()) };
+    for message in &lost {
+        screen.warning(message);
+    }
+    Err(Failure::failed(last))
+}
+
+/// What makes no sense is refused before anything is read.
+fn check(arguments: &MonitorArguments) -> Result<(), Failure> {
+    if arguments.interval < SHORTEST_INTERVAL {
+        return Err(Failure::usage("the interval is too short").hint("--interval 10ms is the shortest"));
+    }
+    if arguments.duration.is_some_and(|duration| duration.is_zero()) {
+        return Err(Failure::usage("a watch of no time shows nothing").hint("--duration 10s, or --once for one frame"));
+    }
+    if !(SHORTEST_SPAN..=ui::LONGEST_SPAN).contains(&arguments.history) {
+        return Err(Failure::usage("graphs cannot reach back so far or so little").hint("--history takes 1s to 1h"));
+    }
+    Ok(())
+}
+
+fn has_cpu_energy(channel: &Channel) -> bool {
+    channel.device.kind == DeviceKind::Cpu && channel.provenance != Provenance::Gauge
 }
 
 /// The whole screen where there is one and nothing else was asked for.
@@ -151,18 +198,24 @@ fn show(arguments: &MonitorArguments) -> Show {
     }
 }
 
-/// The sensors, and the name of the machine they are of.
-fn sensors(arguments: &MonitorArguments, screen: Screen) -> Result<(Vec<Box<dyn Sensor>>, String), Failure> {
+type Sensors = Vec<Box<dyn Sensor>>;
+
+/// The sensors, the name of the machine they are of, and whether they are of a machine or a recording.
+fn sensors(arguments: &MonitorArguments, screen: Screen) -> Result<(Sensors, String, Source), Failure> {
     let Some(path) = &arguments.replay else {
         let host = SystemInfo::read().host_name.unwrap_or_else(|| String::from("this machine"));
-        return Ok((select(&arguments.sensors)?.sensors, host));
+        return Ok((select(&arguments.sensors)?.sensors, host, Source::Machine));
     };
     let timeline = read(path, false, screen)?;
     let host = timeline.device_name(DeviceId::host()).unwrap_or("a recording").to_owned();
-    let replay = Replay { pace: Pace::Speed(arguments.speed), times: Times::FromNow };
-    let sensors = replay.sensors(&timeline);
-    let sensors = sensors.map_err(|error| Failure::usage(error).hint("--speed 1 plays as it was recorded"))?;
-    Ok((sensors, host))
+    let length = timeline.span().map_or(Duration::ZERO, |span| Duration::from_secs_f64(span.length().get().max(0.0)));
+    let played = |pace| Replay { pace, times: Times::FromNow }.sensors(&timeline);
+    let pace = Pace::Speed(arguments.speed);
+    let sensors = played(pace).map_err(|error| Failure::usage(error).hint("--speed 1 plays as it was recorded"))?;
+    // The one frame of a recording is the one at its end: its first seconds may have no power yet.
+    let (pace, sensors) =
+        if arguments.once { (Pace::AtOnce, played(Pace::AtOnce).map_err(Failure::usage)?) } else { (pace, sensors) };
+    Ok((sensors, host, Source::Recording(Playback { pace, length })))
 }
 
 /// The power that each GPU is held to, where its driver says.
@@ -184,44 +237,4 @@ fn theme(screen: Screen) -> Theme {
         color: if screen.has_color() { Colors::Sixteen } else { Colors::Off },
         signs: if has_unicode && !is_console { Signs::Unicode } else { Signs::Ascii },
     }
-}
-
-/// When the one frame of `--once` is shown: after two intervals, since power has to have come from somewhere; where
-/// energy is divided among processes, after two looks at them.
-fn one_frame_at(arguments: &MonitorArguments, started: Instant) -> Instant {
-    let looks =
-        if arguments.split.is_some() { watcher::LOOK_EVERY * 2 + watcher::LOOK_EVERY / 5 } else { Duration::ZERO };
-    started + looks.max(arguments.interval * 2)
-}
-
-/// Waits until there is power to show, and prints a frame of plain text.
-fn one_frame(live: &mut Live<'_>, ui: &Ui, theme: Theme, at: Instant) -> Result<End, Failure> {
-    while Instant::now() < at {
-        if live.interrupt.sleep_until(at.min(Instant::now() + live.interval)) {
-            return Ok(End::Asked);
-        }
-        // What it remembers from tick to tick wants to be told of each.
-        let _ = live.picture(ui, USUAL_SIZE.0);
-    }
-    let columns = || env::var("COLUMNS").ok()?.parse().ok();
-    let width = Screen::width().or_else(columns).and_then(|width| u16::try_from(width).ok()).unwrap_or(USUAL_SIZE.0);
-    let picture = live.picture(ui, width);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, width.clamp(40, 500), USUAL_SIZE.1));
-    draw::draw(&mut buffer, &picture, ui, theme, Frame::Once);
-    print(&text_of(&buffer))?;
-    Ok(End::Over)
-}
-
-/// The characters of a buffer, line by line, without what is empty at the ends.
-fn text_of(buffer: &Buffer) -> String {
-    let width = usize::from(buffer.area().width).max(1);
-    let line = |cells: &[ratatui::buffer::Cell]| {
-        let text: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
-        text.trim_end().to_owned()
-    };
-    let mut lines: Vec<String> = buffer.content().chunks(width).map(line).collect();
-    while lines.last().is_some_and(String::is_empty) {
-        lines.pop();
-    }
-    lines.join("\n") + "\n"
 }

@@ -6,19 +6,25 @@ use std::time::Duration;
 
 use ergometer_telemetry::processes::ProcessTable;
 use ergometer_telemetry::{DeviceId, DeviceKind, Event, Part, Scope, Signal, Timeline};
-use ergometer_units::{Timestamp, Watts};
+use ergometer_units::Watts;
 
 use super::history::{History, Stretch};
-use super::latest;
+use super::latest::{self, Now, Power};
 use super::ledger::Ledger;
+use super::source::Playback;
 use super::tick::{DeviceTick, Tick, Total};
+use super::watcher::Shares;
 
 /// The machine at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Picture {
     pub(super) host: String,
-    pub(super) at: Timestamp,
+    pub(super) now: Now,
     pub(super) elapsed: Duration,
+    /// How it is played, where it is a recording.
+    pub(super) playback: Option<Playback>,
+    /// How long energy has been counted since the user began anew.
+    pub(super) counted: Option<Duration>,
     /// The time that graphs reach back.
     pub(super) span: Duration,
     pub(super) total: Total,
@@ -26,7 +32,7 @@ pub(super) struct Picture {
     /// `None` where processes cannot be told, as with a recording.
     pub(super) processes: Option<ProcessTable>,
     /// The energy of each process by a convention, where that was asked for.
-    pub(super) split: Option<BTreeMap<u32, f64>>,
+    pub(super) split: Option<Shares>,
     pub(super) events: Vec<Event>,
 }
 
@@ -37,10 +43,8 @@ pub(super) struct DeviceView {
     pub(super) now: DeviceTick,
     /// The power it is held to.
     pub(super) cap: Option<Watts>,
-    /// How long its power has been silent, where that is too long.
-    pub(super) silent: Option<Duration>,
     /// Parts of the device that have power of their own.
-    pub(super) parts: Vec<(Scope, f64)>,
+    pub(super) parts: Vec<(Scope, Power)>,
     pub(super) course: Course,
 }
 
@@ -56,7 +60,7 @@ pub(super) enum Course {
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub(super) host: &'a str,
-    pub(super) now: Timestamp,
+    pub(super) now: Now,
     pub(super) elapsed: Duration,
     pub(super) span: Duration,
     /// Into how many cells a course is cut: as fine as the widest graph.
@@ -68,15 +72,17 @@ pub(super) struct Facts<'a> {
 impl Picture {
     /// Processes come apart: they are looked at on a thread of their own.
     pub(super) fn new(timeline: &Timeline, facts: &Facts<'_>) -> Self {
-        let tick = Tick::new(timeline, facts.elapsed, facts.ledger);
+        let tick = Tick::new(timeline, facts.now, facts.elapsed, facts.ledger);
         // A server's counts are no power, and it has no place of its own here.
         let ids = timeline.devices().into_iter().zip(tick.devices);
         let devices = ids.filter(|(id, _)| id.kind != DeviceKind::Server);
         let parts = Part::all(timeline);
         Self {
             host: facts.host.to_owned(),
-            at: facts.now,
+            now: facts.now,
             elapsed: facts.elapsed,
+            playback: None,
+            counted: None,
             span: facts.span,
             total: tick.total,
             devices: devices.map(|(id, now)| DeviceView::new(timeline, facts, &parts, (id, now))).collect(),
@@ -86,12 +92,20 @@ impl Picture {
         }
     }
 
+    /// Whether any GPU is here, or any process uses one.
+    pub(super) fn has_gpus(&self) -> bool {
+        let mut processes = self.processes.iter().flat_map(|table| &table.processes);
+        self.devices.iter().any(|device| device.id.kind == DeviceKind::Gpu)
+            || processes.any(|process| !process.gpus.is_empty())
+    }
+
     /// Draws the courses anew, for another span of time; the moment stays.
     pub(super) fn stretch(&mut self, timeline: &Timeline, span: Duration, cells: usize) {
         self.span = span;
         for device in &mut self.devices {
             let patience = latest::patience(timeline, device.id);
-            device.course = Course::new(timeline, device.id, Stretch { now: self.at, span, cells, patience });
+            let stretch = Stretch { now: self.now.at, span, cells, patience };
+            device.course = Course::new(timeline, (device.id, self.now), stretch);
         }
     }
 }
@@ -99,19 +113,18 @@ impl Picture {
 impl DeviceView {
     fn new(timeline: &Timeline, facts: &Facts<'_>, parts: &[Part], (id, now): (DeviceId, DeviceTick)) -> Self {
         let patience = latest::patience(timeline, id);
-        let stretch = Stretch { now: facts.now, span: facts.span, cells: facts.cells, patience };
-        let main = latest::main_power(timeline, id);
-        let age = main.map(|(_, power)| facts.now - power.at).filter(|&age| age > patience);
+        let stretch = Stretch { now: facts.now.at, span: facts.span, cells: facts.cells, patience };
+        let main = latest::main_power(timeline, id, facts.now);
         let others = parts.iter().filter(|part| part.device == id && main.is_none_or(|(scope, _)| scope != part.scope));
         Self {
             id,
             now,
             cap: facts.caps.get(&id).copied(),
-            silent: age.map(|age| Duration::from_secs_f64(age.get().max(0.0))),
             parts: others
-                .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope)?.watts)))
+                .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope, facts.now)?)))
+                .filter(|&(_, power)| facts.now.silence(timeline, id, power).is_none())
                 .collect(),
-            course: Course::new(timeline, id, stretch),
+            course: Course::new(timeline, (id, facts.now), stretch),
         }
     }
 
@@ -132,8 +145,8 @@ impl DeviceView {
 }
 
 impl Course {
-    fn new(timeline: &Timeline, device: DeviceId, stretch: Stretch) -> Self {
-        if let Some((_, power)) = latest::main_power(timeline, device) {
+    fn new(timeline: &Timeline, (device, now): (DeviceId, Now), stretch: Stretch) -> Self {
+        if let Some((_, power)) = latest::main_power(timeline, device, now) {
             return Self::Power(History::new(timeline, power.channel, stretch));
         }
         match latest::find(timeline, device, Signal::Utilization) {

@@ -1,7 +1,7 @@
 //! Readings go to a file that can be begun and ended while sampling goes on. What the user did not name is never
 //! written over.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,8 @@ pub(super) struct Recorder {
     /// The name the user gave.
     wanted: Option<PathBuf>,
     state: Arc<Mutex<State>>,
+    /// Why recordings that a key began or ended were lost: told again once the screen is gone.
+    lost: Mutex<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -47,7 +49,12 @@ impl Recorder {
     pub(super) fn new(sensors: &[Box<dyn Sensor>], wanted: Option<&Path>) -> (Tap, Self) {
         let described = sensors.iter().map(|sensor| (sensor.info().clone(), sensor.channels().to_vec())).collect();
         let state = Arc::new(Mutex::new(State::default()));
-        let recorder = Self { described, wanted: wanted.map(Path::to_path_buf), state: Arc::clone(&state) };
+        let recorder = Self {
+            described,
+            wanted: wanted.map(Path::to_path_buf),
+            state: Arc::clone(&state),
+            lost: Mutex::default(),
+        };
         let tap = move |_: &SensorInfo, key: SensorKey, batch: &Batch| {
             let mut state = lock(&state);
             if let State::On(open) = &mut *state {
@@ -86,7 +93,10 @@ impl Recorder {
                         Packing::Plain
                     };
                     let out = Box::new(BufWriter::new(file));
-                    let writer = RecordingWriter::new(out, packing, self.sensors()).map_err(unwritten)?;
+                    let writer = RecordingWriter::new(out, packing, self.sensors()).map_err(|error| {
+                        remove_empty(&path);
+                        unwritten(error)
+                    })?;
                     *lock(&self.state) = State::On(Box::new(Open { path: path.clone(), writer, readings: 0 }));
                     return Ok(path);
                 }
@@ -102,11 +112,42 @@ impl Recorder {
         match std::mem::take(&mut *lock(&self.state)) {
             State::Off => Ok(None),
             State::On(open) => {
-                open.writer.finish().map_err(unwritten)?;
+                if let Err(error) = open.writer.finish() {
+                    remove_empty(&open.path);
+                    return Err(unwritten(error));
+                }
                 Ok(Some(Recorded { path: open.path, readings: open.readings }))
             }
-            State::Failed(_, error) => Err(unwritten(error)),
+            State::Failed(path, error) => {
+                remove_empty(&path);
+                Err(unwritten(error))
+            }
         }
+    }
+
+    /// Begins a recording or ends it, as a key asks, and says what became of it.
+    pub(super) fn toggle(&self) -> Option<String> {
+        let done = if self.is_off() {
+            self.start().map(|path| Some(format!("recording every reading to {}", path.display())))
+        } else {
+            self.stop().map(|recorded| {
+                recorded.map(|it| format!("recorded {} readings in {}", it.readings, it.path.display()))
+            })
+        };
+        done.unwrap_or_else(|failure| {
+            let message = failure.to_string();
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+            Some(message)
+        })
+    }
+
+    /// Why recordings that a key began or ended were lost.
+    pub(super) fn lost(&self) -> Vec<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_off(&self) -> bool {
+        matches!(&*lock(&self.state), State::Off)
     }
 
     /// The file that is written to.
@@ -128,6 +169,13 @@ impl Recorder {
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that nothing was written to tells nobody anything.
+fn remove_empty(path: &Path) {
+    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// `run.jsonl.gz` becomes `run-2.jsonl.gz`.
@@ -166,6 +214,23 @@ mod tests {
         assert_eq!(stamp(1_794_811_414), "20261116T064334Z");
         assert_eq!(numbered(Path::new("a/run.jsonl.gz"), 2), Path::new("a/run-2.jsonl.gz"));
         assert_eq!(numbered(Path::new("run"), 3), Path::new("run-3"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_full_disk_lost_is_told_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        let (_, recorder) = Recorder::new(&[], Some(&folder.path().join("not there/run.jsonl")));
+        let first = recorder.toggle().unwrap();
+        assert!(first.contains("not there"), "{first}");
+        let full = RecordingWriter::create("/dev/full", recorder.sensors()).map(|_| ()).unwrap_err();
+        fs::write(&path, "").unwrap();
+        *lock(&recorder.state) = State::Failed(path.clone(), full);
+        let second = recorder.toggle().unwrap();
+        assert_eq!(recorder.lost(), [first, second], "the screen told it, and will be gone");
+        assert!(!path.exists(), "nothing was written to it");
+        assert!(recorder.stop().unwrap().is_none());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ergometer_telemetry::processes::{GpuUse, Process, ProcessTable};
+use ergometer_telemetry::sensors::replay::Pace;
 use ergometer_telemetry::{
     Batch, Channel, DeviceId, DeviceKind, Event, EventKind, Provenance, Reading, Scope, SensorInfo, Signal, Timeline,
     recording,
@@ -15,9 +16,12 @@ use ratatui::backend::TestBackend;
 
 use super::draw::{Colors, Frame, Signs, Theme, draw};
 use super::keys::Action;
+use super::latest::Now;
 use super::ledger::Ledger;
 use super::picture::{Facts, Picture};
-use super::ui::{Detail, Lengths, Motion, Overlay, Processes, Ui};
+use super::source::Playback;
+use super::ui::{Detail, Lengths, Motion, Order, Overlay, Processes, Sort, Ui};
+use super::watcher::Shares;
 
 const THEME: Theme = Theme { color: Colors::Off, signs: Signs::Unicode };
 
@@ -26,11 +30,11 @@ fn one() -> Timeline {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_stream_b.jsonl.gz");
     let whole = recording::read_file(path).unwrap();
     let start = whole.span().unwrap().start();
-    copied(&whole, 1, Some(start + Seconds::new(75.0)))
+    copied(&whole, 1, &|_| Some(start + Seconds::new(75.0)))
 }
 
-/// So many GPUs: each runs the same somewhat later, at less power. The third is held back.
-fn copied(from: &Timeline, count: u32, until: Option<Timestamp>) -> Timeline {
+/// So many GPUs: each runs the same somewhat later, at less power, until a time of its own.
+fn copied(from: &Timeline, count: u32, until: &dyn Fn(u32) -> Option<Timestamp>) -> Timeline {
     let mut many = Timeline::default();
     for (key, info) in from.sensors() {
         let copies = if info.device.kind == DeviceKind::Gpu { count } else { 1 };
@@ -45,7 +49,7 @@ fn copied(from: &Timeline, count: u32, until: Option<Timestamp>) -> Timeline {
                 let factor = if is_gauge { 1.0 } else { 1.0 - 0.06 * f64::from(copy) };
                 for point in from.column(id).readings().points() {
                     let at = point.at + Seconds::new(if is_gauge { 0.0 } else { 0.9 * f64::from(copy) });
-                    if until.is_none_or(|until| at <= until) {
+                    if until(copy).is_none_or(|until| at <= until) {
                         batch.readings.push(Reading { channel, after: at, at, value: point.value * factor });
                     }
                 }
@@ -58,7 +62,8 @@ fn copied(from: &Timeline, count: u32, until: Option<Timestamp>) -> Timeline {
 
 fn eight() -> Timeline {
     let one = one();
-    let mut many = copied(&one, 8, one.span().map(ergometer_units::Window::end));
+    let end = one.span().map(ergometer_units::Window::end);
+    let mut many = copied(&one, 8, &|_| end);
     let device = DeviceId::gpu(2);
     let channel = Channel {
         device,
@@ -113,7 +118,7 @@ fn picture(timeline: &Timeline) -> Picture {
     let now = timeline.span().map_or(Timestamp::from_nanos_since_epoch(0), ergometer_units::Window::end);
     let facts = Facts {
         host: "vm",
-        now,
+        now: Now { at: now, speed: 1.0 },
         elapsed: Duration::from_secs(75),
         span: Duration::from_secs(60),
         cells: 400,
@@ -132,7 +137,7 @@ fn ui() -> Ui {
 fn frame(picture: &Picture, ui: &Ui, (width, height): (u16, u16), theme: Theme) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame.buffer_mut(), picture, ui, theme, Frame::Live)).unwrap();
-    super::text_of(terminal.backend().buffer())
+    super::once::text_of(terminal.backend().buffer())
 }
 
 #[test]
@@ -175,16 +180,76 @@ fn states_are_told() {
     insta::assert_snapshot!("tiny_30x8", frame(&picture, &ui(), (30, 8), THEME));
     insta::assert_snapshot!("smallest_40x10", frame(&picture, &ui(), (40, 10), THEME));
     let message = String::from("the energy counter of gpu:0 went back: the driver was reloaded");
-    let at_ns = picture.at.nanos_since_epoch() - 12_000_000_000;
+    let at_ns = picture.now.at.nanos_since_epoch() - 12_000_000_000;
     picture.events.push(Event { at_ns, kind: EventKind::CounterReset, message });
-    picture.split = Some(BTreeMap::from([(812, 123.4), (4711, 0.21)]));
+    picture.split = Some(Shares { all_j: 989.6, by_process: BTreeMap::from([(812, 123.4), (4711, 0.21)]) });
     insta::assert_snapshot!("warned_split_80x24", frame(&picture, &ui(), (80, 24), THEME));
     let mut seen = ui();
-    let lengths = Lengths { devices: 3, processes: 3, events: 1 };
+    let lengths = Lengths { devices: 3, processes: 3, events: 1, has_gpus: true };
     seen.apply(Action::Events, lengths);
     insta::assert_snapshot!("events_80x24", frame(&picture, &seen, (80, 24), THEME));
     seen.apply(Action::Back, lengths);
     assert!(!frame(&picture, &seen, (80, 24), THEME).contains("warning"), "it was seen");
+}
+
+#[test]
+fn who_is_silent_is_told_and_not_summed() {
+    let one = one();
+    let end = one.span().unwrap().end();
+    let many = copied(&one, 8, &|copy| Some(end - Seconds::new(if copy < 4 { 0.0 } else { 20.0 })));
+    let picture = picture(&many);
+    let text = frame(&picture, &ui(), (80, 24), THEME);
+    assert!(text.contains(" W measured, 4 of 8 silent"), "{text}");
+    insta::assert_snapshot!("silent_80x24", text);
+    let fifth = Ui { device: 4, detail: Detail::One, ..ui() };
+    assert!(frame(&picture, &fifth, (80, 24), THEME).contains("silent for "));
+}
+
+#[test]
+fn a_recording_and_a_new_count_are_told() {
+    let mut picture = picture(&one());
+    picture.playback = Some(Playback { pace: Pace::Speed(10.0), length: Duration::from_secs(99) });
+    let first = |picture: &Picture| frame(picture, &ui(), (80, 24), THEME).lines().next().unwrap().to_owned();
+    assert!(first(&picture).contains("  replay ×10  1:15 of 1:39   127.0 W measured"), "{}", first(&picture));
+    picture.playback = None;
+    picture.counted = Some(Duration::from_secs(3));
+    assert!(first(&picture).contains("   21.17 kJ in 0:03"), "{}", first(&picture));
+}
+
+#[test]
+fn processes_leave_room_for_their_commands() {
+    let mut picture = picture(&one());
+    picture.split = Some(Shares { all_j: 989.6, by_process: BTreeMap::from([(812, 123.4), (4711, 0.21)]) });
+    insta::assert_snapshot!("processes_60x24", frame(&picture, &ui(), (60, 24), THEME));
+    // A machine without a GPU.
+    picture.devices.retain(|device| device.id.kind != DeviceKind::Gpu);
+    for process in picture.processes.iter_mut().flat_map(|table| &mut table.processes) {
+        process.gpus.clear();
+    }
+    insta::assert_snapshot!("no_gpu_60x24", frame(&picture, &ui(), (60, 24), THEME));
+}
+
+#[test]
+fn devices_that_have_no_room_are_counted() {
+    let text = frame(&picture(&eight()), &ui(), (80, 10), THEME);
+    assert!(text.contains("gpu:2") && !text.contains("gpu:3") && text.contains(" 7 more"), "{text}");
+    insta::assert_snapshot!("eight_80x10", text);
+}
+
+/// The keys stay where they are, whatever they say.
+#[test]
+fn keys_have_fixed_places() {
+    let picture = picture(&one());
+    let last = |ui: &Ui, width| frame(&picture, ui, (width, 24), THEME).lines().last().unwrap().to_owned();
+    for width in [80, 120, 160] {
+        let place = |ui: &Ui| [" p processes", " s sort"].map(|key| last(ui, width).find(key).unwrap());
+        let usual = place(&ui());
+        for sort in [Sort::Gpu, Sort::Cpu, Sort::Memory, Sort::Pid] {
+            assert_eq!(place(&Ui { sort, order: Order::Reversed, ..ui() }), usual);
+        }
+        let recording = Some(String::from("run.jsonl"));
+        assert_eq!(place(&Ui { recording, span: Duration::from_secs(1800), ..ui() }), usual);
+    }
 }
 
 /// No size, however odd, makes drawing fail.

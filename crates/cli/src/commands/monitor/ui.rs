@@ -99,8 +99,10 @@ impl Sort {
         }
     }
 
-    fn next(self) -> Self {
+    /// The next column that is there.
+    fn next(self, has_gpus: bool) -> Self {
         match self {
+            Self::Pid if !has_gpus => Self::Cpu,
             Self::GpuMemory => Self::Gpu,
             Self::Gpu => Self::Cpu,
             Self::Cpu => Self::Memory,
@@ -116,6 +118,8 @@ pub(super) struct Lengths {
     pub(super) devices: usize,
     pub(super) processes: usize,
     pub(super) events: usize,
+    /// Whether processes can be sorted by what they have of GPUs.
+    pub(super) has_gpus: bool,
 }
 
 /// What the loop has to do about an action; the rest the state does by itself.
@@ -155,7 +159,8 @@ impl Ui {
         match action {
             Action::Quit => return Effect::Quit,
             Action::Back => match (self.overlay, self.detail) {
-                (Overlay::Nothing, Detail::All) => return Effect::Quit,
+                // One Esc too many must not end a watch of hours.
+                (Overlay::Nothing, Detail::All) => {}
                 (Overlay::Nothing, Detail::One) => self.detail = Detail::All,
                 (Overlay::Help | Overlay::Events, _) => self.overlay = Overlay::Nothing,
             },
@@ -166,7 +171,7 @@ impl Ui {
                     Motion::Ended => Motion::Ended,
                 }
             }
-            Action::SortNext => self.sort = self.sort.next(),
+            Action::SortNext => self.sort = self.sort.next(lengths.has_gpus),
             Action::Reverse => {
                 self.order = if self.order == Order::Usual { Order::Reversed } else { Order::Usual };
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ergometer_telemetry::processes::{ProcessTable, ProcessWatch, split_by_cpu_time};
 use ergometer_units::Joules;
+use ergometer_units::shown::quantity;
 
 /// How often processes are looked at: `/proc` of a large machine takes some tens of milliseconds.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(1500);
@@ -60,12 +61,38 @@ impl Watcher {
 pub(super) struct SplitByCpuTime {
     looks: u64,
     energy: Joules,
+    /// What the CPU had used when it was last asked.
+    latest: Joules,
     shares: BTreeMap<u32, f64>,
+}
+
+/// The energy of the CPU by process, and all of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Shares {
+    pub(super) all_j: f64,
+    pub(super) by_process: BTreeMap<u32, f64>,
+}
+
+impl Shares {
+    pub(super) fn share(&self, id: u32) -> Option<String> {
+        self.by_process.get(&id).map(|&joules| quantity(joules, "J"))
+    }
+
+    /// What none of the processes of a table has: with it they add up to the energy of the CPU.
+    pub(super) fn rest_j(&self, table: &ProcessTable) -> f64 {
+        let known = table.processes.iter().filter_map(|process| self.by_process.get(&process.id));
+        (self.all_j - known.sum::<f64>()).max(0.0)
+    }
+
+    pub(super) fn rest(&self, table: &ProcessTable) -> String {
+        quantity(self.rest_j(table), "J")
+    }
 }
 
 impl SplitByCpuTime {
     /// Takes in a new table, and what the CPU has used by now.
     pub(super) fn update(&mut self, (looks, table): (u64, &ProcessTable), energy: Option<Joules>) {
+        self.latest = energy.unwrap_or(self.latest);
         let Some(energy) = energy.filter(|_| looks != self.looks) else { return };
         // The first look has no time before it.
         if self.looks > 0 && energy > self.energy {
@@ -80,8 +107,8 @@ impl SplitByCpuTime {
         self.shares.retain(|id, _| is_there(id));
     }
 
-    pub(super) fn shares(&self) -> BTreeMap<u32, f64> {
-        self.shares.clone()
+    pub(super) fn shares(&self) -> Shares {
+        Shares { all_j: self.latest.get(), by_process: self.shares.clone() }
     }
 }
 
@@ -103,9 +130,14 @@ mod tests {
         };
         let mut split = SplitByCpuTime::default();
         split.update((1, &table), Some(Joules::new(100.0)));
-        assert!(split.shares().is_empty(), "what came before the first look is nobody's");
+        assert!(split.shares().by_process.is_empty(), "what came before the first look is nobody's");
         split.update((2, &table), Some(Joules::new(180.0)));
         split.update((2, &table), Some(Joules::new(200.0)));
-        assert_eq!(split.shares(), BTreeMap::from([(1, 40.0), (2, 10.0)]), "one look counts once");
+        let shares = split.shares();
+        assert_eq!(shares.by_process, BTreeMap::from([(1, 40.0), (2, 10.0)]), "one look counts once");
+        assert_eq!((shares.all_j, shares.rest_j(&table)), (200.0, 150.0), "all of it is somebody's or the rest's");
+        let left = ProcessTable { processes: vec![process(2, None)], ..table };
+        split.update((3, &left), Some(Joules::new(200.0)));
+        assert_eq!(split.shares().rest_j(&left), 190.0, "what an ended process had goes to the rest");
     }
 }

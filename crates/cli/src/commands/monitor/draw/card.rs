@@ -1,6 +1,6 @@
 //! One device in a frame of its own: its graph on the left, its figures on the right.
 
-use ergometer_telemetry::Scope;
+use ergometer_telemetry::{Scope, Signal};
 use ergometer_units::shown::quantity;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
@@ -58,15 +58,14 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, (place, v
 fn power_title(scene: &Scene<'_>, view: &DeviceView) -> Line<'static> {
     let mut spans = Vec::new();
     if let (Some(watts), Some(signal)) = (view.now.power_w, view.now.power_source) {
-        let tone = if view.silent.is_some() { Tone::Faint } else { Tone::Strong };
-        spans.push(scene.span(tone, format!(" {}{} W", view.about(), digits(watts))));
+        spans.push(scene.span(Tone::Strong, format!(" {}{} W", view.about(), digits(watts))));
         spans.push(scene.span(Tone::Faint, format!(" {} ", source_word(signal))));
         if let Some(cap) = view.cap {
             spans.push(scene.span(Tone::Faint, format!("of {} W ", short_number(cap.get()))));
         }
     }
-    if let Some(silent) = view.silent {
-        spans.push(scene.span(Tone::Warning, format!("silent for {} s ", silent.as_secs())));
+    if let Some(silent) = view.now.silent_s {
+        spans.push(scene.span(Tone::Warning, format!(" silent for {silent:.0} s ")));
     }
     Line::from(spans)
 }
@@ -164,8 +163,11 @@ fn figures(view: &DeviceView) -> Vec<Figure> {
     figures.extend(busy("SM", now.sm_activity_pct));
     figures.extend(busy("tensor", now.tensor_activity_pct));
     figures.extend(busy("DRAM", now.dram_activity_pct));
-    for &(scope, watts) in &view.parts {
-        let value = format!("{} W {}", digits(watts), part_word(scope));
+    for &(scope, power) in &view.parts {
+        // A mean over a second beside a power of this moment is another thing.
+        let is_other = power.signal == Signal::PowerAverage && now.power_source != Some(Signal::PowerAverage);
+        let about = if is_other { ", average" } else { "" };
+        let value = format!("{} W {}{about}", digits(power.watts), part_word(scope));
         figures.push(Figure { label: "power", share: None, value, tone: Tone::Plain });
     }
     figures

@@ -14,44 +14,81 @@ use super::{Frame, Scene};
 use crate::figures::{digits, fitted};
 use crate::screen::visible;
 
+/// A piece of the first line. Where the room is short those of the highest rank go first; rank 0 stays.
+struct Piece {
+    rank: u8,
+    gap: usize,
+    span: Span<'static>,
+}
+
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let right = Line::from(state(scene, usize::from(area.width / 5)));
     let room = usize::from(area.width).saturating_sub(right.width() + 1);
-    let mut left = vec![
-        scene.span(Tone::Strong, " Ergometer"),
-        scene.span(Tone::Plain, format!("  {}", fitted(&visible(&scene.picture.host), 24))),
-        scene.span(Tone::Faint, format!("  {}", clock(scene.picture.elapsed))),
+    let host = fitted(&visible(&scene.picture.host), 24).into_owned();
+    let mut pieces = vec![
+        Piece { rank: 5, gap: 1, span: scene.span(Tone::Strong, "Ergometer") },
+        Piece { rank: 3, gap: 2, span: scene.span(Tone::Plain, host) },
+        Piece { rank: 2, gap: 2, span: scene.span(Tone::Faint, time(scene)) },
     ];
-    // Power is what matters: the names before it go rather than it; the rest goes from the end.
-    let totals = total(scene);
-    while left.len() > 1 && left.iter().chain(totals.first()).map(Span::width).sum::<usize>() + 3 > room {
-        left.pop();
+    // Power is what matters, measured before modelled; the energy stands beside each device, too.
+    pieces.extend(ranked_total(scene).into_iter().map(|(rank, span)| Piece { rank, gap: 3, span }));
+    let width = |pieces: &[Piece]| pieces.iter().map(|piece| piece.gap + piece.span.width()).sum::<usize>();
+    while width(&pieces) > room {
+        let worst = pieces.iter().map(|piece| piece.rank).max().filter(|&rank| rank > 0);
+        let Some(place) = worst.and_then(|rank| pieces.iter().rposition(|piece| piece.rank == rank)) else { break };
+        pieces.remove(place);
     }
-    for span in totals {
-        if left.iter().map(Span::width).sum::<usize>() + span.width() + 3 > room {
-            break;
-        }
-        left.push(Span::raw("   "));
-        left.push(span);
+    if let Some(first) = pieces.first_mut() {
+        first.gap = 1;
     }
-    buffer.set_line(area.x, area.y, &Line::from(left), area.width);
+    let left = pieces.into_iter().flat_map(|piece| [Span::raw(" ".repeat(piece.gap)), piece.span]);
+    buffer.set_line(area.x, area.y, &Line::from(left.collect::<Vec<_>>()), area.width);
     let x = area.right().saturating_sub(u16::try_from(right.width()).unwrap_or(area.width));
     buffer.set_line(x.max(area.x), area.y, &right, area.width);
 }
 
-/// Power and energy in all, the most important first.
-pub(super) fn total(scene: &Scene<'_>) -> Vec<Span<'static>> {
+/// How long it has gone on; of a recording, how fast and how far it was played.
+fn time(scene: &Scene<'_>) -> String {
+    let picture = scene.picture;
+    let Some(playback) = picture.playback else { return clock(picture.elapsed) };
+    let speed = match playback.speed() {
+        Some(speed) if (speed - 1.0).abs() > 1e-9 => format!(" ×{speed}"),
+        _ => String::new(),
+    };
+    format!("replay{speed}  {} of {}", short_clock(picture.elapsed), short_clock(playback.length))
+}
+
+/// Power in all, the most important of the first line.
+pub(super) fn total(scene: &Scene<'_>) -> Option<Span<'static>> {
+    ranked_total(scene).into_iter().next().map(|(_, span)| span)
+}
+
+/// Power and energy in all, the most important first, each with its rank.
+fn ranked_total(scene: &Scene<'_>) -> Vec<(u8, Span<'static>)> {
     let total = &scene.picture.total;
     let mut spans = Vec::new();
+    let silent = match total.silent_devices {
+        0 => String::new(),
+        count => format!(", {count} of {} silent", total.measured_devices),
+    };
     match total.measured_power_w {
-        Some(watts) => spans.push(scene.span(Tone::Strong, format!("{} W measured", digits(watts)))),
-        None => spans.push(scene.span(Tone::Warning, "nothing measured")),
+        Some(watts) => {
+            let tone = if silent.is_empty() { Tone::Strong } else { Tone::Warning };
+            spans.push((0, scene.span(tone, format!("{} W measured{silent}", digits(watts)))));
+        }
+        None => spans.push((0, scene.span(Tone::Warning, format!("nothing measured{silent}")))),
     }
+    // Since when energy is counted is told once that was asked for.
+    let counted = scene.picture.counted.map_or_else(String::new, |since| format!(" in {}", short_clock(since)));
+    let energy_rank = if counted.is_empty() { 4 } else { 1 };
     if let Some(joules) = total.measured_energy_j {
-        spans.push(scene.span(Tone::Plain, quantity(joules, "J")));
+        spans.push((energy_rank, scene.span(Tone::Plain, quantity(joules, "J") + &counted)));
     }
     if let Some(watts) = total.modelled_power_w {
-        spans.push(scene.span(Tone::Modelled, format!("~{} W modelled", digits(watts))));
+        spans.push((1, scene.span(Tone::Modelled, format!("~{} W modelled", digits(watts)))));
+    }
+    if let (None, Some(joules), false) = (total.measured_energy_j, total.modelled_energy_j, counted.is_empty()) {
+        spans.push((energy_rank, scene.span(Tone::Modelled, format!("~{}{counted}", quantity(joules, "J")))));
     }
     spans
 }
@@ -64,7 +101,7 @@ fn state(scene: &Scene<'_>, name_width: usize) -> Vec<Span<'static>> {
     match scene.ui.motion {
         Motion::Going => {}
         Motion::Paused => spans.push(scene.span(Tone::Badge, " paused ")),
-        Motion::Ended => spans.push(scene.span(Tone::Badge, " end of the recording ")),
+        Motion::Ended => spans.push(scene.span(Tone::Badge, " ended ")),
     }
     spans
 }
@@ -96,30 +133,49 @@ pub(super) fn messages(scene: &Scene<'_>) -> Vec<Line<'static>> {
     lines
 }
 
+/// A key of the last line: what it does, and the longest thing it can say, so that nothing moves when it says another.
+struct Hint {
+    key: &'static str,
+    what: String,
+    widest: usize,
+    /// Where the room is short those of the highest rank go first.
+    rank: u8,
+}
+
 pub(super) fn draw_keys(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let arrow = if scene.ui.order == Order::Usual { "" } else { ", reversed" };
-    let sort = format!("sort: {}{arrow}", scene.ui.sort.name());
     let pause = if scene.ui.motion == Motion::Paused { "go on" } else { "pause" };
-    let record = if scene.ui.recording.is_some() { "stop recording" } else { "record" };
-    let span = format!("{} shown", short_time(scene.picture.span));
-    let keys = [
-        ("q", "quit"),
-        ("?", "help"),
-        ("space", pause),
-        ("d", "detail"),
-        ("r", record),
-        ("+-", &span),
-        ("s", &sort),
-        ("p", "processes"),
-        ("c", "count from here"),
+    let record = if scene.ui.recording.is_some() { "stop" } else { "record" };
+    let key = |key, what: &str, widest, rank| Hint { key, what: what.to_owned(), widest, rank };
+    let mut keys = vec![
+        key("q", "quit", 4, 0),
+        key("?", "help", 4, 0),
+        key("space", pause, 5, 1),
+        key("d", "detail", 6, 1),
+        key("r", record, 6, 1),
+        key("+-", &short_time(scene.picture.span), 6, 2),
+        key("p", "processes", 9, 3),
+        key("s", "sort", 4, 3),
+        key("c", "count from here", 15, 4),
     ];
+    let width = |keys: &[Hint]| keys.iter().map(|key| key.key.len() + key.widest + 3).sum::<usize>();
+    // One space before the first, and none needed after the last.
+    let room = usize::from(area.width) + 1;
+    while width(&keys) > room {
+        let worst = keys.iter().map(|key| key.rank).max().filter(|&rank| rank > 0);
+        let Some(place) = worst.and_then(|rank| keys.iter().rposition(|key| key.rank == rank)) else { break };
+        keys.remove(place);
+    }
+    let longest = "sort: GPU memory, reversed".len();
+    if let Some(sort) = keys.iter().position(|key| key.key == "s").filter(|_| width(&keys) + longest - 4 <= room) {
+        keys[sort] = key("s", &format!("sort: {}{arrow}", scene.ui.sort.name()), longest, 3);
+        // What changes its length stands last.
+        let sort = keys.remove(sort);
+        keys.push(sort);
+    }
     let mut spans = vec![Span::raw(" ")];
-    for (key, what) in keys {
-        let next = [scene.span(Tone::Chosen, key), scene.span(Tone::Faint, format!(" {what}  "))];
-        let width: usize = spans.iter().chain(&next).map(Span::width).sum();
-        if width <= usize::from(area.width) {
-            spans.extend(next);
-        }
+    for Hint { key, what, widest, .. } in keys {
+        spans.extend([scene.span(Tone::Chosen, key), scene.span(Tone::Faint, format!(" {what:<widest$}  "))]);
     }
     buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
 }
@@ -130,6 +186,12 @@ fn clock(elapsed: Duration) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     let time = format!("{hours}:{minutes:02}:{:02}", seconds % 60);
     if days > 0 { format!("{days} d {time}") } else { time }
+}
+
+/// `1:39`; from an hour on `1:00:00`.
+fn short_clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 3600 { format!("{}:{:02}", seconds / 60, seconds % 60) } else { clock(time) }
 }
 
 /// `60 s`, `5 min`, `1 h`.
@@ -152,6 +214,8 @@ mod tests {
     fn times_are_short() {
         let clocks = [0, 99, 3600, 200_000].map(|seconds| clock(Duration::from_secs(seconds)));
         assert_eq!(clocks, ["0:00:00", "0:01:39", "1:00:00", "2 d 7:33:20"]);
+        let short = [3, 99, 3600].map(|seconds| short_clock(Duration::from_secs(seconds)));
+        assert_eq!(short, ["0:03", "1:39", "1:00:00"]);
         let spans = [10, 60, 120, 3600].map(|seconds| short_time(Duration::from_secs(seconds)));
         assert_eq!(spans, ["10 s", "60 s", "2 min", "1 h"]);
     }

@@ -111,7 +111,7 @@ fn devices(buffer: &mut Buffer, body: Rect, scene: &Scene<'_>) {
 }
 
 fn too_small(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
-    let power = header::total(scene).into_iter().next();
+    let power = header::total(scene);
     let size = format!("{}x{} is too small: {}x{} at least", area.width, area.height, SMALLEST.0, SMALLEST.1);
     let lines: Vec<Line<'_>> =
         [Some(scene.span(Tone::Strong, "Ergometer")), power, Some(scene.span(Tone::Warning, size))]

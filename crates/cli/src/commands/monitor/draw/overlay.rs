@@ -32,7 +32,7 @@ pub(super) fn events(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
     // The newest that fit; the first ones are told again at the end.
     for event in events.iter().skip(events.len().saturating_sub(room)) {
-        let ago_s = (scene.picture.at.nanos_since_epoch() - event.at_ns) as f64 / 1e9;
+        let ago_s = (scene.picture.now.at.nanos_since_epoch() - event.at_ns) as f64 / 1e9;
         lines.push(Line::from(vec![
             scene.span(Tone::Faint, format!(" {:>6.0} s ago  ", ago_s.max(0.0))),
             scene.span(Tone::Plain, visible(&event.message)),

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use ergometer_telemetry::processes::{Process, ProcessTable};
-use ergometer_units::shown::quantity;
 use ergometer_units::{Bytes, Seconds};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::text::Line;
 
 use super::super::tick::{cpu_percent, gibibytes};
 use super::super::ui::{Focus, Order, Sort};
@@ -14,19 +14,51 @@ use super::theme::Tone;
 use super::{Frame, Scene};
 use crate::screen::visible;
 
+/// What a command needs to be told from another.
+const COMMAND_ROOM: usize = 18;
+
+/// What stands for all that no process of the list has.
+const REST: &str = "idle, ended and unseen";
+
+/// One column. Where the room is short the highest rank goes first; rank 0 stays.
+struct Column {
+    head: &'static str,
+    width: usize,
+    align: Align,
+    rank: u8,
+    sort: Option<Sort>,
+    cell: fn(&Process, &ProcessTable, &Scene<'_>) -> Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+impl Column {
+    fn padded(&self, text: &str) -> String {
+        let width = self.width;
+        match self.align {
+            Align::Left => format!("{text:<width$} "),
+            Align::Right => format!("{text:>width$} "),
+        }
+    }
+}
+
 /// How many lines the processes would fill, their heading included.
 pub(super) fn wanted_lines(scene: &Scene<'_>) -> u16 {
     let Some(table) = &scene.picture.processes else { return 0 };
-    let lines = table.processes.len().max(1) + table.notes.len().min(1) + 1;
+    let rest = usize::from(scene.picture.split.is_some());
+    let lines = table.processes.len().max(1) + table.notes.len().min(1) + rest + 1;
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let Some(table) = &scene.picture.processes else { return };
-    let has_focus = scene.frame == Frame::Live && scene.ui.focus == Focus::Processes;
-    let tone = if has_focus { Tone::Chosen } else { Tone::Faint };
     let width = usize::from(area.width.saturating_sub(2));
-    buffer.set_stringn(area.x + 1, area.y, heading(scene), width, scene.style(tone));
+    let columns = columns(scene, width);
+    draw_heading(buffer, Rect { x: area.x + 1, height: 1, ..area }, scene, &columns);
     let mut room = Rect { y: area.y + 1, height: area.height - 1, ..area };
     if let Some(note) = table.notes.first().filter(|_| room.height > 1) {
         let y = room.bottom() - 1;
@@ -40,44 +72,99 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         }
         return;
     }
+    if let Some(split) = scene.picture.split.as_ref().filter(|_| room.height > 1) {
+        let y = room.bottom() - 1;
+        let rest = split.rest(table);
+        // Its name stands beside its figure: on the left of it where there is room, as nothing else is there.
+        let joules = columns.last().map_or(0, |column| column.width);
+        let left = columns.iter().map(|column| column.width + 1).sum::<usize>().saturating_sub(joules + 1);
+        let text = if left > REST.len() {
+            format!("{REST:>0$} {rest:>joules$}", left - 1)
+        } else {
+            format!("{:>left$}{rest:>joules$} {REST}", "")
+        };
+        buffer.set_stringn(area.x + 1, y, text, width, scene.style(Tone::Faint));
+        room.height -= 1;
+    }
     let sorted = sorted(table, scene.ui.sort, scene.ui.order);
     let most = table.processes.len().saturating_sub(usize::from(room.height));
     let first = scene.ui.process.min(most);
     for (y, process) in (room.y..room.bottom()).zip(sorted.into_iter().skip(first)) {
-        buffer.set_stringn(area.x + 1, y, line(process, table, scene), width, scene.style(Tone::Plain));
+        let dash = || String::from("-");
+        let cell = |column: &Column| column.padded(&(column.cell)(process, table, scene).unwrap_or_else(dash));
+        let command = process.command.as_deref().or(process.name.as_deref());
+        let command = command.map_or_else(dash, |name| visible(name).into_owned());
+        let text = columns.iter().map(cell).collect::<String>() + &command;
+        buffer.set_stringn(area.x + 1, y, text, width, scene.style(Tone::Plain));
     }
 }
 
-fn heading(scene: &Scene<'_>) -> String {
-    let split = if scene.picture.split.is_some() { format!("{:>9} ", "~J") } else { String::new() };
-    format!(
-        "{:>7} {:<8} {:<3} {:>7} {:>4} {:>5} {:>7} {:>7} {split}command",
-        "pid", "user", "GPU", "GPU mem", "GPU%", "CPU%", "CPU", "memory"
-    )
+/// The heads of the columns; the one they are sorted by stands out.
+fn draw_heading(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, columns: &[Column]) {
+    let has_focus = scene.frame == Frame::Live && scene.ui.focus == Focus::Processes;
+    let tone = if has_focus { Tone::Chosen } else { Tone::Faint };
+    let head = |column: &Column| {
+        let is_sorted = scene.frame == Frame::Live && column.sort == Some(scene.ui.sort);
+        scene.span(if is_sorted { Tone::Strong } else { tone }, column.padded(column.head))
+    };
+    let mut spans: Vec<_> = columns.iter().map(head).collect();
+    spans.push(scene.span(tone, "command"));
+    buffer.set_line(area.x, area.y, &Line::from(spans), area.width.saturating_sub(2));
 }
 
-fn line(process: &Process, table: &ProcessTable, scene: &Scene<'_>) -> String {
-    let dash = || String::from("-");
-    let percent = |value: Option<f64>| value.map_or_else(dash, |percent| format!("{percent:.0}"));
-    let user = process.user.as_deref().map_or_else(dash, |user| visible(user).chars().take(8).collect());
+/// The columns that the machine has something for, and that leave room for the command.
+fn columns(scene: &Scene<'_>, width: usize) -> Vec<Column> {
+    use Align::{Left, Right};
+    let column = |head, width, align, rank| Column { head, width, align, rank, sort: None, cell: |_, _, _| None };
+    let mut columns = vec![
+        Column { sort: Some(Sort::Pid), cell: |it, _, _| Some(it.id.to_string()), ..column("pid", 7, Right, 0) },
+        Column {
+            cell: |it, _, _| it.user.as_deref().map(|user| visible(user).chars().take(8).collect()),
+            ..column("user", 8, Left, 5)
+        },
+    ];
+    if scene.picture.has_gpus() {
+        columns.extend([
+            Column { cell: |it, _, _| gpus(it), ..column("GPU", 3, Left, 3) },
+            Column {
+                sort: Some(Sort::GpuMemory),
+                cell: |it, _, _| gpu_memory(it).map(size),
+                ..column("GPU mem", 7, Right, 2)
+            },
+            Column { sort: Some(Sort::Gpu), cell: |it, _, _| whole(gpu_share(it)), ..column("GPU%", 4, Right, 1) },
+        ]);
+    }
+    columns.extend([
+        Column {
+            sort: Some(Sort::Cpu),
+            cell: |it, table, _| whole(cpu_percent(it, table)),
+            ..column("CPU%", 5, Right, 0)
+        },
+        Column { cell: |it, _, _| it.cpu_total.map(cpu_time), ..column("CPU", 7, Right, 6) },
+        Column { sort: Some(Sort::Memory), cell: |it, _, _| it.memory.map(size), ..column("memory", 7, Right, 4) },
+    ]);
+    if scene.picture.split.is_some() {
+        let cell: fn(&Process, &ProcessTable, &Scene<'_>) -> Option<String> =
+            |it, _, scene| scene.picture.split.as_ref()?.share(it.id);
+        columns.push(Column { cell, ..column("~J", 9, Right, 0) });
+    }
+    let used = |columns: &[Column]| columns.iter().map(|column| column.width + 1).sum::<usize>();
+    while used(&columns) + COMMAND_ROOM > width {
+        let worst = columns.iter().map(|column| column.rank).max().filter(|&rank| rank > 0);
+        let Some(place) = worst.and_then(|rank| columns.iter().position(|column| column.rank == rank)) else { break };
+        columns.remove(place);
+    }
+    columns
+}
+
+fn whole(value: Option<f64>) -> Option<String> {
+    value.map(|value| format!("{value:.0}"))
+}
+
+fn gpus(process: &Process) -> Option<String> {
     let mut gpus: Vec<String> = process.gpus.iter().map(|gpu| gpu.device.index.to_string()).collect();
     gpus.dedup();
-    let gpus = if gpus.is_empty() { dash() } else { gpus.join(",").chars().take(5).collect() };
-    let split = scene.picture.split.as_ref().map_or_else(String::new, |split| {
-        let joules = split.get(&process.id).map_or_else(dash, |&joules| quantity(joules, "J"));
-        format!("{joules:>9} ")
-    });
-    let command =
-        process.command.as_deref().or(process.name.as_deref()).map_or_else(dash, |name| visible(name).into_owned());
-    format!(
-        "{:>7} {user:<8} {gpus:<3} {:>7} {:>4} {:>5} {:>7} {:>7} {split}{command}",
-        process.id,
-        gpu_memory(process).map_or_else(dash, size),
-        percent(gpu_share(process)),
-        percent(cpu_percent(process, table)),
-        process.cpu_total.map_or_else(dash, cpu_time),
-        process.memory.map_or_else(dash, size),
-    )
+    (!gpus.is_empty()).then(|| gpus.join(",").chars().take(5).collect())
 }
 
 fn gpu_memory(process: &Process) -> Option<Bytes> {

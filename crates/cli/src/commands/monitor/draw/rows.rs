@@ -7,10 +7,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::super::picture::{Course, DeviceView};
-use super::Scene;
 use super::graph::{bar, line_graph, round_up};
 use super::header::short_time;
 use super::theme::Tone;
+use super::{Frame, Scene};
 use crate::figures::{digits, fitted};
 use crate::screen::visible;
 
@@ -42,7 +42,9 @@ impl Column {
 }
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, places: &[usize]) {
-    let visible_lines = usize::from(area.height.saturating_sub(1));
+    let lines = usize::from(area.height.saturating_sub(1));
+    // Who has no room is counted in the last line.
+    let visible_lines = if places.len() > lines { lines.saturating_sub(1) } else { lines };
     let chosen = places.iter().position(|&place| place == scene.ui.device).unwrap_or(0);
     let first = (chosen + 1).saturating_sub(visible_lines);
     let shown: Vec<(usize, &DeviceView)> = places
@@ -78,6 +80,12 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, places: &
             x += width + 1;
         }
     }
+    let more = places.len() - shown.len();
+    if more > 0 && area.height > 1 {
+        let text = if scene.frame == Frame::Live { format!("{more} more: up, down") } else { format!("{more} more") };
+        let width = usize::from(area.width.saturating_sub(1));
+        buffer.set_stringn(area.x + 1, area.bottom() - 1, text, width, scene.style(Tone::Faint));
+    }
     for (y, (place, _)) in (area.y + 1..area.bottom()).zip(&shown) {
         if scene.is_chosen(*place) {
             buffer.set_string(area.x, y, "▸", scene.style(Tone::Chosen));
@@ -96,6 +104,10 @@ fn draw_course(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &Device
         }
     };
     line_graph(buffer, area, history, top, scene.style(tone));
+    // Other rows show power here.
+    if matches!(view.course, Course::Busy(_)) {
+        buffer.set_stringn(area.x, area.y, "busy ", usize::from(area.width), scene.style(Tone::Faint));
+    }
 }
 
 /// The columns that any of the devices has something for.
@@ -145,7 +157,7 @@ fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
 }
 
 fn power(view: &DeviceView) -> Option<(Tone, String)> {
-    if view.silent.is_some() {
+    if view.now.silent_s.is_some() {
         return Some((Tone::Warning, String::from("silent")));
     }
     let tone = if view.is_measured() { Tone::Strong } else { Tone::Plain };
