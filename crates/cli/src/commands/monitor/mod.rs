@@ -71,8 +71,9 @@ enum Show {
 pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCode, Failure> {
     check(arguments)?;
     let show = show(arguments);
-    let interrupt = Interrupt::listen()?;
+    // Ctrl-C ends the search itself: a driver or a command may hang in it.
     let (sensors, host, source) = sensors(arguments, screen)?;
+    let interrupt = Interrupt::listen()?;
     // Energy that is not there cannot be divided.
     let has_cpu_energy = sensors.iter().flat_map(|sensor| sensor.channels()).any(has_cpu_energy);
     let is_split = arguments.split.is_some() && source == Source::Machine && has_cpu_energy;

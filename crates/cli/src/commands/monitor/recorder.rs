@@ -11,7 +11,7 @@ use ergometer_telemetry::recording::{Packing, RecordingError, RecordingWriter};
 use ergometer_telemetry::{Batch, Channel, Sensor, SensorInfo, SensorKey, Tap};
 
 use crate::exit::Failure;
-use crate::keep::unwritten;
+use crate::keep::{refuse_taken, unwritten};
 
 /// A place where recordings can be made.
 pub(super) struct Recorder {
@@ -71,9 +71,10 @@ impl Recorder {
         self.described.iter().map(|(info, channels)| (info, channels.as_slice()))
     }
 
-    /// Begins with the file the user named, where they did: that one is replaced, as they asked.
+    /// Begins with the file the user named, where they did; one that holds something is not written over.
     pub(super) fn start_wanted(&self) -> Result<(), Failure> {
         let Some(path) = &self.wanted else { return Ok(()) };
+        refuse_taken(path)?;
         let writer = RecordingWriter::create(path, self.sensors()).map_err(unwritten)?;
         *lock(&self.state) = State::On(Box::new(Open { path: path.clone(), writer, readings: 0 }));
         Ok(())
