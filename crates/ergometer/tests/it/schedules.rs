@@ -6,7 +6,6 @@ use std::time::Duration;
 use ergometer::client::{FailureKind, Said};
 use ergometer::config::{Arrivals, RunConfig, Schedule, Think};
 use ergometer::journal::{Closing, Exchange};
-use ergometer_units::Seconds;
 use tokio::sync::Semaphore;
 
 use crate::client::{Scripted, Step, answer};
