@@ -22,6 +22,8 @@ const MARGIN: Seconds = Seconds::new(15.0);
 /// What was summed up.
 #[derive(Debug)]
 pub(super) struct Archive {
+    /// When the watch began; `None` for a recording, which is shown as a whole.
+    since: Option<Timestamp>,
     /// How long readings are kept.
     keep: Seconds,
     stretch: Seconds,
@@ -40,7 +42,12 @@ impl Default for Archive {
 impl Archive {
     fn new(keep: Duration, stretch: Duration) -> Self {
         let [keep, stretch] = [keep, stretch].map(|time| Seconds::new(time.as_secs_f64()));
-        Self { keep, stretch, done: Vec::new(), events: Vec::new(), at_work: None }
+        Self { since: None, keep, stretch, done: Vec::new(), events: Vec::new(), at_work: None }
+    }
+
+    /// Of a watch that began then.
+    pub(super) fn since(began: Timestamp) -> Self {
+        Self { since: Some(began), ..Self::default() }
     }
 
     /// Looks after the memory; call it at every tick. It returns at once.
@@ -53,7 +60,7 @@ impl Archive {
         }
         let from = self.done.last().map(|stretch| stretch.window.end());
         let part = sampler.with_timeline(|timeline| {
-            let whole = totals::window(timeline)?;
+            let whole = totals::window(timeline, self.since)?;
             let from = from.unwrap_or(whole.start());
             let window = Window::new(from, from + self.stretch).ok()?;
             (whole.end() - window.end() >= self.keep).then(|| (window, timeline.around(widened(window))))
@@ -82,8 +89,8 @@ impl Archive {
 
     /// The energy of the whole watch. A stretch that is still being measured is among what is left.
     pub(super) fn total(&self, timeline: &Timeline) -> Option<Total> {
-        let Some(last) = self.done.last() else { return totals::total(timeline, None) };
-        let rest = totals::total(timeline, Some(last.window.end()));
+        let Some(last) = self.done.last() else { return totals::total(timeline, self.since, None) };
+        let rest = totals::total(timeline, self.since, Some(last.window.end()));
         sum(self.done.iter().chain(&rest))
     }
 }
@@ -153,7 +160,7 @@ mod tests {
     fn stretches_sum_to_the_whole_and_their_readings_go() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_truth_a.json.gz");
         let recorded = recording::read_file(path).unwrap();
-        let whole = totals::total(&recorded, None).unwrap();
+        let whole = totals::total(&recorded, None, None).unwrap();
         let sensors = Replay::default().sensors(&recorded).unwrap();
         let sampler = Sampler::start(sensors, Arc::new(Clock::start()), None);
         assert!(sampler.wait(Duration::from_secs(60)), "all was played");

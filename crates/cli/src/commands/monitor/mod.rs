@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &MonitorArguments, screen: Screen) -> Result<ExitCo
     let is_live = source == Source::Machine;
     let wants_processes = arguments.processes || arguments.split.is_some() || show == Show::WholeScreen;
     let watcher = if is_live && wants_processes { Some(Watcher::start()?) } else { None };
-    let mut archive = Archive::default();
+    let mut archive = if is_live { Archive::since(clock.at(started)) } else { Archive::default() };
     // A reader that went away ends the watch as Ctrl-C does: what was recorded is kept.
     let watched = match show {
         Show::Stream(format) => {

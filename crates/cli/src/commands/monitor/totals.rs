@@ -105,15 +105,20 @@ fn agreed(spans: &[Span]) -> Option<Window> {
     Window::new(at(start), at(end)).or_else(|_| Window::new(at(first), at(last))).ok()
 }
 
-/// Where each device and scope has readings of energy or power.
-fn spans(timeline: &Timeline) -> BTreeMap<(DeviceId, Scope), Window> {
+/// Where each device and scope has readings of energy or power, from a time on: a driver may hold what it sampled
+/// seconds before the watch began.
+fn spans(timeline: &Timeline, since: Option<Timestamp>) -> BTreeMap<(DeviceId, Scope), Window> {
+    let since = since.map_or(i64::MIN, Timestamp::nanos_since_epoch);
     let mut channels: BTreeMap<(DeviceId, Scope), Vec<Span>> = BTreeMap::new();
     for (id, channel) in timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge) {
         let times = timeline.column(id).readings().at_ns;
         if let ([first, ..], [.., last]) = (times, times)
             && times.len() > 1
         {
-            channels.entry((channel.device, channel.scope)).or_default().push((*first, *last));
+            channels
+                .entry((channel.device, channel.scope))
+                .or_default()
+                .push(((*first).max(since), (*last).max(since)));
         }
     }
     channels.into_iter().filter_map(|(key, spans)| Some((key, agreed(&spans)?))).collect()
@@ -122,19 +127,19 @@ fn spans(timeline: &Timeline) -> BTreeMap<(DeviceId, Scope), Window> {
 /// The parts of a window that each device and scope has readings of.
 fn covered(timeline: &Timeline, window: Window) -> BTreeMap<(DeviceId, Scope), Window> {
     let inside = |own: Window| Window::new(own.start().max(window.start()), own.end().min(window.end())).ok();
-    spans(timeline).into_iter().filter_map(|(key, own)| Some((key, inside(own)?))).collect()
+    spans(timeline, None).into_iter().filter_map(|(key, own)| Some((key, inside(own)?))).collect()
 }
 
 /// The time of a watch.
-pub(super) fn window(timeline: &Timeline) -> Option<Window> {
+pub(super) fn window(timeline: &Timeline, since: Option<Timestamp>) -> Option<Window> {
     let nanos = |window: &Window| (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
-    agreed(&spans(timeline).values().map(nanos).collect::<Vec<Span>>())
+    agreed(&spans(timeline, since).values().map(nanos).collect::<Vec<Span>>())
 }
 
-/// The energy of a timeline, all of it or from a time on.
-pub(super) fn total(timeline: &Timeline, from: Option<Timestamp>) -> Option<Total> {
-    let whole = window(timeline)?;
-    let window = Window::new(from.unwrap_or(whole.start()), whole.end()).ok()?;
+/// The energy of a timeline since a watch began, or of what is left of it from a later time on.
+pub(super) fn total(timeline: &Timeline, since: Option<Timestamp>, left: Option<Timestamp>) -> Option<Total> {
+    let whole = window(timeline, since)?;
+    let window = Window::new(left.unwrap_or(whole.start()), whole.end()).ok()?;
     Some(Total::measure(timeline, window))
 }
 
@@ -250,7 +255,7 @@ mod tests {
     #[test]
     fn each_device_has_its_own_time() {
         let timeline = timeline(&[(0, 180), (2, 177), (0, 20), (90, 180)]);
-        let total = total(&timeline, None).unwrap();
+        let total = total(&timeline, None, None).unwrap();
         assert_eq!(total.window, Window::new(time(0.2), time(17.7)).unwrap(), "two that differ by little agree");
         let lengths: Vec<f64> = total.devices.iter().map(|it| it.window.unwrap().length().get()).collect();
         for (found, expected) in lengths.iter().zip([17.5, 17.5, 1.8, 8.7]) {
@@ -273,7 +278,17 @@ mod tests {
 
     #[test]
     fn a_watch_too_short_to_agree_has_its_totals() {
-        let total = total(&timeline(&[(0, 4), (6, 10)]), None).unwrap();
+        let total = total(&timeline(&[(0, 4), (6, 10)]), None, None).unwrap();
         assert!(total.devices.iter().all(|it| it.energy.estimate.is_ok()), "{total:?}");
+    }
+
+    /// A power ring holds two seconds: they were not watched.
+    #[test]
+    fn what_a_driver_held_before_the_watch_is_not_in_its_total() {
+        let timeline = timeline(&[(0, 100), (31, 100)]);
+        let total = total(&timeline, Some(time(3.0)), None).unwrap();
+        assert_eq!(total.window, Window::new(time(3.1), time(10.0)).unwrap());
+        let joules = total.counted().unwrap().joules.get();
+        assert!((joules / 1380.0 - 1.0).abs() < 0.01, "{joules} J of two meters of 100 W over 6.9 s");
     }
 }
