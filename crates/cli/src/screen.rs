@@ -60,6 +60,10 @@ impl Screen {
         }
     }
 
+    /// Without colour, for tests.
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { stdout_color: false, stderr_color: false, talk: Talk::Usual };
+
     /// The same without colour.
     pub(crate) fn plain(self) -> Self {
         Self { stdout_color: false, stderr_color: false, ..self }

@@ -17,6 +17,8 @@ pub mod nvidia;
 mod processor_time;
 pub mod rapl;
 pub mod replay;
+#[cfg(test)]
+mod sampled;
 mod selection;
 mod sysfs;
 mod while_awake;

@@ -213,21 +213,9 @@ pub(super) fn as_table(total: Option<&Total>, screen: Screen) -> String {
 mod tests {
     use std::time::Duration;
 
-    use clap::Parser as _;
     use ergometer_telemetry::{Batch, Channel, SensorInfo, Signal};
 
     use super::*;
-    use crate::arguments::GlobalArguments;
-
-    #[derive(clap::Parser)]
-    struct Screened {
-        #[command(flatten)]
-        global: GlobalArguments,
-    }
-
-    fn plain() -> Screen {
-        Screen::new(&Screened::parse_from(["ergo", "--no-color"]).global)
-    }
 
     fn time(seconds: f64) -> Timestamp {
         Timestamp::from_nanos_since_epoch(0) + Seconds::new(seconds)
@@ -268,7 +256,7 @@ mod tests {
         let sum = total.counted().unwrap();
         assert!((sum.joules.get() / 4550.0 - 1.0).abs() < 0.02, "{sum:?}");
         assert!(sum.notes.iter().any(|note| matches!(note, Note::Gap(_))), "{sum:?}");
-        let table = as_table(Some(&total), plain());
+        let table = as_table(Some(&total), Screen::PLAIN);
         assert!(table.contains("1.8 of 17.5 s") && table.contains("8.7 of 17.5 s"), "{table}");
         assert_eq!(table.matches(" of ").count(), 2, "{table}");
         let line: serde_json::Value = serde_json::from_str(&as_json(Some(&total)).unwrap()).unwrap();

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::fake::{Denied, FakeCounters, FakeTree};
 use super::*;
+use crate::sensors::sampled::{kinds, sample};
 use crate::{Batch, Clock, EventKind, Provenance, Sensor, SensorError, Signal};
 
 const LAPTOP: [(&str, &str, &str); 6] = [
@@ -21,16 +22,6 @@ fn scopes(sensor: &dyn Sensor) -> Vec<(DeviceId, Scope)> {
 
 fn texts(probe: &Probe) -> Vec<String> {
     probe.findings.iter().map(|finding| format!("{finding:?}")).collect()
-}
-
-fn sample(sensor: &mut dyn Sensor, clock: &Clock) -> Batch {
-    let mut batch = Batch::default();
-    sensor.sample(clock, &mut batch).unwrap();
-    batch
-}
-
-fn kinds(batch: &Batch) -> Vec<EventKind> {
-    batch.events.iter().map(|event| event.kind).collect()
 }
 
 #[test]

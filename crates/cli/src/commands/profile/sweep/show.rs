@@ -175,24 +175,12 @@ pub(super) fn rows(sweep: &Sweep) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use clap::Parser as _;
     use ergometer::client::ModelFacts;
     use ergometer::config::Schedule;
     use ergometer::sweep::{Identity, SweepSpec};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::arguments::GlobalArguments;
-
-    #[derive(clap::Parser)]
-    struct Screened {
-        #[command(flatten)]
-        global: GlobalArguments,
-    }
-
-    fn plain() -> Screen {
-        Screen::new(&Screened::parse_from(["ergo", "--no-color"]).global)
-    }
 
     fn summary(tokens_per_second: f64, joules: f64) -> Value {
         json!({
@@ -237,7 +225,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_point() {
-        insta::assert_snapshot!("sweep_table", table(&sweep(), plain()));
+        insta::assert_snapshot!("sweep_table", table(&sweep(), Screen::PLAIN));
     }
 
     #[test]
@@ -247,7 +235,7 @@ pub(super) mod tests {
             sweep.take((0, repeat), &summary(speed, 300.0 / speed));
         }
         sweep.take((1, 0), &summary(430.0, 0.91));
-        insta::assert_snapshot!("sweep_table_repeats", table(&sweep, plain()));
+        insta::assert_snapshot!("sweep_table_repeats", table(&sweep, Screen::PLAIN));
     }
 
     #[test]
@@ -256,7 +244,7 @@ pub(super) mod tests {
         let mut modelled = summary(120.0, 2.5);
         modelled["energy"] = json!({"measured": null, "modelled": modelled["energy"]["measured"]});
         sweep.take((0, 0), &modelled);
-        assert!(table(&sweep, plain()).contains("J/token, modelled"));
+        assert!(table(&sweep, Screen::PLAIN).contains("J/token, modelled"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod energy;
 mod gauges;
 
 use super::fake::{FakeCard, FakeTree, table};
+use crate::sensors::sampled::{kinds, sample};
 use crate::{Batch, Channel, Clock, EventKind, Probe, Scope, Sensor, Signal, Status};
 
 const MI300X: FakeCard = FakeCard { number: 3, address: "0001:01:00.0", chip: "0x74a1" };
@@ -18,16 +19,6 @@ const INSTINCT_FILES: [(&str, &str); 7] = [
     ("hwmon/temp3_input", "40000"),
     ("gpu_busy_percent", "0"),
 ];
-
-fn sample(sensor: &mut dyn Sensor, clock: &Clock) -> Batch {
-    let mut batch = Batch::default();
-    sensor.sample(clock, &mut batch).unwrap();
-    batch
-}
-
-fn kinds(batch: &Batch) -> Vec<EventKind> {
-    batch.events.iter().map(|event| event.kind).collect()
-}
 
 fn ids(probe: &Probe) -> Vec<&str> {
     probe.sensors.iter().map(|sensor| sensor.info().id.as_str()).collect()
