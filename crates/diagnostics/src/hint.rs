@@ -1,0 +1,125 @@
+//! A hint: text, option names and commands, worded only when it is shown.
+
+use std::borrow::Cow;
+
+use crate::Phrasing;
+
+/// What to do about an error or a warning. Build one with [`hint!`](crate::hint).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint(Vec<Part>);
+
+/// A part of a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Words that are the same for every reader.
+    Text(Cow<'static, str>),
+    /// An option, such as `max-tokens`.
+    Option {
+        /// Its long name on the command line, without the dashes.
+        name: Cow<'static, str>,
+        /// What to set it to.
+        value: Option<Cow<'static, str>>,
+    },
+    /// A command of `ergo`, such as `doctor` or `profile --resume runs/a`.
+    Command(Cow<'static, str>),
+}
+
+/// An option by its long name on the command line, without the dashes.
+pub fn option(name: impl Into<Cow<'static, str>>) -> Part {
+    Part::Option { name: name.into(), value: None }
+}
+
+/// A command of `ergo`, without the program's name.
+pub fn command(arguments: impl Into<Cow<'static, str>>) -> Part {
+    Part::Command(arguments.into())
+}
+
+impl Part {
+    /// The same option with a value. Other parts are unchanged.
+    #[must_use]
+    pub fn value(self, value: impl Into<Cow<'static, str>>) -> Self {
+        match self {
+            Self::Option { name, .. } => Self::Option { name, value: Some(value.into()) },
+            other => other,
+        }
+    }
+}
+
+impl From<&'static str> for Part {
+    fn from(text: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl Hint {
+    /// A hint of these parts.
+    #[must_use]
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self(parts)
+    }
+
+    /// A hint that is the same for every reader.
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(vec![Part::Text(text.into())])
+    }
+
+    /// Its parts, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.0
+    }
+
+    /// The hint in the words of one front end.
+    #[must_use]
+    pub fn phrase(&self, phrasing: &dyn Phrasing) -> String {
+        let mut words = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => words.push_str(text),
+                Part::Option { name, value } => words.push_str(&phrasing.option(name, value.as_deref())),
+                Part::Command(arguments) => words.push_str(&phrasing.command(arguments)),
+            }
+        }
+        words
+    }
+
+    /// This hint and a second one.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.push(Part::from("; "));
+        self.0.extend(other.0);
+        self
+    }
+}
+
+/// A [`Hint`] from its parts: text (`&'static str` or `String`), [`option`] and [`command`].
+#[macro_export]
+macro_rules! hint {
+    ($($part:expr),+ $(,)?) => {
+        $crate::Hint::new(vec![$($crate::Part::from($part)),+])
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CommandLine, Keywords};
+
+    #[test]
+    fn two_hints_are_joined() {
+        let both = hint!("use ", option("name").value("SUFFIX")).and(hint!("run ", command("doctor")));
+        assert_eq!(both.phrase(&CommandLine), "use --name SUFFIX; run `ergo doctor`");
+        assert_eq!(both.phrase(&Keywords), "use name='SUFFIX'; run `ergo doctor`");
+    }
+
+    #[test]
+    fn only_an_option_takes_a_value() {
+        assert_eq!(command("doctor").value("x"), command("doctor"));
+    }
+}

@@ -1,0 +1,52 @@
+//! How each front end names options and commands.
+
+/// The words of a front end.
+pub trait Phrasing {
+    /// An option, by its long name on the command line, and what to set it to.
+    fn option(&self, name: &str, value: Option<&str>) -> String;
+
+    /// A command of `ergo`.
+    fn command(&self, arguments: &str) -> String {
+        format!("`ergo {arguments}`")
+    }
+}
+
+/// `--max-tokens 64`.
+#[derive(Debug, Clone, Copy)]
+pub struct CommandLine;
+
+impl Phrasing for CommandLine {
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        match value {
+            Some(value) => format!("--{name} {value}"),
+            None => format!("--{name}"),
+        }
+    }
+}
+
+/// Python's keyword arguments: `max_tokens=64`.
+#[derive(Debug, Clone, Copy)]
+pub struct Keywords;
+
+impl Phrasing for Keywords {
+    fn option(&self, name: &str, value: Option<&str>) -> String {
+        let name = name.replace('-', "_");
+        match value {
+            Some(value) if value.parse::<f64>().is_ok() => format!("{name}={value}"),
+            Some(value) => format!("{name}='{value}'"),
+            None => name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_quotes_what_is_not_a_number() {
+        assert_eq!(Keywords.option("max-tokens", Some("64")), "max_tokens=64");
+        assert_eq!(Keywords.option("duration", Some("60s")), "duration='60s'");
+        assert_eq!(Keywords.option("lenient", None), "lenient");
+    }
+}
