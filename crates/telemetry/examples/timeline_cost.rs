@@ -1,5 +1,5 @@
 //! What the timeline and the meter cost: memory of a million readings, a window's look-up among them beside a plain
-//! scan, and ten thousand windows over an hour. Prints a table; `bench/run` calls it.
+//! scan, and ten thousand windows over an hour. Prints a table; `bench/run.sh` calls it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

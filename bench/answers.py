@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Greedy answers of random Llama models by transformers and by ergo, side by side.
 
-    bench/answers ERGO
+    bench/answers.py ERGO
 
 Needs torch and transformers. The models are made here, in the shapes that checkpoints have, and saved by transformers;
 the tokenizer is the demo's. Every answer should be the same: both compute in 32-bit floats.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The CPU a meter costs while it watches: ergo at its defaults, and what else is here (nvidia-smi; codecarbon where
-# python3 has it), one after the other on the same machine. Usage: bench/sampling ERGO [SECONDS]
+# python3 has it), one after the other on the same machine. Usage: bench/sampling.sh ERGO [SECONDS]
 set -euo pipefail
-ergo=${1:?"usage: bench/sampling ERGO [SECONDS]"}
+ergo=${1:?"usage: bench/sampling.sh ERGO [SECONDS]"}
 seconds=${2:-30}
 ticks=$(getconf CLK_TCK)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package against a loop over JAX's own reader, side by side on the same traces; and what starting costs.
 
-usage: bench/python ERGO PYTHON
+usage: bench/python.py ERGO PYTHON
 
 PYTHON has jax, numpy and the package `ergometer` (`pip install .`, a release build), ERGO is the binary of the same
 sources. Both readers run in one process and take turns, so that the load of the machine falls on both; the bytes are in
@@ -69,7 +69,7 @@ json.dump({"times": times, "rows": rows}, sys.stdout)
 
 
 def trace(name, fixture, times):
-    """The same files as bench/traces has them."""
+    """The same files as bench/traces.py has them."""
     path = WORK / f"{name}-{times}" / "plugins" / "profile" / "bench" / "host.xplane.pb"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

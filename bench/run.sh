@@ -12,14 +12,14 @@ fi
 echo "== timeline and meter"
 target/release/examples/timeline_cost
 echo "== CPU of sampling"
-PATH="$PWD/$peers/bin:$PATH" bench/sampling target/release/ergo 30
+PATH="$PWD/$peers/bin:$PATH" bench/sampling.sh target/release/ergo 30
 echo "== records"
-bench/records target/release/ergo "$peers/bin/python3"
+bench/records.py target/release/ergo "$peers/bin/python3"
 echo "== analysis"
-bench/analysis target/release/ergo "$peers/bin/python3"
+bench/analysis.py target/release/ergo "$peers/bin/python3"
 echo "== traces"
-bench/traces target/release/ergo "$peers/bin/python3" "$peers/bin/xprof-rs" --gigabyte
+bench/traces.py target/release/ergo "$peers/bin/python3" "$peers/bin/xprof-rs" --gigabyte
 echo "== python"
-"$peers/bin/pip" install --quiet . && bench/python target/release/ergo "$peers/bin/python3"
+"$peers/bin/pip" install --quiet . && bench/python.py target/release/ergo "$peers/bin/python3"
 echo "== load"
-bench/load target/release/ergo python3 --peers target/bench-load
+bench/load.py target/release/ergo python3 --peers target/bench-load

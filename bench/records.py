@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a record costs: a run of 10,000 and one of 100,000 queries, closed, beside the usual way of writing them.
 
-    bench/records ERGO [PYTHON]
+    bench/records.py ERGO [PYTHON]
 
 ERGO is the binary. PYTHON is an interpreter with `datasets`, the peer; without it the peer is left out. The peer is what
 the field's tools do: records as a list of dicts, `Dataset.from_list(...).save_to_disk(...)` after every 100 of them.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`ergo trace` against its peers, side by side on the same traces.
 
-usage: bench/traces ERGO PYTHON XPROF_RS [--gigabyte]
+usage: bench/traces.py ERGO PYTHON XPROF_RS [--gigabyte]
 
 PYTHON has jax (for jax.profiler.ProfileData), XPROF_RS is the binary of the PyPI package xprof-rs. Rounds of all programs
 alternate, so that the load of the machine falls on all of them; times are medians of whole processes, memory is the
