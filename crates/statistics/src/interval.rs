@@ -1,9 +1,9 @@
 //! An interval of a statistic: its two ends, low before high.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The 95 % interval of a statistic, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.
     pub low: f64,

@@ -7,6 +7,7 @@ mod bootstrap;
 mod density;
 mod draws;
 mod effect;
+mod estimate;
 mod fit;
 mod gaps;
 mod homogeneity;
@@ -29,6 +30,7 @@ pub use effect::{
     Change, Drawing, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
     sums_effect, welch_interval, welch_ratio_interval,
 };
+pub use estimate::Estimate;
 pub use fit::{Coefficient, NoFit};
 pub use gaps::Gaps;
 pub use homogeneity::{Homogeneity, TestedBy, homogeneity};
