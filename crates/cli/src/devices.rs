@@ -1,6 +1,6 @@
 //! Which sensors a command uses: what the machine has, what the user brings along, narrowed by what was asked for.
 
-use ergometer_telemetry::sensors::{self, external, modelled::Modelled};
+use ergometer_sensors::{external, modelled::Modelled};
 use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
 use crate::arguments::SensorArguments;
@@ -15,7 +15,7 @@ pub(crate) struct Selected {
 /// Looks at the machine and keeps what was asked for.
 pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
     let mut probe = look(arguments);
-    let first = sensors::next_index(&probe.sensors, DeviceKind::Meter);
+    let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
     probe.sensors.extend(external::open_all(&arguments.sensor, first).map_err(Failure::failed)?);
     narrow(probe, arguments)
 }
@@ -23,7 +23,7 @@ pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
 /// The same, for who wants to know what does not work: a meter of the user's own that gives no value is a finding.
 pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> {
     let mut probe = look(arguments);
-    let first = sensors::next_index(&probe.sensors, DeviceKind::Meter);
+    let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
     for opened in external::open_each(&arguments.sensor, first) {
         match opened {
             Ok(sensor) => {
@@ -42,10 +42,10 @@ pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> 
 }
 
 fn look(arguments: &SensorArguments) -> Probe {
-    sensors::probe_machine(if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured })
+    ergometer_sensors::probe_machine(if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured })
 }
 
 fn narrow(probe: Probe, arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let sensors = sensors::select(probe.sensors, &arguments.device).map_err(Failure::usage)?;
+    let sensors = ergometer_sensors::select(probe.sensors, &arguments.device).map_err(Failure::usage)?;
     Ok(Selected { sensors, findings: probe.findings })
 }

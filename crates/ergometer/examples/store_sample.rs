@@ -15,7 +15,7 @@ use ergometer::record::{
     PowerMetrics, QueryEnergy, Record, TokenMetrics,
 };
 use ergometer::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
     Batch, Channel, DeviceId, Method, Provenance, Reading, Scope, SensorInfo, Signal, Stats, Timeline,
 };

@@ -8,12 +8,11 @@ mod clock;
 mod counter;
 mod energy;
 pub mod exposition;
-pub mod processes;
 mod reading;
 pub mod recording;
 mod sampler;
 mod sensor;
-pub mod sensors;
+mod system_info;
 mod throttle;
 mod timeline;
 
@@ -26,5 +25,6 @@ pub use energy::{
 pub use reading::{Batch, Event, EventKind, Reading};
 pub use sampler::{Sampler, Tap};
 pub use sensor::{Finding, Probe, Sensor, SensorError, SensorInfo, Status};
+pub use system_info::SystemInfo;
 pub use throttle::ThrottleReasons;
 pub use timeline::{ChannelId, Column, Point, Readings, SensorKey, Stats, Timeline};

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use ergometer_telemetry::sensors::{self, Selector, modelled::Modelled};
+use ergometer_sensors::{Selector, modelled::Modelled};
 use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
 use pyo3::prelude::*;
@@ -97,11 +97,12 @@ impl Meter {
     #[pyo3(signature = (devices=None, *, model=true))]
     fn new(py: Python<'_>, devices: Option<Vec<String>>, model: bool) -> PyResult<Self> {
         let modelled = if model { Modelled::WhereUnmeasured } else { Modelled::Off };
-        let found = interruptible(py, move || sensors::probe_machine(modelled).sensors)?;
+        let found = interruptible(py, move || ergometer_sensors::probe_machine(modelled).sensors)?;
         let Ok(asked) =
             devices.unwrap_or_default().iter().map(|name| name.parse()).collect::<Result<Vec<Selector>, _>>();
-        let sensors = sensors::select(found, &asked).map_err(|error| MeterError::new_err(error.to_string()))?;
-        let has_energy = sensors::have_energy(&sensors);
+        let sensors =
+            ergometer_sensors::select(found, &asked).map_err(|error| MeterError::new_err(error.to_string()))?;
+        let has_energy = ergometer_sensors::have_energy(&sensors);
         let mut devices: Vec<_> = sensors.iter().map(|sensor| sensor.info().device).collect();
         devices.sort_unstable();
         devices.dedup();

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ergometer_telemetry::sensors::Selector;
-use ergometer_telemetry::sensors::external::Spec;
+use ergometer_sensors::Selector;
+use ergometer_sensors::external::Spec;
 use ergometer_units::Window;
 
 use crate::figures::{parse_duration, parse_window};

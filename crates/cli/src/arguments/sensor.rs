@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
-use ergometer_telemetry::sensors::external::{Spec, SpecError};
+use ergometer_sensors::external::{Spec, SpecError};
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]

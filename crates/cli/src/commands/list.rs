@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ergometer::{client, dataset, grade};
 use ergometer_analysis::{analyses, plots};
-use ergometer_telemetry::sensors::{self, modelled::Modelled};
+use ergometer_sensors::modelled::Modelled;
 use serde::Serialize;
 
 use super::profile::{config, failure};
@@ -118,7 +118,7 @@ fn items(what: Listed) -> Vec<Item> {
         }));
     }
     if wants(Listed::Sensors) {
-        items.extend(sensors::probe_machine(Modelled::WhereUnmeasured).sensors.iter().map(|sensor| Item {
+        items.extend(ergometer_sensors::probe_machine(Modelled::WhereUnmeasured).sensors.iter().map(|sensor| Item {
             kind: "sensor",
             id: sensor.info().id.clone(),
             description: format!("{}, {}", sensor.info().device, sensor.info().name),

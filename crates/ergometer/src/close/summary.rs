@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ergometer_statistics::{Distribution, proportion_interval};
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use serde::Serialize;
 
 use super::intelligence::intelligence;

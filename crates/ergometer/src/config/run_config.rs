@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ergometer_telemetry::sensors::external::{Spec, SpecError};
+use ergometer_sensors::external::{Spec, SpecError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

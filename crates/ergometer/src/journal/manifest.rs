@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 
 use super::JournalError;

@@ -1,7 +1,7 @@
 //! The record of one query, field by field: the layout that tools written for intelligence-per-watt read, and what
 //! Ergometer adds in a column of its own. What is not known is `None`, never zero.
 
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, Method, Provenance, Scope, Stats};
 use ergometer_units::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ergometer_telemetry::sensors::external::{ExternalError, SpecError};
+use ergometer_sensors::external::{ExternalError, SpecError};
 
 use crate::client::ClientError;
 use crate::close::CloseError;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::sensors::ProcessorShare;
+use ergometer_sensors::ProcessorShare;
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

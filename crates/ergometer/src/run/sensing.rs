@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ergometer_telemetry::sensors::{self, amd, external, host::SystemInfo, modelled::Modelled, nvidia};
+use ergometer_sensors::{amd, external, modelled::Modelled, nvidia};
+use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, DeviceKind, Provenance, Sensor};
 
 use super::RunError;
@@ -55,7 +56,7 @@ impl Machine {
         let first_gpu = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
         let others = amd::system_gpus(&amd::Options { first_gpu, ..Default::default() });
         gpus.extend(others.into_iter().map(|gpu| column(gpu, "AMD", "amdgpu")));
-        Self { gpus, system: SystemInfo::read() }
+        Self { gpus, system: ergometer_sensors::host::read_system_info() }
     }
 }
 
@@ -66,7 +67,7 @@ impl Sensing {
         let specs = config.sensor_specs()?;
         let mut sensing = Self::of_this_machine(config.model_cpu).await;
         if !specs.is_empty() {
-            let first = sensors::next_index(&sensing.sensors, DeviceKind::Meter);
+            let first = ergometer_sensors::next_index(&sensing.sensors, DeviceKind::Meter);
             let opening = tokio::task::spawn_blocking(move || external::open_all(&specs, first));
             let opened =
                 opening.await.map_err(|error| RunError::Config(format!("a sensor cannot be opened: {error}")))?;
@@ -83,7 +84,7 @@ impl Sensing {
             _ => Machine::default(),
         };
         let modelled = if model_cpu { Modelled::WhereUnmeasured } else { Modelled::Off };
-        let probing = tokio::task::spawn_blocking(move || sensors::probe_machine(modelled).sensors);
+        let probing = tokio::task::spawn_blocking(move || ergometer_sensors::probe_machine(modelled).sensors);
         let sensors = match tokio::time::timeout(PROBE_TIMEOUT, probing).await {
             Ok(Ok(sensors)) => sensors,
             _ => Vec::new(),

@@ -6,7 +6,7 @@
 //! `system_info`, `grade`, an energy) is null as a whole.
 
 use arrow_schema::SchemaRef;
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use ergometer_units::Seconds;
 
 use super::MetadataShape;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ergometer::record::GpuColumn;
 use ergometer::run::{Machine, Sensing};
-use ergometer_telemetry::sensors::host::SystemInfo;
+use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
 };

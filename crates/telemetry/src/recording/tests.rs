@@ -191,23 +191,3 @@ fn a_killed_writer_leaves_what_it_flushed() {
     assert_eq!(recording.timeline.len(), 1);
     assert_eq!(recording.truncation.map(|truncation| truncation.cut), Some(Cut::MidStream));
 }
-
-#[test]
-fn a_tap_records_what_the_sampler_saw() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.jsonl.gz");
-    let played = example(&[(0, 10, 1, 1.0), (1, 20, 0, 2.0), (2, 30, 0, 3.0), (0, 40, 2, 4.0)]);
-    let replay = crate::sensors::replay::Replay::default();
-    let sensors = replay.sensors(&played).unwrap();
-    let described = sensors.iter().map(|sensor| (sensor.info(), sensor.channels()));
-    let (tap, recording) = RecordingWriter::create(&path, described).unwrap().into_tap();
-    let sampler = crate::Sampler::start(sensors, Arc::new(crate::Clock::start()), Some(tap));
-    assert!(sampler.wait(std::time::Duration::from_secs(600)));
-    let timeline = sampler.stop();
-    recording.finish().unwrap();
-    assert_eq!(timeline, played);
-    assert_eq!(read_file(&path).unwrap(), played);
-    assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]));
-    let missing = read_file(folder.path().join("missing")).unwrap_err().to_string();
-    assert!(missing.starts_with("cannot open the recording ") && missing.contains("missing: "), "{missing}");
-}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::sensors::have_energy;
+use ergometer_sensors::have_energy;
 use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler};
 use ergometer_units::{Seconds, Timestamp, Window};
 

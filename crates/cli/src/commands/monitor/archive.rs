@@ -151,7 +151,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use ergometer_telemetry::sensors::replay::Replay;
+    use ergometer_sensors::replay::Replay;
     use ergometer_telemetry::{Clock, recording};
 
     use super::*;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
-use ergometer_telemetry::processes::Process;
+use ergometer_sensors::processes::Process;
 use ergometer_telemetry::{Clock, DeviceId, Sampler};
 use ergometer_units::Watts;
 use signal_hook::consts::SIGCONT;

@@ -28,9 +28,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::sensors::host::SystemInfo;
-use ergometer_telemetry::sensors::nvidia;
-use ergometer_telemetry::sensors::replay::{Pace, Replay, Times};
+use ergometer_sensors::nvidia;
+use ergometer_sensors::replay::{Pace, Replay, Times};
 use ergometer_telemetry::{Channel, Clock, DeviceId, DeviceKind, Provenance, Sampler, Sensor};
 
 use crate::arguments::{MonitorArguments, StreamFormat};
@@ -204,7 +203,8 @@ type Sensors = Vec<Box<dyn Sensor>>;
 /// The sensors, the name of the machine they are of, and whether they are of a machine or a recording.
 fn sensors(arguments: &MonitorArguments, screen: Screen) -> Result<(Sensors, String, Source), Failure> {
     let Some(path) = &arguments.replay else {
-        let host = SystemInfo::read().host_name.unwrap_or_else(|| String::from("this machine"));
+        let host =
+            ergometer_sensors::host::read_system_info().host_name.unwrap_or_else(|| String::from("this machine"));
         return Ok((select(&arguments.sensors)?.sensors, host, Source::Machine));
     };
     let timeline = read(path, false, screen)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ergometer_telemetry::processes::ProcessTable;
+use ergometer_sensors::processes::ProcessTable;
 use ergometer_telemetry::{DeviceId, DeviceKind, Event, Part, Scope, Signal, Timeline};
 use ergometer_units::Watts;
 

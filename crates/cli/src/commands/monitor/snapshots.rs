@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use ergometer_telemetry::processes::{GpuUse, Process, ProcessTable};
-use ergometer_telemetry::sensors::replay::Pace;
+use ergometer_sensors::processes::{GpuUse, Process, ProcessTable};
+use ergometer_sensors::replay::Pace;
 use ergometer_telemetry::{
     Batch, Channel, DeviceId, DeviceKind, Event, EventKind, Provenance, Reading, Scope, SensorInfo, Signal, Timeline,
     recording,

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use ergometer_telemetry::sensors::replay::Pace;
+use ergometer_sensors::replay::Pace;
 use ergometer_telemetry::{Clock, Timeline};
 
 use super::latest::{self, Now};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ergometer_telemetry::processes::{Process, ProcessTable};
+use ergometer_sensors::processes::{Process, ProcessTable};
 use ergometer_telemetry::{DeviceId, Part, Scope, Signal, ThrottleReasons, Timeline};
 use ergometer_units::{Bytes, Seconds};
 use serde::Serialize;

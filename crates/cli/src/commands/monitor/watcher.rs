@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use ergometer_telemetry::processes::{ProcessTable, ProcessWatch, split_by_cpu_time};
+use ergometer_sensors::processes::{ProcessTable, ProcessWatch, split_by_cpu_time};
 use ergometer_units::Joules;
 use ergometer_units::shown::quantity;
 
@@ -114,7 +114,7 @@ impl SplitByCpuTime {
 
 #[cfg(test)]
 mod tests {
-    use ergometer_telemetry::processes::Process;
+    use ergometer_sensors::processes::Process;
     use ergometer_units::Seconds;
 
     use super::*;

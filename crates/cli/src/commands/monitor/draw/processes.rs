@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ergometer_telemetry::processes::{Process, ProcessTable};
+use ergometer_sensors::processes::{Process, ProcessTable};
 use ergometer_units::{Bytes, Seconds};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,0 +1,40 @@
+//! What is fixed about an AMD GPU and belongs into the record of a run.
+
+use std::path::Path;
+
+use ergometer_units::{Bytes, Watts};
+
+use super::Options;
+use super::card::{Card, find_cards};
+use crate::nvidia::GpuInfo;
+use crate::sysfs::{parse_number, read_text};
+use ergometer_telemetry::DeviceId;
+
+/// The facts of this machine's AMD GPUs, numbered as [`probe`](super::probe) does; none where there is none.
+#[must_use]
+pub fn system_gpus(options: &Options) -> Vec<GpuInfo> {
+    let cards = find_cards(&options.root).unwrap_or_default();
+    let driver_version = read_text(&options.driver_version).ok().filter(|version| !version.is_empty());
+    (options.first_gpu..)
+        .zip(cards)
+        .map(|(index, card)| GpuInfo { driver_version: driver_version.clone(), ..info(DeviceId::gpu(index), &card) })
+        .collect()
+}
+
+fn info(device: DeviceId, card: &Card) -> GpuInfo {
+    // The cap is kept by the driver; the limits beside it ask the firmware, which wakes a GPU that sleeps.
+    let cap = card.hwmon.as_ref().filter(|_| !card.sleeps()).and_then(|hwmon| number(&hwmon.join("power1_cap")));
+    GpuInfo {
+        device,
+        name: card.name.clone(),
+        uuid: read_text(&card.file("unique_id")).ok().filter(|id| !id.is_empty()),
+        driver_version: None,
+        power_limit: cap.map(|cap_uw| Watts::new(cap_uw as f64 * 1e-6)),
+        memory_total: number(&card.file("mem_info_vram_total")).map(Bytes::new),
+        mig_enabled: None,
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    parse_number(read_text(path).ok()?.as_bytes()).ok()
+}

@@ -1,0 +1,458 @@
+//! What a user asks for with `--sensor`: the text goes in, a source and how to read it come out.
+//!
+//! Everything that can be checked without running or opening anything is checked here. A command line may hold a
+//! password: neither `Display` nor `Debug` of anything here shows one.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::output;
+use super::parts::{Parts, Written};
+use super::prometheus::Selector;
+use super::unit::{NAMES, Quantity, Unit};
+
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Board controllers answer in tenths of a second and update about once a second.
+const COMMAND_EVERY: Duration = Duration::from_secs(1);
+const FILE_EVERY: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A longer name breaks every table.
+const NAME_LIMIT: usize = 64;
+
+/// A sensor of the user's own.
+///
+/// ```
+/// use ergometer_sensors::external::Spec;
+/// let spec: Spec = "command[every=5s]:ipmitool -P secret dcmi power reading".parse().unwrap();
+/// assert_eq!(spec.to_string(), "command:ipmitool");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// Shown, and part of the id.
+    pub(super) name: String,
+    pub(super) every: Duration,
+    pub(super) unit: Option<Unit>,
+    pub(super) quantity: Option<Quantity>,
+    pub(super) source: Source,
+}
+
+impl Spec {
+    /// Whether it is a command, whose line may hold a secret. A file is named as it is.
+    #[must_use]
+    pub const fn is_command(&self) -> bool {
+        matches!(self.source, Source::Command { .. })
+    }
+}
+
+/// Where the values come from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    Command { line: CommandLine, timeout: Duration, pattern: Option<String> },
+    Csv { path: PathBuf, time: Option<Column>, value: Option<Column> },
+    Prometheus { path: PathBuf, metric: Option<Selector> },
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Column {
+    /// From 1.
+    Number(usize),
+    Named(String),
+    /// Not to be looked for.
+    None,
+}
+
+/// A command line, which nobody sees.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct CommandLine(pub(super) String);
+
+impl fmt::Debug for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CommandLine(..)")
+    }
+}
+
+/// What is wrong with what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// There is no colon.
+    #[error(
+        "a sensor is written KIND:TARGET or KIND[KEY=VALUE]:TARGET, and there is no colon. hint: as in csv:/var/log/meter.csv"
+    )]
+    NoColon,
+    /// Something else than a colon follows the bracket.
+    #[error(
+        "at character {at}: a colon and the target come after the `]`. hint: put values with brackets or commas in '…'"
+    )]
+    NoColonAfterBracket {
+        /// Which character, from 1.
+        at: usize,
+    },
+    /// Nothing follows the colon.
+    #[error("nothing comes after the colon. hint: a command line or the path of a file, as in csv:/var/log/meter.csv")]
+    NoTarget,
+    /// The bracket is not closed.
+    #[error("at character {at}: the `[` is not closed. hint: KIND[KEY=VALUE,KEY=VALUE]:TARGET")]
+    Unclosed {
+        /// Where it was opened, from 1.
+        at: usize,
+    },
+    /// A quoted value does not end.
+    #[error("at character {at}: the value that begins with {quote} does not end with it")]
+    UnclosedQuote {
+        /// Where it begins, from 1.
+        at: usize,
+        /// The quote.
+        quote: char,
+    },
+    /// Something follows a quoted value.
+    #[error(
+        "at character {at}: after a quoted value comes a comma or `]`. hint: quote the whole value, with the other kind of quotes where it holds some"
+    )]
+    AfterQuote {
+        /// Where, from 1.
+        at: usize,
+    },
+    /// An option that is none.
+    #[error("at character {at}: KEY=VALUE is expected. hint: put values with commas or brackets in '…'")]
+    NoKeyAndValue {
+        /// Where, from 1.
+        at: usize,
+    },
+    /// A kind that there is not.
+    #[error("there is no sensor of the kind `{kind}`. hint: command, csv or prometheus")]
+    UnknownKind {
+        /// What was written.
+        kind: String,
+    },
+    /// A key that the kind does not have.
+    #[error("`{key}` is no key of {kind}. hint: it has {known}")]
+    UnknownKey {
+        /// What was written.
+        key: String,
+        /// The kind.
+        kind: &'static str,
+        /// Those it has.
+        known: String,
+    },
+    /// A key that is there twice.
+    #[error("`{key}` is given twice")]
+    Twice {
+        /// Which.
+        key: String,
+    },
+    /// A value that its key does not take.
+    #[error("{key}=`{value}`: {why}. hint: {hint}")]
+    WrongValue {
+        /// Of which key.
+        key: &'static str,
+        /// What was written.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+        /// What would be right.
+        hint: String,
+    },
+}
+
+const COMMON: [&str; 4] = ["name", "every", "unit", "signal"];
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let Parts { kind, options, target } = Parts::of(text)?;
+        let (kind, own): (_, &[&str]) = match kind {
+            "command" => ("command", &["timeout", "pattern"]),
+            "csv" => ("csv", &["time", "value"]),
+            "prometheus" => ("prometheus", &["metric"]),
+            other => return Err(SpecError::UnknownKind { kind: shown_kind(other) }),
+        };
+        check_keys(kind, own, &options)?;
+        let find = |key: &str| options.iter().find(|option| option.key == key).map(|option| option.value);
+        let source = match kind {
+            "command" => Source::Command {
+                line: CommandLine(target.to_owned()),
+                timeout: find("timeout").map_or(Ok(TIMEOUT), |text| duration("timeout", text))?,
+                pattern: find("pattern").map(pattern).transpose()?,
+            },
+            "csv" => Source::Csv {
+                path: target.into(),
+                time: find("time").map(|text| column("time", text)).transpose()?,
+                value: find("value").map(|text| column("value", text)).transpose()?,
+            },
+            _ => Source::Prometheus { path: target.into(), metric: find("metric").map(selector).transpose()? },
+        };
+        let every = if kind == "command" { COMMAND_EVERY } else { FILE_EVERY };
+        let (unit, quantity) = unit_and_quantity(find("unit"), find("signal"))?;
+        Ok(Self {
+            name: find("name").map_or_else(|| Ok(source.default_name()), name)?,
+            every: find("every").map_or(Ok(every), |text| duration("every", text))?,
+            unit,
+            quantity,
+            source,
+        })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.source.kind(), self.name)
+    }
+}
+
+impl Source {
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Command { .. } => "command",
+            Self::Csv { .. } => "csv",
+            Self::Prometheus { .. } => "prometheus",
+        }
+    }
+
+    fn default_name(&self) -> String {
+        let name = match self {
+            Self::Command { line, .. } => program(&line.0),
+            Self::Csv { path, .. } | Self::Prometheus { path, .. } => {
+                path.file_name().map(|name| name.to_string_lossy().into_owned())
+            }
+        };
+        name.unwrap_or_else(|| self.kind().to_owned())
+    }
+}
+
+/// The file name of the program a command line runs, where that is plain to see. A word in quotes or with a `$` may be
+/// part of a password that is set before the program: then there is none.
+fn program(line: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/".contains(c);
+    let mut words = line.split_ascii_whitespace().peekable();
+    loop {
+        let word = words.next()?;
+        if let Some((_, value)) = word.split_once('=') {
+            if !value.chars().all(is_plain) {
+                return None;
+            }
+        } else if word == "sudo" || word == "env" || word == "exec" {
+            // Options with a value of their own (`sudo -u root`) would have it taken for the program.
+            if words.peek().is_some_and(|next| next.starts_with('-') && !["-n", "-E", "-i", "--"].contains(next)) {
+                return Some(word.to_owned());
+            }
+            while words.next_if(|next| next.starts_with('-')).is_some() {}
+        } else {
+            let name = word.rsplit('/').next().unwrap_or(word);
+            return (word.chars().all(is_plain) && !name.is_empty()).then(|| name.chars().take(NAME_LIMIT).collect());
+        }
+    }
+}
+
+fn check_keys(kind: &'static str, own: &[&str], options: &[Written<'_>]) -> Result<(), SpecError> {
+    for (place, option) in options.iter().enumerate() {
+        let key = || option.key.chars().take(40).collect();
+        if !own.contains(&option.key) && !COMMON.contains(&option.key) {
+            let known = [&COMMON[..], own].concat().join(", ");
+            return Err(SpecError::UnknownKey { key: key(), kind, known });
+        }
+        if options[..place].iter().any(|before| before.key == option.key) {
+            return Err(SpecError::Twice { key: key() });
+        }
+    }
+    Ok(())
+}
+
+/// A command line without its kind may have its password here: only a single plain word is shown.
+fn shown_kind(kind: &str) -> String {
+    let is_word = kind.chars().count() <= 20 && kind.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    if is_word { kind.to_owned() } else { "…".to_owned() }
+}
+
+fn wrong(key: &'static str, value: &str, why: impl Into<String>, hint: impl Into<String>) -> SpecError {
+    // Where the `]` was forgotten, the target comes after a colon, and none of these values has one.
+    let is_short = matches!(key, "every" | "timeout" | "unit" | "signal");
+    let value = if is_short { value.split(':').next().unwrap_or_default() } else { value };
+    let value = value.chars().take(80).collect();
+    SpecError::WrongValue { key, value, why: why.into(), hint: hint.into() }
+}
+
+fn name(text: &str) -> Result<String, SpecError> {
+    if text.is_empty() || text.chars().any(char::is_control) || text.chars().count() > NAME_LIMIT {
+        return Err(wrong("name", text, "no name", format!("1 to {NAME_LIMIT} characters in one line")));
+    }
+    Ok(text.to_owned())
+}
+
+fn duration(key: &'static str, text: &str) -> Result<Duration, SpecError> {
+    let no_duration = || wrong(key, text, "no duration", "a number and its unit, as in 200ms, 5s, 1.5m or 1h");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(no_duration)?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(no_duration()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| no_duration())? * factor;
+    let found = Duration::try_from_secs_f64(seconds).map_err(|_| no_duration())?;
+    if (SHORTEST..=LONGEST).contains(&found) {
+        Ok(found)
+    } else {
+        Err(wrong(key, text, "out of reason", "from 10ms to 1h"))
+    }
+}
+
+fn pattern(text: &str) -> Result<String, SpecError> {
+    let found: Regex = output::compiled(text).map_err(|error| {
+        let why = match error {
+            regex::Error::Syntax(text) => text.lines().last().unwrap_or_default().trim().to_owned(),
+            other => other.to_string(),
+        };
+        wrong("pattern", text, why, "a regular expression, as in 'Power: *([0-9.]+)'")
+    })?;
+    // The whole match counts as one.
+    if found.captures_len() > 2 {
+        let why = format!("{} groups", found.captures_len() - 1);
+        return Err(wrong("pattern", text, why, "one group, which is the value; write the others (?:…)"));
+    }
+    Ok(text.to_owned())
+}
+
+fn column(key: &'static str, text: &str) -> Result<Column, SpecError> {
+    match text.parse() {
+        Ok(0) => Err(wrong(key, text, "columns are counted from 1", "a number from 1, or a name of the header")),
+        Ok(number) => Ok(Column::Number(number)),
+        Err(_) if text.is_empty() => Err(wrong(key, text, "no column", "a number from 1, or a name of the header")),
+        Err(_) if text == "none" && key == "time" => Ok(Column::None),
+        Err(_) => Ok(Column::Named(text.to_owned())),
+    }
+}
+
+fn selector(text: &str) -> Result<Selector, SpecError> {
+    Selector::of(text).ok_or_else(|| {
+        wrong("metric", text, "no metric", r#"a name, or a name and labels, as in 'node_power_watts{chassis="1"}'"#)
+    })
+}
+
+fn unit_and_quantity(unit: Option<&str>, signal: Option<&str>) -> Result<(Option<Unit>, Option<Quantity>), SpecError> {
+    let found = unit.map(|text| Unit::of(text).ok_or_else(|| wrong("unit", text, "no unit", NAMES))).transpose()?;
+    let quantity = match signal {
+        None => found.map(|unit| unit.quantity),
+        Some("power") => Some(Quantity::Power),
+        Some("energy") => Some(Quantity::Energy),
+        Some(other) => return Err(wrong("signal", other, "no signal", "power or energy")),
+    };
+    match (found, quantity, signal) {
+        (Some(unit), Some(quantity), Some(signal)) if unit.quantity != quantity => {
+            Err(wrong("signal", signal, format!("{} is no unit of it", unit.name), NAMES))
+        }
+        _ => Ok((found, quantity)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> Spec {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn what_the_guide_shows_is_read() {
+        let plain = spec("command:ipmitool dcmi power reading");
+        assert_eq!((plain.to_string(), plain.every), ("command:ipmitool".to_owned(), COMMAND_EVERY));
+        let ipmi = spec(
+            "command[every=5s,pattern='Instantaneous power reading: *([0-9.]+) Watts']:sudo ipmitool dcmi power reading",
+        );
+        assert_eq!((ipmi.name.as_str(), ipmi.every.as_secs()), ("ipmitool", 5));
+        let pdu = spec("command[name=pdu,unit=kWh,timeout=2s]:./read-pdu.sh");
+        assert_eq!((pdu.to_string(), pdu.quantity), ("command:pdu".to_owned(), Some(Quantity::Energy)));
+        assert_eq!(spec("csv:/var/log/meter.csv").to_string(), "csv:meter.csv");
+        let Source::Csv { time, value, .. } = spec("csv[time=timestamp,value=2,unit=W]:/var/log/meter.csv").source
+        else {
+            panic!("csv")
+        };
+        assert_eq!((time, value), (Some(Column::Named("timestamp".to_owned())), Some(Column::Number(2))));
+        let metric = spec(r#"prometheus[metric='node_power_watts{chassis="1"}']:/var/lib/node_exporter/power.prom"#);
+        assert_eq!((metric.to_string(), metric.every), ("prometheus:power.prom".to_owned(), FILE_EVERY));
+    }
+
+    #[test]
+    fn a_command_line_is_never_shown() {
+        for line in [
+            "command:IPMI_PASSWORD=hunter2 ipmitool -P hunter2 dcmi power reading",
+            "command:PASS=\"a hunter2 b\" ipmitool",
+            "command:sudo -u hunter2 ipmitool",
+            "command:'hunter2 x' y",
+            "command:$(hunter2)",
+            "command:curl -u root:hunter2 https://bmc/redfish",
+        ] {
+            let spec = spec(line);
+            let shown = format!("{spec} {spec:?}");
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+        assert_eq!(program("sudo -n /usr/bin/ipmitool x").as_deref(), Some("ipmitool"));
+        assert_eq!(program("A=1 env B=2 ./read.sh"), Some("read.sh".to_owned()));
+    }
+
+    #[test]
+    fn an_error_never_shows_the_target() {
+        for text in [
+            "ipmitool -P hunter2 dcmi: power",
+            "hunter2=x:y",
+            "command[timout=5s]:ipmitool -P hunter2",
+            "command[every=5s:curl -u root:hunter2 http://[::1]:80",
+            "command[timeout=5s:curl -u root:hunter2 http://[::1]:80",
+            "command[unit=W:hunter2 [x]:y",
+            "command[every=5s]ipmitool -P hunter2",
+        ] {
+            let told = text.parse::<Spec>().unwrap_err().to_string();
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_and_what_would_be_right() {
+        let told = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+        for (text, part) in [
+            ("meter", "there is no colon"),
+            ("csv", "there is no colon"),
+            ("csv:", "nothing comes after the colon"),
+            ("csv[:x", "character 4: the `[` is not closed"),
+            ("csv[time=1:x", "character 4: the `[` is not closed"),
+            ("csv[time]:x", "character 5: KEY=VALUE"),
+            ("csv[=1]:x", "character 5: KEY=VALUE"),
+            ("csv[time=1,]:x", "character 12: KEY=VALUE"),
+            ("csv[time='1]:x", "character 10: the value that begins with '"),
+            ("csv[time='1'2]:x", "character 13: after a quoted value"),
+            ("csv[time=1]x", "character 12: a colon and the target"),
+            ("command[pattern=([0-9]+) W]:x", "put values with brackets"),
+            ("meter:x", "no sensor of the kind `meter`. hint: command, csv or prometheus"),
+            ("csv[pattern=x]:x", "`pattern` is no key of csv. hint: it has name, every, unit, signal, time, value"),
+            ("csv[unit=W,unit=W]:x", "`unit` is given twice"),
+            ("csv[unit=GW]:x", "unit=`GW`: no unit. hint: W, mW"),
+            ("csv[signal=volts]:x", "hint: power or energy"),
+            ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is no unit of it"),
+            ("csv[every=5]:x", "every=`5`: no duration. hint: a number and its unit"),
+            ("csv[every=5 days]:x", "no duration"),
+            ("csv[every=1.2.3s]:x", "no duration"),
+            ("csv[every=1ms]:x", "from 10ms to 1h"),
+            ("command[timeout=2h]:x", "from 10ms to 1h"),
+            ("csv[name='']:x", "name=``: no name"),
+            ("csv[value=0]:x", "counted from 1"),
+            ("csv[value='']:x", "no column"),
+            ("command[pattern='(']:x", "pattern=`(`: error: unclosed group"),
+            ("command[pattern='(a)(b)']:x", "2 groups. hint: one group"),
+            ("prometheus[metric='a{b}']:x", "metric=`a{b}`: no metric. hint: a name"),
+            ("prometheus[metric='']:x", "no metric"),
+        ] {
+            let message = told(text);
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a channel of hwmon is read from.
+//!
+//! In goes a quantity; out comes a gauge in watts or a counter with its limits, open and not yet read. What always holds:
+//! a power that the part cannot draw is an error, never a reading.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ergometer_units::{Joules, Seconds, Watts};
+
+use super::INTERVAL;
+use super::chip::Quantity;
+use crate::counted::ReadCounter;
+use crate::gauges::{Product, ReadGauge, Scaled};
+use crate::sysfs::Attribute;
+use ergometer_telemetry::{CounterLimits, Scope};
+
+const MICRO: f64 = 1e-6;
+
+/// Opens a file. Tests refuse permission here.
+pub(super) type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<Attribute>;
+
+/// See the module.
+pub(super) enum Source {
+    Gauge(Box<dyn ReadGauge>),
+    Counter(Box<dyn ReadCounter>, CounterLimits),
+}
+
+/// Opens what a channel is read from; the error is of the file that it names.
+pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Result<Source, (PathBuf, io::Error)> {
+    let file = |path: &Path| open(path).map_err(|error| (path.to_owned(), error));
+    let bound = scope.power_bound();
+    let gauge = |source: Box<dyn ReadGauge>| Source::Gauge(Box::new(Bounded { source, bound }));
+    Ok(match quantity {
+        Quantity::Power { path, .. } | Quantity::Average { path, .. } => {
+            gauge(Box::new(Scaled { file: file(path)?, factor: MICRO }))
+        }
+        // Millivolts times milliamperes are microwatts.
+        Quantity::Product { paths: [volts, amperes], .. } => {
+            gauge(Box::new(Product { files: [file(volts)?, file(amperes)?], factor: MICRO }))
+        }
+        Quantity::Energy { path, period } => {
+            let limits = CounterLimits {
+                unit: Joules::from_micros(1.0),
+                // The drivers add wraps up in 64 bits.
+                range: None,
+                bound,
+                // Where nothing is told, as old as one look before.
+                update_period: period.unwrap_or(Seconds::new(INTERVAL.as_secs_f64())),
+            };
+            Source::Counter(Box::new(file(path)?), limits)
+        }
+    })
+}
+
+/// A power within what there can be: a meter of ACPI that fails shows 2^32 - 1 mW.
+struct Bounded {
+    source: Box<dyn ReadGauge>,
+    bound: Watts,
+}
+
+impl ReadGauge for Bounded {
+    fn read(&mut self) -> io::Result<Option<f64>> {
+        match self.source.read()? {
+            Some(watts) if watts > self.bound.get() => {
+                let why = format!("it shows {watts:.0} W, more than there can be");
+                Err(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+            power => Ok(power),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! CPU power by a model, where nothing measures it: idle W + (TDP - idle W) x utilization.
+//!
+//! In go the processor's name, the number of its threads that this machine sees, and the busy share of its time; out
+//! comes power, always with the signal `power_modelled` and the provenance `modelled`, so that it is never added to
+//! what was measured. There is no such sensor where a CPU package is measured, or where it is switched off.
+
+mod processor;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ergometer_units::{Seconds, Timestamp};
+
+pub use self::processor::PowerModel;
+use super::processor_time::ProcessorTime;
+use ergometer_telemetry::SystemInfo;
+use ergometer_telemetry::{
+    Batch, Channel, Clock, DeviceId, DeviceKind, Probe, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
+    Signal, Status,
+};
+
+/// Ten ticks of `/proc/stat` for each processor: a utilization in steps of a tenth, and less with more processors.
+const INTERVAL: Duration = Duration::from_millis(100);
+const DEVICE: DeviceId = DeviceId::cpu(0);
+const SOURCE: &str = "modelled power";
+
+/// Whether power may be modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Modelled {
+    /// Where no CPU package is measured.
+    #[default]
+    WhereUnmeasured,
+    /// Nowhere.
+    Off,
+}
+
+/// What to model, and from what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Whether to.
+    pub modelled: Modelled,
+    /// The folder of `stat`.
+    pub proc_root: PathBuf,
+    /// The machine, for its processor's name and the number of its threads.
+    pub system: SystemInfo,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            modelled: Modelled::default(),
+            proc_root: PathBuf::from("/proc"),
+            system: crate::host::read_system_info(),
+        }
+    }
+}
+
+/// Makes the model's sensor, unless one of the sensors already found measures a CPU package.
+///
+/// ```
+/// use ergometer_sensors::{modelled, rapl};
+/// let mut probe = rapl::probe(&Default::default());
+/// probe.extend(modelled::probe(&Default::default(), &probe.sensors));
+/// ```
+#[must_use]
+pub fn probe(options: &Options, found: &[Box<dyn Sensor>]) -> Probe {
+    let mut probe = Probe::default();
+    if options.modelled == Modelled::Off || found.iter().any(|sensor| measures_package(&**sensor)) {
+        return probe;
+    }
+    let model = PowerModel::of(&options.system);
+    let device = format!("{} ({DEVICE})", model.brand());
+    match ProcessorTime::open(&options.proc_root) {
+        Ok(time) => {
+            let why = format!("not measured; {model}");
+            probe.find(device, SOURCE, Status::Limited { why, fix: None });
+            probe.sensors.push(Box::new(ModelledPower::new(model, time)));
+        }
+        Err(error) => {
+            let why = format!("cannot read {}: {error}", options.proc_root.join("stat").display());
+            probe.find(device, SOURCE, Status::Absent { why, fix: None });
+        }
+    }
+    probe
+}
+
+/// Whether the sensor has energy or power of a whole CPU package that was measured. Psys is no such thing: it is the
+/// machine, with fans and disks.
+fn measures_package(sensor: &dyn Sensor) -> bool {
+    sensor.channels().iter().any(|channel| {
+        let is_power =
+            matches!(channel.signal, Signal::Energy | Signal::PowerRing | Signal::PowerInstant | Signal::PowerAverage);
+        is_power
+            && channel.device.kind == DeviceKind::Cpu
+            && channel.scope == Scope::Package
+            && channel.provenance != Provenance::Modelled
+    })
+}
+
+struct ModelledPower {
+    info: SensorInfo,
+    channels: Vec<Channel>,
+    model: PowerModel,
+    time: ProcessorTime,
+    since: Option<Timestamp>,
+}
+
+impl ModelledPower {
+    fn new(model: PowerModel, time: ProcessorTime) -> Self {
+        let name = model.brand().to_owned();
+        let info = SensorInfo { id: "modelled:0".to_owned(), name, device: DEVICE, interval: INTERVAL };
+        let channel = Channel {
+            device: DEVICE,
+            scope: Scope::Package,
+            signal: Signal::PowerModelled,
+            provenance: Provenance::Modelled,
+            update_period: Some(Seconds::from(INTERVAL)),
+        };
+        Self { info, channels: vec![channel], model, time, since: None }
+    }
+}
+
+impl Sensor for ModelledPower {
+    fn info(&self) -> &SensorInfo {
+        &self.info
+    }
+
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// The mean power of the time from `after`, the last sample, to `at`.
+    fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+        let share = self.time.busy_share().map_err(|error| SensorError::Read {
+            device: DEVICE,
+            what: "utilization",
+            reason: error.to_string(),
+        })?;
+        let at = clock.now();
+        match share {
+            Some(share) => {
+                let after = self.since.replace(at).unwrap_or(at);
+                let value = self.model.power(share).get();
+                batch.readings.push(Reading { channel: 0, after, at, value });
+            }
+            None => self.since = self.since.or(Some(at)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn options(stat: &str) -> (TempDir, Options) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("stat"), stat).unwrap();
+        let system = SystemInfo {
+            cpu_brand: Some("AMD EPYC 7763 64-Core Processor".to_owned()),
+            cpu_count: Some(128),
+            ..SystemInfo::default()
+        };
+        let proc_root = folder.path().to_owned();
+        (folder, Options { modelled: Modelled::WhereUnmeasured, proc_root, system })
+    }
+
+    #[test]
+    fn power_follows_utilization_and_is_labelled() {
+        let (folder, options) = options("cpu 0 0 0 0\n");
+        let mut probe = probe(&options, &[]);
+        let sensor = &mut *probe.sensors[0];
+        let channel = &sensor.channels()[0];
+        assert_eq!((channel.signal, channel.provenance), (Signal::PowerModelled, Provenance::Modelled));
+        assert_eq!((channel.device, channel.scope), (DeviceId::cpu(0), Scope::Package));
+        let clock = Clock::start();
+        let mut batch = Batch::default();
+        sensor.sample(&clock, &mut batch).unwrap();
+        assert!(batch.readings.is_empty(), "nothing to compare with yet");
+        for (stat, power_w) in [("cpu 0 0 0 10\n", 70.0), ("cpu 10 0 0 10\n", 280.0), ("cpu 15 0 0 15\n", 175.0)] {
+            fs::write(folder.path().join("stat"), stat).unwrap();
+            batch.clear();
+            sensor.sample(&clock, &mut batch).unwrap();
+            assert_eq!(batch.readings[0].value, power_w);
+            assert!(batch.readings[0].after <= batch.readings[0].at);
+        }
+        fs::write(folder.path().join("stat"), "fish").unwrap();
+        assert!(matches!(sensor.sample(&clock, &mut batch), Err(SensorError::Read { .. })));
+    }
+
+    #[test]
+    fn doctor_is_told_the_formula() {
+        let (_folder, options) = options("cpu 0 0 0 0\n");
+        let finding = probe(&options, &[]).findings.remove(0);
+        assert_eq!(finding.device, "AMD EPYC 7763 64-Core Processor (cpu:0)");
+        let Status::Limited { why, .. } = finding.status else { panic!("{finding:?}") };
+        assert_eq!(
+            why,
+            "not measured; 70.0 W + (280.0 W - 70.0 W) x utilization: 128 of the 128 threads of a socket like \
+             EPYC 7763 (TDP 280 W, idle assumed 25 % of it)"
+        );
+    }
+
+    #[test]
+    fn there_is_no_model_where_it_is_off_or_a_package_is_measured() {
+        let (_folder, options) = options("cpu 0 0 0 0\n");
+        let off = Options { modelled: Modelled::Off, ..options.clone() };
+        assert!(probe(&off, &[]).sensors.is_empty());
+        let modelled = probe(&options, &[]).sensors;
+        assert_eq!(probe(&options, &modelled).sensors.len(), 1, "a model is no measurement");
+        let mut measured =
+            ModelledPower::new(PowerModel::of(&options.system), ProcessorTime::open(&options.proc_root).unwrap());
+        measured.channels[0].signal = Signal::Energy;
+        measured.channels[0].provenance = Provenance::Counter;
+        assert!(probe(&options, &[Box::new(measured)]).sensors.is_empty());
+    }
+
+    #[test]
+    fn without_times_there_is_a_finding() {
+        let (folder, options) = options("");
+        fs::remove_file(folder.path().join("stat")).unwrap();
+        if cfg!(target_os = "linux") {
+            let found = probe(&options, &[]);
+            assert!(found.sensors.is_empty() && matches!(found.findings[0].status, Status::Absent { .. }));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! One counting perf event of one processor, by `perf_event_open`.
+//!
+//! The one place with unsafe code beside `nvidia/scoped_power.rs`. In go the numbers of an event; out comes a file whose
+//! reads are its count.
+#![expect(unsafe_code, reason = "neither the standard library nor rustix 1 has perf_event_open")]
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+
+use super::{Event, OpenEvent};
+use crate::counted::ReadCounter;
+
+/// The first 64 bytes of the kernel's `perf_event_attr`, which is all of its first version (`PERF_ATTR_SIZE_VER0`); the
+/// kernel takes what follows as zero.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    source: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+const SIZE: u32 = 64;
+const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
+
+/// `PERF_FLAG_FD_CLOEXEC`, which libc has not.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// Events of this machine's kernel.
+pub(in crate::rapl) struct Kernel;
+
+impl OpenEvent for Kernel {
+    fn open(&self, event: Event) -> io::Result<Box<dyn ReadCounter>> {
+        let attributes = Attributes { source: event.source, size: SIZE, config: event.config, ..Attributes::default() };
+        // All processes, one processor, no group; closed in the programs we start.
+        let (process, group): (libc::pid_t, libc::c_int) = (-1, -1);
+        let processor = libc::c_int::try_from(event.processor).map_err(io::Error::other)?;
+        // SAFETY: the call has these five arguments, of these types (perf_event_open(2)). The pointer is to a whole
+        // `Attributes`, laid out as the kernel's and as long as its own field `size` says; the kernel reads it during the
+        // call and keeps no pointer to it.
+        let descriptor = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, &raw const attributes, process, processor, group, CLOSE_ON_EXEC)
+        };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let descriptor = libc::c_int::try_from(descriptor).map_err(io::Error::other)?;
+        // SAFETY: the call has just made this descriptor for us, so that it is open and nobody else's.
+        Ok(Box::new(Counting(unsafe { File::from_raw_fd(descriptor) })))
+    }
+}
+
+/// With a `read_format` of 0 a read gives the count and nothing else. Of an event that the kernel could not place it
+/// gives nothing, which is an error here.
+struct Counting(File);
+
+impl ReadCounter for Counting {
+    fn read(&mut self) -> io::Result<u64> {
+        let mut count = [0; 8];
+        self.0.read_exact(&mut count)?;
+        Ok(u64::from_ne_bytes(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    /// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_CPU_CLOCK`: the nanoseconds of a processor, on every machine.
+    const CLOCK: Event = Event { source: 1, config: 0, processor: 0 };
+
+    #[test]
+    fn a_read_is_a_count_of_eight_bytes_and_nothing_less() {
+        let counts = [(7_u64 << 32) + 3, u64::MAX].map(u64::to_ne_bytes).concat();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&counts).and_then(|()| file.write_all(&[1; 7])).and_then(|()| file.rewind()).unwrap();
+        let mut counter = Counting(file);
+        assert_eq!(counter.read().unwrap(), 30_064_771_075);
+        assert_eq!(counter.read().unwrap(), u64::MAX);
+        assert!(counter.read().is_err(), "seven bytes are no count");
+        assert!(counter.read().is_err(), "nothing: the kernel could not place the event");
+    }
+
+    #[test]
+    fn a_real_event_counts() {
+        let mut counter = match Kernel.open(CLOCK) {
+            Ok(counter) => counter,
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+                eprintln!("skipped: perf events are closed here ({error})");
+                return;
+            }
+        };
+        let first = counter.read().unwrap();
+        assert!(counter.read().unwrap() > first);
+    }
+
+    #[test]
+    fn what_there_is_not_is_an_error() {
+        assert!(Kernel.open(Event { source: u32::MAX, ..CLOCK }).is_err());
+        assert!(Kernel.open(Event { processor: 1 << 20, ..CLOCK }).is_err());
+        assert!(Kernel.open(Event { processor: u32::MAX, ..CLOCK }).is_err(), "never all processors by accident");
+    }
+}
