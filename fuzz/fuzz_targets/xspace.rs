@@ -3,9 +3,10 @@
 
 #![no_main]
 
+use ergometer_profiler::{Profiler, ProfilerOptions};
 use ergometer_trace::accounting::{By, Filter, executions, gaps, modules, rows, scopes, steps, summary};
 use ergometer_trace::{EventId, KindId, Leniency, Notice, ReadOptions, Source, Trace, TraceError, read};
-use ergometer_trace::{FunctionOptions, Profiler, ProfilerOptions, functions};
+use ergometer_trace::{FunctionOptions, functions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

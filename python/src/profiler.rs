@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ergometer_trace::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning};
+use ergometer_diagnostics::{Diagnostic, Keywords};
+use ergometer_profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning};
 use pyo3::prelude::*;
 use regex::Regex;
 
@@ -11,8 +12,8 @@ use crate::error::ProfilingError;
 use crate::interruptible::interruptible;
 use crate::trace::Trace;
 
-/// Whether it says that the result is not what was asked for, and the sentence.
-type Told = (bool, String);
+/// Whether the result may be wrong because of it, and the text of a warning.
+type WarningText = (bool, String);
 
 /// Times of events and functions by these options.
 #[pyclass(frozen, module = "ergometer._native")]
@@ -47,10 +48,10 @@ impl ProfilerRules {
         py: Python<'_>,
         trace: &Trace,
         plane: usize,
-    ) -> PyResult<(BTreeMap<String, f64>, Vec<Told>)> {
+    ) -> PyResult<(BTreeMap<String, f64>, Vec<WarningText>)> {
         let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.table));
         let found = interruptible(py, move || profiler.get_events_from_plane(&trace, plane))?;
-        Ok(parted(found.map_err(|error| told(&error))?))
+        Ok(split(found.map_err(|error| told(&error))?))
     }
 
     /// Mean and standard deviation in seconds by function id, and warnings.
@@ -59,7 +60,7 @@ impl ProfilerRules {
         py: Python<'_>,
         traces: &Bound<'_, PyAny>,
         platform: String,
-    ) -> PyResult<(FunctionSeconds, Vec<Told>)> {
+    ) -> PyResult<(FunctionSeconds, Vec<WarningText>)> {
         let traces: Vec<Arc<_>> = traces
             .try_iter()?
             .map(|trace| Ok(Arc::clone(&trace?.cast::<Trace>()?.get().table)))
@@ -68,16 +69,17 @@ impl ProfilerRules {
         let found = interruptible(py, move || {
             profiler.profile_times_by_function_id(traces.iter().map(AsRef::as_ref), &platform)
         })?;
-        Ok(parted(found.map_err(|error| told(&error))?))
+        Ok(split(found.map_err(|error| told(&error))?))
     }
 }
 
-fn parted<T>(profiled: Profiled<T>) -> (T, Vec<Told>) {
-    let told = |warning: &ProfilerWarning| (warning.is_caution(), warning.to_string());
-    (profiled.found, profiled.warnings.iter().map(told).collect())
+/// The result, and its warnings as texts.
+fn split<T>(profiled: Profiled<T>) -> (T, Vec<WarningText>) {
+    let text = |warning: &ProfilerWarning| (warning.is_caution(), warning.one_line(&Keywords));
+    (profiled.value, profiled.warnings.iter().map(text).collect())
 }
 
-fn told(error: &ergometer_trace::ProfilingError) -> PyErr {
+fn told(error: &ergometer_profiler::ProfilingError) -> PyErr {
     ProfilingError::new_err(error.to_string())
 }
 

@@ -22,7 +22,6 @@ mod error;
 mod functions;
 #[cfg(test)]
 mod handmade;
-mod profiler;
 mod source;
 pub mod statistics;
 mod table;
@@ -30,8 +29,7 @@ mod wire;
 mod xspace;
 
 pub use error::TraceError;
-pub use functions::{FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
-pub use profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, ProfilerWarning, ProfilingError};
+pub use functions::{Collected, FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
 pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
 pub use table::{
     Event, EventId, KeptStat, KeptText, KeptValue, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session,

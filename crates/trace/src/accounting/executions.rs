@@ -92,9 +92,9 @@ pub struct Module {
     pub share: Option<f64>,
 }
 
-/// What makes events one execution.
+/// What the events of one execution on a plane have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub struct ExecutionKey {
     pub(crate) session: u32,
     pub(crate) module: Option<Text>,
     pub(crate) program: Option<ProgramId>,
@@ -103,29 +103,58 @@ pub(crate) struct Key {
     pub(crate) id: Option<i64>,
 }
 
+impl Execution {
+    /// What its events have in common: the key of one execution on its plane.
+    #[must_use]
+    pub fn key(&self) -> ExecutionKey {
+        ExecutionKey {
+            session: number(self.session),
+            module: self.module,
+            program: self.program,
+            device_ordinal: self.device_ordinal,
+            found_by: self.found_by,
+            id: self.id,
+        }
+    }
+}
+
 /// The executions of a plane and the events of each.
 #[derive(Debug, Default)]
-pub(crate) struct Assignment {
-    pub(crate) keys: Vec<Key>,
+pub struct Assignment {
+    pub(crate) keys: Vec<ExecutionKey>,
     /// By line, the execution of each event; [`NONE`] where it is of none.
     pub(crate) of: Vec<Vec<u32>>,
     /// From when to when each goes, where a line of modules says it.
     spans: Vec<Span>,
-    places: HashMap<Key, u32>,
+    places: HashMap<ExecutionKey, u32>,
 }
 
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A kernel whose scope the trace does not place.
 struct Loose {
-    key: Key,
+    key: ExecutionKey,
     correlation: i64,
     line: usize,
     event: usize,
 }
 
 impl Assignment {
-    pub(crate) fn of(trace: &Trace, plane: &Plane) -> Self {
+    /// The execution of an event, as a number from 0; `None` for an event that belongs to no execution.
+    #[must_use]
+    pub fn execution(&self, line: usize, event: usize) -> Option<usize> {
+        self.of.get(line)?.get(event).filter(|execution| **execution != NONE).map(|execution| *execution as usize)
+    }
+
+    /// What the events of an execution have in common.
+    #[must_use]
+    pub fn key(&self, execution: usize) -> Option<ExecutionKey> {
+        self.keys.get(execution).copied()
+    }
+
+    /// Assigns the events of a plane to executions.
+    #[must_use]
+    pub fn of(trace: &Trace, plane: &Plane) -> Self {
         let mut assignment =
             Self { of: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
         let is_work = work::kinds_of_work(trace, plane);
@@ -154,7 +183,7 @@ impl Assignment {
         assignment
     }
 
-    fn intern(&mut self, key: Key) -> u32 {
+    fn intern(&mut self, key: ExecutionKey) -> u32 {
         let next = number(self.keys.len());
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
@@ -165,11 +194,13 @@ impl Assignment {
 
     fn by_correlation(&mut self, mut loose: Vec<Loose>) {
         loose.sort_by_key(|kernel| (kernel.key.session, kernel.correlation));
-        let mut last: Option<(Key, i64)> = None;
+        let mut last: Option<(ExecutionKey, i64)> = None;
         for kernel in loose {
             let mut key = kernel.key;
             key.id = match last {
-                Some((run, last)) if Key { id: None, ..run } == key && follows(kernel.correlation, last) => run.id,
+                Some((run, last)) if ExecutionKey { id: None, ..run } == key && follows(kernel.correlation, last) => {
+                    run.id
+                }
                 _ => Some(kernel.correlation),
             };
             last = Some((key, kernel.correlation));
@@ -182,7 +213,7 @@ impl Assignment {
         for run in &runs.runs {
             let line = &plane.lines[run.line];
             let kind = trace.kind(line.kind[run.event]);
-            self.keys.push(Key {
+            self.keys.push(ExecutionKey {
                 session: line.segment(run.event).map_or(0, |segment| segment.session),
                 module: kind.module,
                 program: kind.program,
@@ -212,12 +243,12 @@ fn follows(correlation: i64, last: i64) -> bool {
 }
 
 /// The execution of an event; `Err` with its correlation id where that has to decide; `None` where it is of no module.
-fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<Key, (Key, i64)>> {
+fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<ExecutionKey, (ExecutionKey, i64)>> {
     let kind = trace.kind(line.kind[event]);
     let module = Some(kind.module?);
     let session = line.segment(event).map_or(0, |segment| segment.session);
     let (program, device_ordinal) = (kind.program, kind.device_ordinal);
-    let key = |found_by, id| Key { session, module, program, device_ordinal, found_by, id };
+    let key = |found_by, id| ExecutionKey { session, module, program, device_ordinal, found_by, id };
     let event = number(event);
     if let Some(run) = line.ids.run.get(event) {
         return Some(Ok(key(FoundBy::RunId, Some(run))));

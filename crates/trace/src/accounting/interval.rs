@@ -2,26 +2,31 @@
 
 /// A stretch of time in picoseconds, from start to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Interval {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
+pub struct Interval {
+    /// Where it starts.
+    pub start: i64,
+    /// Where it ends.
+    pub end: i64,
 }
 
 impl Interval {
-    pub(crate) fn length(self) -> i64 {
+    /// From start to end.
+    #[must_use]
+    pub fn length(self) -> i64 {
         self.end - self.start
     }
 }
 
 /// The union of intervals that come in order of their start: disjoint, in order. Touching ones join.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Union {
+pub struct Union {
     parts: Vec<Interval>,
 }
 
 impl Union {
-    /// Of intervals in any order.
-    pub(crate) fn of(mut intervals: Vec<Interval>) -> Self {
+    /// The union of intervals in any order.
+    #[must_use]
+    pub fn of(mut intervals: Vec<Interval>) -> Self {
         if !intervals.is_sorted() {
             intervals.sort();
         }
@@ -44,7 +49,9 @@ impl Union {
         &self.parts
     }
 
-    pub(crate) fn length(&self) -> i64 {
+    /// The sum of the lengths of its parts.
+    #[must_use]
+    pub fn length(&self) -> i64 {
         self.parts.iter().map(|part| part.length()).sum()
     }
 

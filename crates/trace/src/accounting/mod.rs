@@ -26,19 +26,17 @@ use serde::Serializer;
 pub use account::{Account, Span};
 pub use class::Class;
 pub use device::DeviceId;
-pub use executions::{Execution, FoundBy, Module, executions, modules};
+pub use executions::{Assignment, Execution, ExecutionKey, FoundBy, Module, executions, modules};
 pub use exposure::Exposure;
 pub use filter::Filter;
 pub use gaps::{Gap, gaps};
+pub use interval::{Interval, Union};
 pub use rows::{By, Label, Row, rows};
 pub use scopes::{Scope, scopes};
 pub use steps::{Step, Steps, StepsBy, steps};
 pub use summary::{LineSummary, PlaneSummary, WorkSummary, summary};
-
-pub(crate) use executions::{Assignment, NONE};
-pub(crate) use interval::{Interval, Union};
-pub(crate) use sweep::Order;
-pub(crate) use work::{Role, kinds_of_work};
+pub use sweep::Order;
+pub use work::{Role, kinds_of_work};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn as_ps<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S::Error> {

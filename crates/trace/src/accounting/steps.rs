@@ -200,7 +200,7 @@ fn by_module(device: &Device<'_>, assignment: &Assignment) -> Vec<Window> {
     }
     let longest = totals.iter().max_by_key(|&(key, total)| (*total, std::cmp::Reverse(*key)));
     let Some((&(Some(name), program), _)) = longest else { return Vec::new() };
-    let is_longest = |key: &super::executions::Key| (key.module, key.program) == (Some(name), program);
+    let is_longest = |key: &super::executions::ExecutionKey| (key.module, key.program) == (Some(name), program);
     let of_longest = assignment.keys.iter().zip(&hulls).filter(|(key, _)| is_longest(key));
     let mut starts: Vec<i64> = of_longest.filter_map(|(_, hull)| hull.map(|hull| hull.start)).collect();
     starts.sort_unstable();

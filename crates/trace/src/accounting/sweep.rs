@@ -11,8 +11,9 @@ use std::ops::Range;
 use super::interval::Interval;
 use crate::table::{Line, number};
 
-/// The order of a pass.
-pub(crate) enum Order {
+/// The events of a line by start, the longest first of those that start together.
+#[derive(Debug, Clone)]
+pub enum Order {
     /// The file has them in order already, and all have a place in time.
     AsTheyAre(usize),
     /// These events, in this order.
@@ -20,7 +21,9 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    pub(crate) fn of(line: &Line) -> Self {
+    /// The order of the events of a line that have a place in time.
+    #[must_use]
+    pub fn of(line: &Line) -> Self {
         let key = |event: usize| (line.start_ps[event], std::cmp::Reverse(line.duration_ps[event]));
         if line.unplaced.is_empty() && (1..line.len()).all(|event| key(event - 1) <= key(event)) {
             return Self::AsTheyAre(line.len());
@@ -39,7 +42,7 @@ impl Order {
     }
 
     /// All events, in this order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = usize> {
+    pub fn all(&self) -> impl Iterator<Item = usize> {
         self.range(0..self.len())
     }
 

@@ -7,7 +7,7 @@ use crate::table::{Kind, Line, MODULES_LINE, Plane, Platform, Text, Trace, is_co
 
 /// The role of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// It has work.
     Work,
     /// It has modules: each event is one execution.
@@ -19,7 +19,9 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    pub(crate) fn of(trace: &Trace, plane: &Plane, line: &Line) -> Self {
+    /// The role of a line, by its name and its platform.
+    #[must_use]
+    pub fn of(trace: &Trace, plane: &Plane, line: &Line) -> Self {
         if plane.platform == Platform::Host {
             return Self::Work;
         }
@@ -42,7 +44,8 @@ impl Role {
 }
 
 /// For every kind of the trace whether its events are work, on a plane.
-pub(crate) fn kinds_of_work(trace: &Trace, plane: &Plane) -> Vec<bool> {
+#[must_use]
+pub fn kinds_of_work(trace: &Trace, plane: &Plane) -> Vec<bool> {
     match plane.platform {
         Platform::Gpu | Platform::Tpu | Platform::OtherDevice => vec![true; trace.kinds().len()],
         Platform::Host | Platform::Other => trace.kinds().iter().map(|kind| kind.op.is_some()).collect(),

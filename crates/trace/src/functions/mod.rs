@@ -16,7 +16,7 @@ use crate::statistics::{DEFAULT_LEVEL, Ranking, Sample, Summary, Variant, rank};
 use crate::table::{ProgramId, Trace};
 
 pub use id::FunctionId;
-pub(crate) use runs::Collected;
+pub use runs::Collected;
 
 /// What is a variant, and which of its events count.
 #[derive(Debug, Clone)]

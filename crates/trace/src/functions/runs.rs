@@ -14,9 +14,9 @@ use crate::accounting::{DeviceId, Execution, FoundBy, executions};
 use crate::statistics::{Sample, Summary};
 use crate::table::{ProgramId, Text, Trace};
 
-/// Executions of variants, of one trace or several.
+/// The executions of variants in one or more traces: add each trace, then [`finish`](Self::finish).
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
+pub struct Collected {
     variants: BTreeMap<FunctionId, Variant>,
     other_modules: BTreeSet<String>,
 }
@@ -50,16 +50,16 @@ struct Shared {
 }
 
 impl Collected {
-    /// Of which variants there are fewer executions here than in another: their ids, how many fewer, and how many there.
-    pub(crate) fn left_out_of<'a>(&'a self, all: &'a Self) -> impl Iterator<Item = (&'a FunctionId, usize, usize)> {
+    /// The variants with fewer executions here than in `all`: id, number of missing executions, number in `all`.
+    pub fn left_out_of<'a>(&'a self, all: &'a Self) -> impl Iterator<Item = (&'a FunctionId, usize, usize)> {
         all.variants.iter().filter_map(|(id, there)| {
             let here = self.variants.get(id).map_or(0, |here| here.runs.len());
             (here < there.runs.len()).then(|| (id, there.runs.len() - here, there.runs.len()))
         })
     }
 
-    /// Takes in a trace: of its executions those that `takes` wants.
-    pub(crate) fn add(&mut self, trace: &Trace, options: &FunctionOptions, takes: impl Fn(&Execution) -> bool) {
+    /// Adds the executions of a trace for which `takes` is true.
+    pub fn add(&mut self, trace: &Trace, options: &FunctionOptions, takes: impl Fn(&Execution) -> bool) {
         let mut ids: HashMap<Text, Option<FunctionId>> = HashMap::default();
         // By time on each device.
         let executions = executions(trace, &options.filter);
@@ -95,7 +95,9 @@ impl Collected {
         self.other_modules.extend(others.map(|(&module, _)| trace.text(module).to_owned()));
     }
 
-    pub(crate) fn finish(self, level: f64) -> Functions {
+    /// The times of each variant, with intervals of this level, shortest median busy time first.
+    #[must_use]
+    pub fn finish(self, level: f64) -> Functions {
         let mut rows: Vec<FunctionTimes> =
             self.variants.into_iter().filter_map(|(id, variant)| variant.finish(id, level)).collect();
         // Stable: equal ones stay in the order of their ids.

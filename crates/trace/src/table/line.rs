@@ -171,6 +171,18 @@ impl Line {
         self.unplaced.binary_search_by_key(&event, |unplaced| unplaced.event).ok().map(|place| self.unplaced[place].why)
     }
 
+    /// The `run_id` of an event: one run of a program, on CPU and TPU.
+    #[must_use]
+    pub fn run_id(&self, event: usize) -> Option<i64> {
+        self.ids.run.get(number(event))
+    }
+
+    /// The `scope_range_id` of an event: the scope on the host that launched a kernel.
+    #[must_use]
+    pub fn scope_range_id(&self, event: usize) -> Option<i64> {
+        self.ids.scope.get(number(event))
+    }
+
     /// Where an event starts, in picoseconds from the trace's zero, if it has a place in time.
     pub(crate) fn start(&self, event: usize) -> Option<i64> {
         self.why_unplaced(event).is_none().then(|| self.start_ps[event])

@@ -1,5 +1,5 @@
-//! Where the Python profiler and this one differ, and why: on recorded traces where the difference shows there, on traces
-//! made by hand where it does not. Numbers of the former were taken from it with its reading of stats made to work.
+//! Tests that show where this profiler differs from `ejkernel`'s, and why: on recorded traces, or on synthetic ones where no
+//! recorded trace shows the difference. The numbers of `ejkernel` come from its code with its reading of stats repaired.
 
 use super::*;
 use crate::handmade::{Event, Line, Plane, trace};
@@ -20,21 +20,21 @@ fn with_regex(pattern: &str) -> Profiler {
 
 fn events(profiler: &Profiler, profile: &Trace, device: &str) -> BTreeMap<String, f64> {
     let plane = profiler.find_device_plane_ids(profile, device).unwrap()[0];
-    profiler.get_events_from_plane(profile, plane).unwrap().found
+    profiler.get_events_from_plane(profile, plane).unwrap().value
 }
 
 fn times(profiler: &Profiler, profile: &Trace, device: &str) -> Vec<(i64, f64, f64)> {
-    let times = profiler.profile_times_by_function_id([profile], device).unwrap().found;
+    let times = profiler.profile_times_by_function_id([profile], device).unwrap().value;
     times.into_iter().map(|(id, (mean_s, std_s))| (id, mean_s, std_s)).collect()
 }
 
 #[track_caller]
-fn assert_close(found: f64, expected: f64) {
-    assert!((found - expected).abs() < 1e-15, "{found}, not {expected}");
+fn assert_close(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 1e-15, "{actual}, not {expected}");
 }
 
 #[test]
-fn where_each_key_has_one_event_both_agree() {
+fn agrees_with_ejkernel_when_each_key_has_one_event() {
     let found = events(&profiler(|_| ()), &fixture("gpu_autotune"), "gpu");
     assert_eq!(found.len(), 50);
     for (key, seconds) in [
@@ -47,26 +47,26 @@ fn where_each_key_has_one_event_both_agree() {
 }
 
 #[test]
-fn events_of_one_key_do_not_overwrite_each_other_on_cpu() {
-    // The key has no number of the run. The former returned the last of five, 490.557 µs.
+fn events_with_the_same_key_add_up_on_cpu() {
+    // The key has no run number. ejkernel returned the last of five events, 490.557 µs.
     let found = events(&profiler(|_| ()), &fixture("small_cpu_666"), "cpu");
     assert_eq!(found.len(), 4);
     assert_close(found["jit_autotune_fn_0(8-None)"], f64::from(651_100 + 409_447 + 384_783 + 467_342 + 490_557) / 1e9);
-    // 65 events, of which the last has 20.313 µs.
+    // 65 events; the last has 20.313 µs.
     assert!(found["jit_step(6-None)"] > 1e-3, "{}", found["jit_step(6-None)"]);
 }
 
 #[test]
-fn events_of_one_key_do_not_overwrite_each_other_on_gpu() {
-    // Of a custom call that sets memory first the former returned the kernel, once it saw the 768 ns before it.
+fn events_with_the_same_key_add_up_on_gpu() {
+    // A custom call first sets memory for 768 ns, then runs a kernel. ejkernel returned the kernel's time only.
     let found = events(&profiler(|options| options.min_duration_ns = 0.0), &fixture("gpu_autotune"), "gpu");
     assert_close(found["jit_autotune_fn_3(102528-281474976710670)"], 157.503e-6);
 }
 
 #[test]
-fn the_kernels_of_a_cuda_graph_do_not_overwrite_each_other() {
-    // All 365 kernels of a step are of one scope, and so of one key. The former returned the last: 13.312, 13.377 and
-    // 13.280 µs of steps that take 4 ms.
+fn the_kernels_of_a_cuda_graph_add_up() {
+    // All 365 kernels of a step have one scope, and therefore one key. ejkernel returned the last kernel: 13.312, 13.377
+    // and 13.280 µs for steps that take 4 ms.
     let found: Vec<f64> = events(&profiler(|_| ()), &fixture("gpu_train_3"), "gpu").into_values().collect();
     assert_eq!(found.len(), 3);
     for (seconds, expected) in found.into_iter().zip([4_072.085e-6, 4_071.483e-6, 4_072.407e-6]) {
@@ -75,11 +75,11 @@ fn the_kernels_of_a_cuda_graph_do_not_overwrite_each_other() {
 }
 
 #[test]
-fn a_function_on_gpu_is_timed_by_execution_and_not_by_kernel() {
-    // The former took each of the four kernels for a call: twenty samples, 3.225 ± 1.505 µs, about a quarter of the
-    // time. Of fn_3 it had ten of 177.090 ± 20.077 µs.
+fn a_function_on_gpu_is_timed_by_execution_not_by_kernel() {
+    // ejkernel took each of the four kernels for a call: twenty samples, 3.225 ± 1.505 µs, about a quarter of the time.
+    // For fn_3 it had ten samples of 177.090 ± 20.077 µs.
     let found = times(&profiler(|_| ()), &fixture("gpu_autotune"), "gpu");
-    // Of fn_0 the middle three of 12.991 13.056 13.054 13.248 12.864 µs. Kernels of fn_1 and fn_2 overlap on their stream.
+    // fn_0: the middle three of 12.991 13.056 13.054 13.248 12.864 µs. Kernels of fn_1 and fn_2 overlap on their stream.
     let expected_ns = [
         (13_033.666_666_667, 30.180_935_852),
         (14_527.666_666_667, 26.132_142_830),
@@ -87,8 +87,8 @@ fn a_function_on_gpu_is_timed_by_execution_and_not_by_kernel() {
         (354_193.666_666_667, 105.224_627_451),
     ];
     assert_eq!(found.len(), 4);
-    for ((id, mean_s, std_s), (place, (mean_ns, std_ns))) in found.into_iter().zip((0..).zip(expected_ns)) {
-        assert_eq!(id, place);
+    for ((id, mean_s, std_s), (expected_id, (mean_ns, std_ns))) in found.into_iter().zip((0..).zip(expected_ns)) {
+        assert_eq!(id, expected_id);
         assert_close(mean_s, mean_ns / 1e9);
         assert_close(std_s, std_ns / 1e9);
     }
@@ -96,7 +96,7 @@ fn a_function_on_gpu_is_timed_by_execution_and_not_by_kernel() {
 
 #[test]
 fn a_function_on_cpu_has_all_its_executions() {
-    // The former had one sample of each, with a deviation of 0: 490.557, 450.321 and 415.073 µs.
+    // ejkernel had one sample of each function, with a deviation of 0: 490.557, 450.321 and 415.073 µs.
     let found = times(&profiler(|_| ()), &fixture("small_cpu_666"), "cpu");
     assert_eq!(found.len(), 3);
     // The middle three of 651.100 409.447 384.783 467.342 490.557 µs.
@@ -105,11 +105,11 @@ fn a_function_on_cpu_has_all_its_executions() {
 }
 
 #[test]
-fn the_fastest_of_many_executions_is_not_that_of_the_last() {
-    // By the last execution alone, all that the former had, fn_1 won with 392.806 µs against 520.475 and 573.143. By the
-    // medians of two hundred (450.006, 461.874 and 451.837 µs) it is the slowest.
+fn the_fastest_function_is_found_by_all_executions_not_by_the_last() {
+    // ejkernel only had the last execution of each function, by which fn_1 won with 392.806 µs against 520.475 and
+    // 573.143. By the medians of two hundred executions (450.006, 461.874 and 451.837 µs) it is the slowest.
     let profile = fixture("med_cpu_26820");
-    let found = profiler(|_| ()).profile_functions([&profile], "cpu").unwrap().found;
+    let found = profiler(|_| ()).profile_functions([&profile], "cpu").unwrap().value;
     let rows: Vec<(String, f64)> = found.rows.iter().map(|row| (row.id.to_string(), row.busy.median_s)).collect();
     let expected = [("0", 450.006e-6), ("2", 451.8365e-6), ("1", 461.8735e-6)];
     for ((id, median_s), expected) in rows.into_iter().zip(expected) {
@@ -119,25 +119,25 @@ fn the_fastest_of_many_executions_is_not_that_of_the_last() {
 }
 
 #[test]
-fn a_cap_is_not_there_unless_asked_for_and_then_it_warns() {
-    // By default the former stopped at 10,000 of 26,820 events, and said nothing: it saw 2,922 of the ops.
+fn there_is_no_cap_by_default_and_a_cap_warns() {
+    // By default ejkernel stopped at 10,000 of 26,820 events without a warning: it saw 2,922 of the ops.
     let profile = fixture("med_cpu_26820");
     let all = profiler(|_| ()).profile_functions([&profile], "cpu").unwrap();
-    assert_eq!(all.found.rows.iter().map(|row| row.n).collect::<Vec<_>>(), [200; 3]);
+    assert_eq!(all.value.rows.iter().map(|row| row.n).collect::<Vec<_>>(), [200; 3]);
     assert!(all.warnings.is_empty());
     let capped = profiler(|options| options.max_events_per_profile = Some(10_000));
     let cut = capped.profile_functions([&profile], "cpu").unwrap();
     assert!(matches!(cut.warnings[..], [ProfilerWarning::Cut { kept: 10_000, left_out: 1.., .. }]), "{cut:?}");
-    let counts: Vec<usize> = cut.found.rows.iter().map(|row| row.n).collect();
+    let counts: Vec<usize> = cut.value.rows.iter().map(|row| row.n).collect();
     assert!(counts.iter().all(|n| (150..200).contains(n)), "{counts:?}");
-    // In file order the first 10,000 that are not too short are of Python: with them too, nothing is left.
+    // With short events included, the first 10,000 events in file order are all calls of Python functions.
     let short = profiler(|options| {
         options.max_events_per_profile = Some(10_000);
         options.min_duration_ns = 0.0;
     });
     let plane = short.find_device_plane_ids(&profile, "cpu").unwrap()[0];
     let nothing = short.get_events_from_plane(&profile, plane).unwrap();
-    assert!(nothing.found.is_empty());
+    assert!(nothing.value.is_empty());
     assert_eq!(
         nothing.warnings[0].to_string().split(':').next(),
         Some("max_events_per_profile = 10000 left out 16820 events of /host")
@@ -145,20 +145,20 @@ fn a_cap_is_not_there_unless_asked_for_and_then_it_warns() {
 }
 
 #[test]
-fn an_execution_that_the_cap_cuts_in_two_is_left_out() {
-    // 6 of 55 kernels: the four of fn_0 and the two of fn_1. With 5 half of fn_1 would pass for the whole.
+fn an_execution_split_by_the_cap_is_left_out() {
+    // 6 of 55 kernels: the four of fn_0 and the two of fn_1. With 5, half of fn_1 would count as a whole execution.
     let profile = fixture("gpu_autotune");
     for (cap, expected) in [(6, vec![1, 1]), (5, vec![1])] {
         let capped = profiler(|options| options.max_events_per_profile = Some(cap));
-        let found = capped.profile_functions([&profile], "gpu").unwrap().found;
+        let found = capped.profile_functions([&profile], "gpu").unwrap().value;
         assert_eq!(found.rows.iter().map(|row| row.n).collect::<Vec<_>>(), expected);
     }
 }
 
 #[test]
-fn the_regex_sees_the_name_of_the_kernel() {
-    // On GPU no event is around the kernels, and the former looked for the filter in `jit_autotune_fn_0(…)` only: every
-    // time was 0.
+fn the_regex_matches_the_name_of_the_kernel() {
+    // On GPU no event encloses the kernels, and ejkernel matched the filter with `jit_autotune_fn_0(…)` only: every time
+    // was 0.
     let profile = fixture("gpu_autotune");
     let found = events(&with_regex("gemm|nvjet"), &profile, "gpu");
     assert_close(found["jit_autotune_fn_0(3981-281474976710658)"], 4.191e-6);
@@ -172,21 +172,21 @@ fn the_regex_sees_the_name_of_the_kernel() {
 }
 
 #[test]
-fn the_regex_sees_the_numbers_of_a_key_as_before() {
+fn the_regex_matches_the_numbers_of_a_key_as_in_ejkernel() {
     let found = events(&with_regex(r"\(3981-281474976710660\)"), &fixture("gpu_autotune"), "gpu");
     assert_close(found["jit_autotune_fn_0(3981-281474976710660)"], 5.28e-6);
     assert_eq!(found.values().filter(|seconds| **seconds > 0.0).count(), 1);
 }
 
 #[test]
-fn short_kernels_are_told_of() {
-    // The memory that fn_3 sets is shorter than the default of min_duration_ns, which both keep.
+fn verbose_reports_short_kernels() {
+    // fn_3 sets memory for less than the default of min_duration_ns, which is the same as in ejkernel.
     let profile = fixture("gpu_autotune");
     let (quiet, verbose) = (profiler(|_| ()), profiler(|options| options.verbose = true));
     assert!(quiet.profile_functions([&profile], "gpu").unwrap().warnings.is_empty());
-    let told = verbose.profile_functions([&profile], "gpu").unwrap().warnings;
+    let warnings = verbose.profile_functions([&profile], "gpu").unwrap().warnings;
     assert_eq!(
-        told[0].to_string(),
+        warnings[0].to_string(),
         "5 events of /device:GPU:0 are shorter than min_duration_ns and left out, 3.839 µs together"
     );
     let longest = |profiler: &Profiler| times(profiler, &profile, "gpu")[3].1;
@@ -199,7 +199,7 @@ fn kernel(start_ns: i64, duration_ns: i64) -> Event {
 }
 
 #[test]
-fn all_planes_of_a_platform_count_and_not_the_first_only() {
+fn all_planes_of_a_platform_count_not_only_the_first() {
     let device = |name, duration| Plane { name, lines: vec![Line::new(1, vec![kernel(0, duration)])] };
     let profile = Plane::trace(&[device("/device:GPU:0", 2_000), device("/device:GPU:1", 5_000)]);
     assert_eq!(profiler(|_| ()).find_device_plane_ids(&profile, "Gpu").unwrap(), [0, 1]);
@@ -208,20 +208,20 @@ fn all_planes_of_a_platform_count_and_not_the_first_only() {
 }
 
 #[test]
-fn a_number_that_is_zero_is_a_number() {
-    // The former took zero for missing, and two programs for one.
+fn zero_is_a_number() {
+    // ejkernel took zero for missing, and so two programs for one.
     let event = |program, scope| Event { program: Some(program), scope, ..kernel(0, 2_000) };
-    let events_of_line =
+    let line_events =
         vec![event(0, Some(0)), event(1, None), Event { program: None, run: Some(0), ..kernel(0, 3_000) }];
-    let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: vec![Line::new(1, events_of_line)] }]);
+    let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: vec![Line::new(1, line_events)] }]);
     let found: Vec<String> = events(&profiler(|_| ()), &profile, "gpu").into_keys().collect();
     let expected = ["jit_autotune_fn_1(0-0)", "jit_autotune_fn_1(0-None)", "jit_autotune_fn_1(1-None)"];
     assert_eq!(found, expected);
 }
 
 #[test]
-fn times_of_lines_count_from_their_own_start() {
-    // Two streams, the second 10 µs later. From a raw file the former put both at 0, where they would be one.
+fn event_times_count_from_the_start_of_their_line() {
+    // Two streams, the second 10 µs later. From a raw file ejkernel put both at 0, where they would overlap.
     let line = |id, timestamp_ns| Line { timestamp_ns, ..Line::new(id, vec![kernel(0, 2_000)]) };
     let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: vec![line(1, 5_000), line(2, 15_000)] }]);
     assert_close(events(&profiler(|_| ()), &profile, "gpu")["jit_autotune_fn_1(3-None)"], 4e-6);
@@ -231,7 +231,7 @@ fn times_of_lines_count_from_their_own_start() {
 fn children_are_nested_on_the_same_line_and_of_the_same_module() {
     let parent = || Event { module: None, program: Some(1), ..Event::new("jit_step", 0, 10_000) };
     let child = |name, start| Event::new(name, start, 2_000);
-    let stranger = Event { module: Some("jit_other"), ..kernel(3_000, 2_000) };
+    let other_module = Event { module: Some("jit_other"), ..kernel(3_000, 2_000) };
     let own = Event { module: Some("jit_step"), program: Some(1), ..Event::new("gemm", 3_000, 2_000) };
     let seconds = |first: Vec<Event>, second: Vec<Event>| {
         let lines = vec![Line::new(1, first), Line::new(2, second)];
@@ -239,19 +239,19 @@ fn children_are_nested_on_the_same_line_and_of_the_same_module() {
         events(&with_regex("gemm"), &profile, "gpu")["jit_step(1-None)"]
     };
     assert_close(seconds(vec![parent(), child("gemm", 1_000), child("copy", 5_000)], vec![]), 2e-6);
-    // The former took what another stream did meanwhile for its own.
+    // ejkernel counted concurrent events of another stream.
     assert_close(seconds(vec![parent()], vec![child("gemm", 1_000)]), 0.0);
-    // What ends outside is not nested.
+    // An event that ends after its parent is not nested.
     assert_close(seconds(vec![parent(), child("gemm", 9_000)], vec![]), 0.0);
-    let parent_of = |module| Event { module: Some(module), ..parent() };
-    assert_close(seconds(vec![parent_of("jit_step"), stranger], vec![]), 0.0);
-    assert_close(seconds(vec![parent_of("jit_step"), own], vec![]), 2e-6);
+    let parent_with = |module| Event { module: Some(module), ..parent() };
+    assert_close(seconds(vec![parent_with("jit_step"), other_module], vec![]), 0.0);
+    assert_close(seconds(vec![parent_with("jit_step"), own], vec![]), 2e-6);
 }
 
 #[test]
-fn what_other_threads_do_meanwhile_is_no_child() {
-    // Three of 200 executions of fn_2 go on, on their thread, while another one does these things from start to end: the
-    // former counted them. On their own thread they wait for others, which is part of them.
+fn concurrent_events_of_other_threads_are_not_children() {
+    // During three of 200 executions of fn_2 another thread runs these events from start to end: ejkernel counted them.
+    // Waiting on the execution's own thread is part of it.
     let profile = fixture("med_cpu_26820");
     let found = |pattern| events(&with_regex(pattern), &profile, "cpu")["jit_autotune_fn_2(12-None)"];
     assert_close(found("CreateOutputs|Handle input event"), 0.0);
@@ -259,7 +259,7 @@ fn what_other_threads_do_meanwhile_is_no_child() {
 }
 
 #[test]
-fn a_module_on_tpu_holds_the_ops_that_run_in_it() {
+fn a_module_on_tpu_contains_the_ops_that_run_in_it() {
     let module =
         |start| Event { program: Some(9), run: Some(start), ..Event::new("jit_autotune_fn_2(9)", start, 20_000) };
     let op = |name, start, duration| Event::new(name, start, duration);
@@ -281,13 +281,13 @@ fn a_module_on_tpu_holds_the_ops_that_run_in_it() {
     let profile = Plane::trace(&[Plane { name: "/device:TPU:0", lines }]);
     let key = "jit_autotune_fn_2(9)(9-None)";
     assert_close(events(&profiler(|_| ()), &profile, "tpu")[key], 40e-6);
-    // A filter that finds the module too: it is of its children, and not of itself.
+    // A filter that matches the module too counts the module's children, not the module.
     assert_close(events(&with_regex("dot|jit_"), &profile, "tpu")[key], 9e-6);
     assert_eq!(times(&with_regex("dot"), &profile, "tpu"), [(2, 4.5e-6, 0.5e-6)]);
 }
 
 #[test]
-fn sentences_are_those_of_the_former() {
+fn messages_are_those_of_ejkernel() {
     let (profiler, profile) = (profiler(|_| ()), fixture("small_cpu_666"));
     let message = |error: ProfilingError| error.to_string();
     assert_eq!(
@@ -304,8 +304,8 @@ fn sentences_are_those_of_the_former() {
 }
 
 #[test]
-fn many_profiles_are_one_sample() {
+fn executions_of_several_profiles_are_one_sample() {
     let (one, other) = (fixture("gpu_autotune"), fixture("gpu_autotune"));
-    let found = profiler(|_| ()).profile_functions([&one, &other], "gpu").unwrap().found;
+    let found = profiler(|_| ()).profile_functions([&one, &other], "gpu").unwrap().value;
     assert_eq!(found.rows.iter().map(|row| row.n).collect::<Vec<_>>(), [10; 4]);
 }

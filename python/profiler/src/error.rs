@@ -1,48 +1,46 @@
-//! Why profiling fails, and what to know of a result that came all the same. The sentences are those that users of the
-//! Python profiler know.
+//! Errors and warnings of the profiler, with the messages of `ejkernel`'s profiler.
 
 use std::fmt;
 
+use ergometer_diagnostics::{Diagnostic, Hint};
+use ergometer_trace::{SourceError, TraceError};
 use ergometer_units::Picos;
 
-use crate::error::TraceError;
-use crate::source::SourceError;
-
-/// Why a profile gives no answer.
+/// Why the profiler has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilingError {
-    /// The bytes are no profile.
+    /// The bytes are not a profile, or damaged.
     #[error("Failed to parse profile data: {0}")]
     Parse(#[from] TraceError),
-    /// The bytes are packed, and cannot be unpacked.
+    /// The bytes cannot be decompressed.
     #[error("Failed to parse profile data: {0}")]
     Unpack(#[from] SourceError),
-    /// No plane is of the device.
+    /// No plane has the device in its name.
     #[error("No planes found for device '{device}'. Available devices: {}", Listed(available))]
     NoDevice {
-        /// What was asked for.
+        /// The requested device.
         device: String,
-        /// The names of the planes there are.
+        /// The names of all planes.
         available: Vec<String>,
     },
     /// There is no such plane.
     #[error("Plane index {plane} out of range (0-{last})")]
     PlaneOutOfRange {
-        /// What was asked for.
+        /// The requested plane.
         plane: usize,
-        /// The last there is.
+        /// The number of the last plane.
         last: usize,
     },
-    /// The filter is no regular expression.
+    /// The filter is not a valid regular expression.
     #[error("Invalid regex pattern '{pattern}': {cause}")]
     Regex {
-        /// What it reads.
+        /// The filter.
         pattern: String,
-        /// Why.
+        /// Why it is not valid.
         #[source]
         cause: regex::Error,
     },
-    /// There is nothing to look at.
+    /// There is no profile.
     #[error("No profile was created.")]
     NoProfile,
 }
@@ -57,49 +55,49 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// A result, and what to know of it.
+/// A result with its warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profiled<T> {
     /// The result.
-    pub found: T,
-    /// What to know before believing it.
+    pub value: T,
+    /// Events and executions that the result leaves out.
     pub warnings: Vec<ProfilerWarning>,
 }
 
-/// What to know of a result.
+/// Events or executions that a result leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProfilerWarning {
     /// `max_events_per_profile` left events out.
     Cut {
         /// The plane.
         plane: String,
-        /// How many events were looked at.
+        /// The number of events used.
         kept: usize,
-        /// How many were not.
+        /// The number of events left out.
         left_out: usize,
     },
-    /// `min_duration_ns` left events out whose names pass the prefix. Only told where `verbose` asks.
+    /// `min_duration_ns` left out events whose names start with the prefix. Reported only if `verbose` is set.
     Short {
         /// The plane.
         plane: String,
-        /// How many.
+        /// The number of events left out.
         events: usize,
         /// The sum of their durations.
         total: Picos,
     },
-    /// `min_duration_ns` left executions of a function out as a whole: what is left are the longest.
+    /// `min_duration_ns` left out whole executions of a function: only the longest ones remain.
     ShortExecutions {
         /// The function.
         id: String,
-        /// How many were left out.
+        /// The number of executions left out.
         left_out: usize,
-        /// How many there are.
+        /// The number of all executions.
         executions: usize,
     },
 }
 
 impl ProfilerWarning {
-    /// Whether it says that a result is not what was asked for; else it is only worth knowing.
+    /// Whether the result may be wrong because of it; otherwise it is only information.
     #[must_use]
     pub const fn is_caution(&self) -> bool {
         !matches!(self, Self::Short { .. })
@@ -111,8 +109,7 @@ impl fmt::Display for ProfilerWarning {
         match self {
             Self::Cut { plane, kept, left_out } => write!(
                 formatter,
-                "max_events_per_profile = {kept} left out {left_out} events of {plane}: times are too short or missing. \
-                 hint: None looks at all of them"
+                "max_events_per_profile = {kept} left out {left_out} events of {plane}: times are too short or missing"
             ),
             Self::Short { plane, events, total } => write!(
                 formatter,
@@ -121,9 +118,21 @@ impl fmt::Display for ProfilerWarning {
             ),
             Self::ShortExecutions { id, left_out, executions } => write!(
                 formatter,
-                "min_duration_ns left out {left_out} of {executions} executions of function {id}, as no event of theirs is so \
-                 long: its times are those of the others. hint: min_duration_ns = 0 counts all"
+                "min_duration_ns left out {left_out} of {executions} executions of function {id}, because all their \
+                 events are shorter: its times are those of the longer executions"
             ),
         }
     }
 }
+
+impl Diagnostic for ProfilerWarning {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Cut { .. } => Some(Hint::text("set max_events_per_profile to None to use all events")),
+            Self::Short { .. } => None,
+            Self::ShortExecutions { .. } => Some(Hint::text("set min_duration_ns to 0 to count all executions")),
+        }
+    }
+}
+
+impl Diagnostic for ProfilingError {}
