@@ -1,4 +1,27 @@
-//! The sensors there are, one module each, and the one call that looks for all of them.
+//! Every sensor that Ergometer reads: GPUs, CPUs, power rails, batteries and the user's own meters.
+//!
+//! Each kind of sensor is a module. [`probe_machine`] opens every sensor that this machine has, [`select`] keeps some of
+//! them, and a [`Sampler`](ergometer_telemetry::Sampler) records their readings:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use ergometer_sensors::{modelled::Modelled, probe_machine, select};
+//! use ergometer_telemetry::{Clock, Sampler};
+//!
+//! let probe = probe_machine(Modelled::WhereUnmeasured);
+//! for finding in &probe.findings {
+//!     println!("{} {}: {:?}", finding.device, finding.source, finding.status);
+//! }
+//! let sensors = select(probe.sensors, &["host".parse()?])?;
+//! let sampler = Sampler::start(sensors, Arc::new(Clock::start()), None);
+//! // The work to measure runs here.
+//! let timeline = sampler.stop();
+//! println!("{} readings", timeline.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`processes`] lists the processes that use the CPU and the GPUs.
 
 pub mod amd;
 pub mod apple;
@@ -31,13 +54,7 @@ use modelled::Modelled;
 pub use processor_time::ProcessorShare;
 pub use selection::{Selector, UnknownDevice, have_energy, select};
 
-/// Looks for every sensor of this machine.
-///
-/// ```
-/// use ergometer_sensors::modelled::Modelled;
-/// let probe = ergometer_sensors::probe_machine(Modelled::WhereUnmeasured);
-/// assert!(probe.findings.len() > 1, "what is missing is said too");
-/// ```
+/// Opens every sensor of this machine. The findings also list what is missing, and why.
 #[must_use]
 pub fn probe_machine(modelled: Modelled) -> Probe {
     let mut probe = nvidia::probe_system();
@@ -47,14 +64,14 @@ pub fn probe_machine(modelled: Modelled) -> Probe {
     probe.extend(apple::probe(&apple::Options { first_gpu: first_gpu(&probe) }));
     probe.extend(rapl::probe(&rapl::Options::default()));
     probe.extend(hwmon::probe(&hwmon::Options::beside(&probe.sensors)));
-    // What is left where nothing better measures the machine.
+    // The battery and the model are used only where no better sensor measures the machine.
     probe.extend(battery::probe(&battery::Options::beside(&probe.sensors)));
     probe.extend(modelled::probe(&modelled::Options { modelled, ..Default::default() }, &probe.sensors));
     probe.extend(host::probe(&host::Options::default()));
     probe
 }
 
-/// The first number of this kind of device that none of the sensors has.
+/// The lowest index that is above the index of every device of this kind.
 #[must_use]
 pub fn next_index(sensors: &[Box<dyn Sensor>], kind: DeviceKind) -> u32 {
     let taken = sensors.iter().map(|sensor| sensor.info().device).filter(|device| device.kind == kind);

@@ -58,7 +58,7 @@ fn wrong_usage_is_told() {
     assert_fails(
         &["doctor", "--device", "gpu:99"],
         2,
-        &["no device or sensor `gpu:99`", "hint: there are the devices"],
+        &["no device or sensor `gpu:99`", "hint: choose one of the devices"],
     );
     assert_fails(&["monitor", "--device", "nvml-nonsense:0"], 2, &["no device or sensor `nvml-nonsense:0`"]);
     assert_fails(&["monitor", "--interval", "5"], 2, &["`5` is no duration", "500ms"]);

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::complaint::Complaint;
 use super::meter::{Found, Moment, Source, Trouble, Value};
 use super::output::{Amount, Finder, start_of};
-use super::spec::CommandLine;
+use super::spec::SecretText;
 use ergometer_telemetry::{Clock, EventKind};
 
 const OUTPUT_LIMIT: usize = 64 * 1024;
@@ -36,7 +36,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub(super) struct Command {
-    pub(super) line: CommandLine,
+    pub(super) line: SecretText,
     pub(super) timeout: Duration,
     pub(super) every: Duration,
     pub(super) finder: Finder,
@@ -221,7 +221,7 @@ struct Done {
 }
 
 impl Run {
-    fn start(line: &CommandLine) -> Result<Self, Trouble> {
+    fn start(line: &SecretText) -> Result<Self, Trouble> {
         let started = Instant::now();
         let no_start = |cause: io::Error| Trouble::failed(format!("sh cannot be started: {cause}"));
         let mut child = process::Command::new("sh")
@@ -347,7 +347,7 @@ mod tests {
     fn what_cannot_be_killed_is_not_said_to_be() {
         let finder = Finder { pattern: None, unit: None, quantity: Quantity::Power };
         let (timeout, every) = (Duration::from_secs(5), Duration::from_secs(1));
-        let command = Command { line: CommandLine("true".to_owned()), timeout, every, finder, state: State::default() };
+        let command = Command { line: SecretText("true".to_owned()), timeout, every, finder, state: State::default() };
         let told = |killed| match command.too_slow(killed) {
             Trouble::Failed(complaint) | Trouble::Lost(complaint) => complaint.to_string(),
         };

@@ -95,13 +95,13 @@ fn open_named(spec: &Spec, name: &str, number: u32) -> Result<Box<dyn Sensor>, E
 fn opened(spec: &Spec) -> Result<(Scale, Box<dyn meter::Source>), Trouble> {
     let Spec { unit, quantity, every, .. } = *spec;
     match &spec.source {
-        Source::Command { line, timeout, pattern } => {
+        Source::Command { command, timeout, pattern } => {
             let pattern = pattern.as_deref().map(output::compiled).transpose();
             let pattern = pattern.map_err(|error| Trouble::failed(error.to_string()))?;
             let quantity = quantity.unwrap_or(Quantity::Power);
             let finder = output::Finder { pattern, unit, quantity };
             let state = command::State::default();
-            let command = Command { line: line.clone(), timeout: *timeout, every, finder, state };
+            let command = Command { line: command.clone(), timeout: *timeout, every, finder, state };
             let found = command.try_once()?;
             Ok((Scale::of(quantity, found.unit, Some(found.amount)), Box::new(command)))
         }

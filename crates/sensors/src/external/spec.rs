@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::output;
 use super::parts::{Parts, Written};
@@ -24,16 +25,23 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// A longer name breaks every table.
 const NAME_LIMIT: usize = 64;
 
-/// A sensor of the user's own.
+/// An external sensor as the user defines it: `KIND[KEY=VALUE,…]:TARGET`.
+///
+/// `Display` and `Debug` show the kind and the name, because a command may contain a password. Serde writes the whole
+/// definition as a string: call [`redacted`](Self::redacted) before storing one.
 ///
 /// ```
 /// use ergometer_sensors::external::Spec;
 /// let spec: Spec = "command[every=5s]:ipmitool -P secret dcmi power reading".parse().unwrap();
 /// assert_eq!(spec.to_string(), "command:ipmitool");
+/// assert_eq!(spec.definition(), "command[every=5s]:ipmitool -P secret dcmi power reading");
+/// assert_eq!(spec.redacted("<redacted>").definition(), "command:ipmitool <redacted>");
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Spec {
-    /// Shown, and part of the id.
+    definition: SecretText,
+    /// The display name, and the last part of the sensor's id.
     pub(super) name: String,
     pub(super) every: Duration,
     pub(super) unit: Option<Unit>,
@@ -42,17 +50,48 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Whether it is a command, whose line may hold a secret. A file is named as it is.
+    /// The text this was parsed from. The text of a command may contain a password.
+    #[must_use]
+    pub fn definition(&self) -> &str {
+        &self.definition.0
+    }
+
+    /// Whether the sensor runs a command, which may contain a password. Files are safe to show.
     #[must_use]
     pub const fn is_command(&self) -> bool {
         matches!(self.source, Source::Command { .. })
+    }
+
+    /// The same sensor with `mark` in place of its command. A file is unchanged.
+    #[must_use]
+    pub fn redacted(&self, mark: &str) -> Self {
+        let mut redacted = self.clone();
+        if let Source::Command { command, .. } = &mut redacted.source {
+            *command = SecretText(mark.to_owned());
+            redacted.definition = SecretText(format!("command:{} {mark}", self.name));
+        }
+        redacted
+    }
+}
+
+impl TryFrom<String> for Spec {
+    type Error = SpecError;
+
+    fn try_from(definition: String) -> Result<Self, SpecError> {
+        definition.parse()
+    }
+}
+
+impl From<Spec> for String {
+    fn from(spec: Spec) -> Self {
+        spec.definition.0
     }
 }
 
 /// Where the values come from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
-    Command { line: CommandLine, timeout: Duration, pattern: Option<String> },
+    Command { command: SecretText, timeout: Duration, pattern: Option<String> },
     Csv { path: PathBuf, time: Option<Column>, value: Option<Column> },
     Prometheus { path: PathBuf, metric: Option<Selector> },
 }
@@ -67,13 +106,13 @@ pub(super) enum Column {
     None,
 }
 
-/// A command line, which nobody sees.
+/// A text that may contain a password: `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct CommandLine(pub(super) String);
+pub(super) struct SecretText(pub(super) String);
 
-impl fmt::Debug for CommandLine {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CommandLine(..)")
+        f.write_str("SecretText(..)")
     }
 }
 
@@ -178,7 +217,7 @@ impl FromStr for Spec {
         let find = |key: &str| options.iter().find(|option| option.key == key).map(|option| option.value);
         let source = match kind {
             "command" => Source::Command {
-                line: CommandLine(target.to_owned()),
+                command: SecretText(target.to_owned()),
                 timeout: find("timeout").map_or(Ok(TIMEOUT), |text| duration("timeout", text))?,
                 pattern: find("pattern").map(pattern).transpose()?,
             },
@@ -192,6 +231,7 @@ impl FromStr for Spec {
         let every = if kind == "command" { COMMAND_EVERY } else { FILE_EVERY };
         let (unit, quantity) = unit_and_quantity(find("unit"), find("signal"))?;
         Ok(Self {
+            definition: SecretText(text.to_owned()),
             name: find("name").map_or_else(|| Ok(source.default_name()), name)?,
             every: find("every").map_or(Ok(every), |text| duration("every", text))?,
             unit,
@@ -218,7 +258,7 @@ impl Source {
 
     fn default_name(&self) -> String {
         let name = match self {
-            Self::Command { line, .. } => program(&line.0),
+            Self::Command { command, .. } => program(&command.0),
             Self::Csv { path, .. } | Self::Prometheus { path, .. } => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned())
             }
@@ -398,6 +438,27 @@ mod tests {
         }
         assert_eq!(program("sudo -n /usr/bin/ipmitool x").as_deref(), Some("ipmitool"));
         assert_eq!(program("A=1 env B=2 ./read.sh"), Some("read.sh".to_owned()));
+    }
+
+    #[test]
+    fn a_spec_is_serialized_as_its_definition() {
+        for text in ["csv[value=2]:/var/log/meter.csv", "command[every=5s]:ipmitool -P hunter2 dcmi power reading"] {
+            let json = serde_json::to_string(&spec(text)).unwrap();
+            assert_eq!(json, format!("{text:?}"));
+            assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec(text));
+        }
+        let told = serde_json::from_str::<Spec>(r#""command[every=5]:hunter2""#).unwrap_err().to_string();
+        assert!(told.contains("every=`5`") && !told.contains("hunter2"), "{told}");
+    }
+
+    #[test]
+    fn redacting_hides_commands_and_keeps_files() {
+        let file = spec("csv:/var/log/meter.csv");
+        assert_eq!(file.redacted("<redacted>"), file);
+        let redacted = spec("command[name=pdu]:curl -u root:hunter2 bmc").redacted("<redacted>");
+        assert_eq!(redacted.definition(), "command:pdu <redacted>");
+        assert_eq!(redacted.redacted("<redacted>"), redacted);
+        assert_eq!(spec(redacted.definition()).to_string(), redacted.to_string());
     }
 
     #[test]
