@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use ergometer::client::{Dialect, Transcript, replay};
+use ergometer_clients::{Dialect, Transcript, replay};
 use ergometer_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 

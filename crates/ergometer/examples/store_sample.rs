@@ -6,8 +6,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ergometer::client::{ChunkKind, FailureKind, Outcome, TokenSource, Transcript, Usage};
-use ergometer::dataset::Query;
 use ergometer::journal::Exchange;
 use ergometer::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMethod, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn,
@@ -15,6 +13,8 @@ use ergometer::record::{
     PowerMetrics, QueryEnergy, Record, TokenMetrics,
 };
 use ergometer::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
+use ergometer_clients::{ChunkKind, FailureKind, Outcome, TokenSource, Transcript, Usage};
+use ergometer_datasets::Query;
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
     Batch, Channel, DeviceId, Method, Provenance, Reading, Scope, SensorInfo, Signal, Stats, Timeline,

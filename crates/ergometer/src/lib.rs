@@ -6,20 +6,14 @@
 //! [`store`]; [`close`]; [`run`]; [`sweep`].
 
 pub mod attribution;
-pub mod client;
 pub mod close;
 pub mod config;
-pub mod dataset;
-mod fingerprint;
-pub mod grade;
 pub mod hardware;
 pub mod journal;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
-pub mod redact;
 pub mod review;
 pub mod run;
-pub mod server_metrics;
 pub mod slug;
 mod stop;
 pub mod store;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ergometer::client::Protocol;
 use ergometer::config::{Arrivals, Slo, Think};
+use ergometer_clients::Protocol;
 
 use super::parse_duration;
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use ergometer::{client, dataset, grade};
 use ergometer_analysis::{analyses, plots};
+use ergometer_datasets::grade;
 use ergometer_sensors::modelled::Modelled;
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
     let spec = config::client(arguments.client.as_deref(), &arguments.server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listed = runtime.block_on(async {
-        let client = client::open(&spec)?;
+        let client = ergometer_clients::open(&spec)?;
         let models = client.models().await;
         let _ = client.close().await;
         models
@@ -78,7 +78,7 @@ fn items(what: Listed) -> Vec<Item> {
     let wants = |listed: Listed| what == listed || what == Listed::All;
     let mut items = Vec::new();
     if wants(Listed::Datasets) {
-        items.extend(dataset::registry().iter().map(|info| Item {
+        items.extend(ergometer_datasets::registry().iter().map(|info| Item {
             kind: "dataset",
             id: info.id.to_owned(),
             description: info.description.to_owned(),
@@ -88,11 +88,11 @@ fn items(what: Listed) -> Vec<Item> {
             kind: "selection",
             id: String::from("every dataset"),
             description: String::from("takes these as well, in this order"),
-            parameters: parameters("--dataset-param", dataset::selection_parameters()).collect(),
+            parameters: parameters("--dataset-param", ergometer_datasets::selection_parameters()).collect(),
         });
     }
     if wants(Listed::Clients) {
-        items.extend(client::registry().iter().map(|info| {
+        items.extend(ergometer_clients::registry().iter().map(|info| {
             Item {
                 kind: "client",
                 id: info.id.to_owned(),

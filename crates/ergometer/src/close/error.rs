@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use ergometer_telemetry::recording::RecordingError;
 
-use crate::grade::GraderError;
 use crate::journal::JournalError;
 use crate::store::StoreError;
+use ergometer_datasets::grade::GraderError;
 
 /// Why a run could not be closed. Its journal is as it was.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::CloseError;
-use crate::client::{Outcome, Usage};
 use crate::journal::{After, Exchange, JournalFolder, Judgement, Manifest};
 use crate::review::Tokenizer;
+use ergometer_clients::{Outcome, Usage};
 
 /// Adds to exchanges what was found out after them.
 pub(super) struct Found {

@@ -34,12 +34,12 @@ pub use warning::Warning;
 use ergometer_units::Window;
 
 use crate::attribution::Span;
-use crate::client::{Outcome, Transcript};
-use crate::dataset::Query;
-use crate::grade::Grader;
 use crate::journal::{Exchange, Exchanges, JournalFolder, Lost, Manifest, SessionEvents, order};
 use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use channels::Channels;
+use ergometer_clients::{Outcome, Transcript};
+use ergometer_datasets::Query;
+use ergometer_datasets::grade::Grader;
 use found::Found;
 use load::Load;
 use records::RecordBuilder;
@@ -139,5 +139,5 @@ fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
 
 /// Whether the energy measured on this machine is what the requests used.
 fn is_ours(manifest: &Manifest) -> bool {
-    !matches!(manifest.place, crate::client::Place::Elsewhere { .. })
+    !matches!(manifest.place, ergometer_clients::Place::Elsewhere { .. })
 }

@@ -7,14 +7,14 @@ use super::channels::Channels;
 use super::energy::{of_kind, phases, query_energy};
 use super::session::Metered;
 use super::utilization::{Work, Workload};
-use crate::client::Outcome;
 use crate::config::{Counted, Prices};
-use crate::grade::Grader;
 use crate::journal::{Exchange, Judgement, Manifest};
 use crate::record::{
     Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
 };
 use crate::review::Verdict;
+use ergometer_clients::Outcome;
+use ergometer_datasets::grade::Grader;
 
 /// Makes records.
 pub(super) struct RecordBuilder<'a> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Warning;
 use super::session::Metered;
 use super::tally::Tally;
-use crate::server_metrics::ID_PREFIX;
+use ergometer_clients::server_metrics::ID_PREFIX;
 
 /// What the server told of itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]

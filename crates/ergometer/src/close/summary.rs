@@ -16,11 +16,11 @@ use super::tally::Tally;
 use super::totals::{EnergySummary, Figure, energy};
 use super::warning::{Ended, Seen, of_load, warnings};
 use super::{CloseError, Warning};
-use crate::client::{FailureKind, ModelFacts, Place};
 use crate::config::RunConfig;
 use crate::journal::{Closing, Manifest};
 use crate::record::GpuColumn;
 use crate::store::write_json;
+use ergometer_clients::{FailureKind, ModelFacts, Place};
 
 /// The version of `summary.json`.
 const VERSION: u32 = 1;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use ergometer_units::Seconds;
 
 use super::found::{Found, differs};
-use crate::client::{FailureKind, Outcome, Usage};
 use crate::journal::{Exchange, Manifest};
 use crate::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
+use ergometer_clients::{FailureKind, Outcome, Usage};
 
 /// Counts, sums and the values that percentiles need.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use super::load::{ClientLimit, LoadSummary};
 use super::session::Metered;
 use super::tally::Tally;
 use super::totals::EnergySummary;
-use crate::client::Place;
 use crate::journal::{Closing, Manifest};
+use ergometer_clients::Place;
 
 /// Something to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

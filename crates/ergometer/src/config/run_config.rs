@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{JudgeSpec, Retries, Schedule, Slo, Think};
-use crate::client::{ClientSpec, RequestOptions};
-use crate::dataset::DatasetSpec;
-use crate::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
+use ergometer_clients::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
+use ergometer_clients::{ClientSpec, RequestOptions};
+use ergometer_datasets::DatasetSpec;
 
 /// What a run is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Exchange, JournalError};
-use crate::client::Usage;
+use ergometer_clients::Usage;
 
 /// A longer line is none of ours: a judge's reply is some thousand characters.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -218,7 +218,7 @@ fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
 mod tests {
     use super::super::entry::tests::exchange;
     use super::*;
-    use crate::client::TokenSource;
+    use ergometer_clients::TokenSource;
     use proptest::prelude::*;
 
     fn judged(request: u64, reply: &str) -> AfterEntry {

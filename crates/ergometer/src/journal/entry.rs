@@ -6,8 +6,8 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
 use super::{Exchange, SenderFacts};
-use crate::client::{Chunk, ChunkKind, Line, Outcome, Protocol, ServerTimes, Transcript, Usage};
-use crate::dataset::Query;
+use ergometer_clients::{Chunk, ChunkKind, Line, Outcome, Protocol, ServerTimes, Transcript, Usage};
+use ergometer_datasets::Query;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
@@ -291,7 +291,7 @@ impl From<WireExchange<'_>> for Exchange {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::client::{FailureKind, TokenSource};
+    use ergometer_clients::{FailureKind, TokenSource};
 
     /// A request that took 30 ms and said two chunks.
     pub(crate) fn exchange(request: u64, sent_ns: i64) -> Exchange {

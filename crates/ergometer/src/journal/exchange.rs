@@ -3,8 +3,8 @@
 use ergometer_units::Timestamp;
 
 use super::Fate;
-use crate::client::{Outcome, Transcript};
-use crate::dataset::Query;
+use ergometer_clients::{Outcome, Transcript};
+use ergometer_datasets::Query;
 
 /// One request, as it happened.
 #[derive(Debug, Clone, PartialEq)]

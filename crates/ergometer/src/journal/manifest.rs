@@ -8,11 +8,11 @@ use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 
 use super::JournalError;
-use crate::client::{ModelFacts, Place};
 use crate::config::RunConfig;
-use crate::dataset::Columns;
-use crate::fingerprint::sha256;
 use crate::record::GpuColumn;
+use ergometer_clients::{ModelFacts, Place};
+use ergometer_datasets::Columns;
+use ergometer_datasets::fingerprint::sha256;
 
 /// The version of the journal that is written and read.
 const VERSION: u32 = 1;

@@ -9,7 +9,7 @@ use std::path::Path;
 use ergometer_units::{Timestamp, Window};
 
 use super::{Closing, Entry, Exchange, IdleKind, JournalError, SenderFacts, SessionStart};
-use crate::client::Outcome;
+use ergometer_clients::Outcome;
 
 /// A longer line is no event: the longest answers are some megabytes.
 const LONGEST_LINE: u64 = 256 << 20;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::Connections;
+use ergometer_clients::Connections;
 
 /// How the sender did over the time of the requests of one session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

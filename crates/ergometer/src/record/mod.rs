@@ -7,7 +7,7 @@ use ergometer_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::client::{FailureKind, ServerTimes};
+use ergometer_clients::{FailureKind, ServerTimes};
 
 /// One query's record.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::prompt::{SYSTEM, question};
 use super::verdict::{Verdict, verdict};
-use crate::client::{self, Client, ClientSpec, Request, RequestError, RequestOptions, Transcript};
 use crate::config::{JudgeSpec, Retries};
 use crate::journal::{Exchange, Judgement};
+use ergometer_clients::{Client, ClientSpec, Request, RequestError, RequestOptions, Transcript};
 
 /// Enough for some sentences, and for a model that thinks before it speaks.
 const MAX_TOKENS: u64 = 1024;
@@ -36,7 +36,7 @@ impl Judge {
     pub async fn open(spec: &mut JudgeSpec) -> Result<Self, JudgeError> {
         if spec.model.is_empty() {
             let nameless = client_of(spec)?;
-            let only = client::only_model(&*nameless, "--judge-model").await;
+            let only = ergometer_clients::only_model(&*nameless, "--judge-model").await;
             let _ = nameless.close().await;
             spec.model = only.map_err(told)?;
         }
@@ -123,7 +123,7 @@ fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
     client.network.api_key_env.clone_from(&spec.api_key_env);
     client.network.ca.clone_from(&spec.ca);
     client.network.insecure = spec.insecure;
-    client::open(&client).map_err(told)
+    ergometer_clients::open(&client).map_err(told)
 }
 
 /// The same in the words of the judge's options: those of the run's client are others.

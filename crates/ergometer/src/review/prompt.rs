@@ -3,8 +3,8 @@
 //! A response may hold anything, a plea to be graded well or a forged end of itself included. So each text stands between
 //! marks with a code that is a hash of all three: what stands inside cannot know it.
 
-use crate::dataset::Query;
-use crate::fingerprint::sha256;
+use ergometer_datasets::Query;
+use ergometer_datasets::fingerprint::sha256;
 
 /// What a judge is told before every question.
 pub(super) const SYSTEM: &str = "\

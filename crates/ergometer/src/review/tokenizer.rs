@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::client::Usage;
 use crate::config::RunConfig;
 use crate::journal::Exchange;
+use ergometer_clients::Usage;
 
 /// Why there is no tokenizer.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl Tokenizer {
         };
         let parts = [&transcript.reasoning, &transcript.text, &transcript.tool_calls];
         let output = parts.iter().map(|part| self.counter.text(part).ok()).sum::<Option<usize>>()?;
-        Some(Usage { input: input as u64, output: output as u64, source: crate::client::TokenSource::Tokenizer })
+        Some(Usage { input: input as u64, output: output as u64, source: ergometer_clients::TokenSource::Tokenizer })
     }
 }
 

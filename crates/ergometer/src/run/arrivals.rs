@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::config::Arrivals;
-use crate::dataset::random::Random;
+use ergometer_datasets::random::Random;
 
 /// When requests are due.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 //! do about it comes out, or what the run needs to know.
 
 use super::{RunError, Sensing};
-use crate::client::http::{ports, raise_descriptor_limit};
-use crate::client::{Client, Protocol};
 use crate::config::{Counted, RunConfig, Schedule};
-use crate::dataset::Dataset;
-use crate::grade::Grader;
 use crate::review::Tokenizer;
+use ergometer_clients::http::{ports, raise_descriptor_limit};
+use ergometer_clients::{Client, Protocol};
+use ergometer_datasets::Dataset;
+use ergometer_datasets::grade::Grader;
 
 /// What a run is made of.
 pub(super) struct Parts {

@@ -9,10 +9,10 @@ use ergometer_units::{Seconds, Timestamp};
 use super::RunError;
 use super::sending::{Answer, Asked, Failed};
 use super::session::Shared;
-use crate::client::Said;
 use crate::config::Think;
-use crate::dataset::Query;
-use crate::dataset::random::Random;
+use ergometer_clients::Said;
+use ergometer_datasets::Query;
+use ergometer_datasets::random::Random;
 
 /// A conversation that is due.
 pub(super) struct Conversation {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::dataset::Dataset;
 use crate::journal::Closing;
+use ergometer_datasets::Dataset;
 
 /// Hands out queries.
 pub(super) struct Dispenser {
@@ -149,8 +149,8 @@ impl Dispenser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{DatasetError, Query};
-    use crate::grade::Grader;
+    use ergometer_datasets::grade::Grader;
+    use ergometer_datasets::{DatasetError, Query};
 
     /// Conversations of three turns.
     struct Threes;

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use ergometer_sensors::external::{ExternalError, SpecError};
 
-use crate::client::ClientError;
 use crate::close::CloseError;
 use crate::config::DeviceError;
-use crate::dataset::DatasetError;
-use crate::grade::GraderError;
 use crate::journal::JournalError;
 use crate::review::JudgeError;
-use crate::server_metrics::MetricsError;
+use ergometer_clients::ClientError;
+use ergometer_clients::server_metrics::MetricsError;
+use ergometer_datasets::DatasetError;
+use ergometer_datasets::grade::GraderError;
 
 /// Why a run could not be made or went no further.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,7 @@ use super::arrivals::Due;
 use super::conversation::{Conversation, Over};
 use super::session::Shared;
 use crate::config::{RunConfig, Schedule};
-use crate::dataset::Query;
+use ergometer_datasets::Query;
 
 /// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
 /// server again.

@@ -11,14 +11,14 @@ use super::checks::{Checked, Parts};
 use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
 use super::{Observer, RunError, Sensing, Target};
-use crate::client::{self, Client, ModelFacts, Outcome, Place, Said};
 use crate::close::{self, CloseError, Closed};
 use crate::config::{Counted, RunConfig};
-use crate::dataset::{self, Dataset};
 use crate::journal::{Closing, DatasetFacts, Exchanges, Fate, JournalError, JournalFolder, Judgement, Manifest};
 use crate::review::{Judge, Review, Reviewed};
-use crate::server_metrics::ServerMetrics;
 use crate::slug::folder_name;
+use ergometer_clients::server_metrics::ServerMetrics;
+use ergometer_clients::{Client, ModelFacts, Outcome, Place, Said};
+use ergometer_datasets::Dataset;
 
 /// A run that is ready to go.
 pub struct Prepared {
@@ -50,11 +50,11 @@ pub struct Finished {
 impl Prepared {
     /// Resolves dataset and client, and prepares the client.
     pub async fn new(mut config: RunConfig, sensing: Sensing) -> Result<Self, RunError> {
-        let dataset = dataset::open(&config.dataset)?;
-        let mut client = client::open(&config.client)?;
+        let dataset = ergometer_datasets::open(&config.dataset)?;
+        let mut client = ergometer_clients::open(&config.client)?;
         if config.client.model.is_empty() {
-            config.client.model = client::only_model(&*client, "--model").await?;
-            client = client::open(&config.client)?;
+            config.client.model = ergometer_clients::only_model(&*client, "--model").await?;
+            client = ergometer_clients::open(&config.client)?;
         }
         Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await
     }
@@ -75,9 +75,9 @@ impl Prepared {
         if config.redacted() != manifest.config {
             return Err(refuse(String::from("it was made with another configuration")));
         }
-        let dataset = dataset::open(&config.dataset)?;
+        let dataset = ergometer_datasets::open(&config.dataset)?;
         check_dataset(folder, &manifest, &*dataset)?;
-        let client = client::open(&config.client)?;
+        let client = ergometer_clients::open(&config.client)?;
         let sensing = sensing(&config).await?;
         Self::go_on(folder, manifest, Parts { config, dataset, client, sensing }).await?.call_judge().await
     }

@@ -12,10 +12,10 @@ use tokio::sync::SemaphorePermit;
 
 use super::RunError;
 use super::session::Shared;
-use crate::client::{FailureKind, Outcome, Request, RequestError, Said, Transcript};
-use crate::dataset::Query;
 use crate::journal::{Entry, Exchange, Fate};
 use crate::stop::stopped;
+use ergometer_clients::{FailureKind, Outcome, Request, RequestError, Said, Transcript};
+use ergometer_datasets::Query;
 
 /// Once the user wants to stop, requests in flight may end for this long.
 const GRACE: Duration = Duration::from_secs(2);

@@ -19,12 +19,12 @@ use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
 use super::sending::Asked;
 use super::{Notice, Observer, Progress, RunError};
-use crate::client::{Client, Connected, Outcome, Said, Transcript};
 use crate::config::{Counted, RunConfig};
-use crate::dataset::Dataset;
 use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SenderFacts, SessionStart};
-use crate::server_metrics::{Scraper, ServerMetrics};
 use crate::stop::stopped;
+use ergometer_clients::server_metrics::{Scraper, ServerMetrics};
+use ergometer_clients::{Client, Connected, Outcome, Said, Transcript};
+use ergometer_datasets::Dataset;
 
 /// After work a machine settles for this long before it counts as at rest.
 const SETTLE: Duration = Duration::from_secs(1);

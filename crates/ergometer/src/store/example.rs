@@ -5,10 +5,10 @@ use ergometer_units::{Seconds, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::client::{FailureKind, ServerTimes};
 use crate::record::{
     DeviceShare, EnergyMethod, EnergyValue, ErgometerColumn, GpuColumn, GrossAndNet, ModelMetrics, QueryEnergy, Record,
 };
+use ergometer_clients::{FailureKind, ServerTimes};
 
 /// A record with something in most of its groups.
 pub(super) fn record(query_index: u64) -> Record {

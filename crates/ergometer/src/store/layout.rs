@@ -11,12 +11,12 @@ use ergometer_units::Seconds;
 
 use super::MetadataShape;
 use super::columns::{Column, Fields};
-use crate::client::ServerTimes;
 use crate::record::{
     ComputeMetrics, Cost, DeviceShare, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn, GradeColumn,
     GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
     QueryEnergy, Record, StatColumn, TokenMetrics,
 };
+use ergometer_clients::ServerTimes;
 
 /// What the records of one run look like on disk: the model's name is a field's name, and the metadata has the
 /// dataset's own keys.

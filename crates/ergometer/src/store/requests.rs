@@ -14,9 +14,9 @@ use parquet::schema::types::ColumnPath;
 use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
-use crate::client::{ChunkKind, Line, Outcome, Protocol, ServerTimes, TokenSource, Usage};
-use crate::dataset::Turn;
 use crate::journal::Exchange;
+use ergometer_clients::{ChunkKind, Line, Outcome, Protocol, ServerTimes, TokenSource, Usage};
+use ergometer_datasets::Turn;
 
 /// The file's name in the run's folder.
 pub const REQUESTS_FILE: &str = "requests.parquet";
@@ -236,9 +236,9 @@ mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
-    use crate::client::FailureKind;
-    use crate::client::Transcript;
-    use crate::dataset::Query;
+    use ergometer_clients::FailureKind;
+    use ergometer_clients::Transcript;
+    use ergometer_datasets::Query;
 
     fn exchange(request: u64) -> Exchange {
         let time = |offset_ns: i64| Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_001 + offset_ns);

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::plan::{check, order};
 use super::{Axis, CooledDown, EnergySource, Figures, Rest, RunFigures, RunState, SweepError, run_name};
-use crate::client::ModelFacts;
 use crate::config::{RunConfig, Schedule};
 use crate::journal::{Closing, JournalError};
 use crate::run::{Prepared, RunError};
 use crate::slug::sweep_folder_name;
 use crate::store::write_json;
+use ergometer_clients::ModelFacts;
 
 /// The name of the file.
 pub(super) const SWEEP_FILE: &str = "sweep.json";

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ergometer::client::{
+use ergometer_clients::{
     ChunkKind, Client, ClientError, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions, Said,
     TokenSource, Transcript, Usage,
 };

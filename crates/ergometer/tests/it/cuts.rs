@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer::client::FailureKind;
 use ergometer::close::{self, CloseError, Closed, Warning};
 use ergometer::config::{RunConfig, Schedule};
 use ergometer::journal::Entry;
 use ergometer::run::Sensing;
+use ergometer_clients::FailureKind;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

@@ -1,7 +1,7 @@
 //! A dataset of questions whose answers are the numbers 10, 11, 12 and so on, in two subjects.
 
-use ergometer::dataset::{Dataset, DatasetError, Query, Turn};
-use ergometer::grade::Grader;
+use ergometer_datasets::grade::Grader;
+use ergometer_datasets::{Dataset, DatasetError, Query, Turn};
 
 /// As many questions as asked for.
 pub(crate) struct Questions {

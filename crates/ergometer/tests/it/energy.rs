@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ergometer::client::{FailureKind, Place};
 use ergometer::close::EnergyTotals;
 use ergometer::config::{Retries, RunConfig, Schedule};
+use ergometer_clients::{FailureKind, Place};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;

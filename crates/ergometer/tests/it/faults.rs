@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ergometer::client::{FailureKind, Outcome};
 use ergometer::config::{Retries, RunConfig, Schedule};
 use ergometer::journal::Closing;
 use ergometer::run::{Prepared, RunError};
+use ergometer_clients::{FailureKind, Outcome};
 use ergometer_server::{Fault, FaultRate, MockServer, Running, Script, StreamEnd, UsagePlace};
 
 use crate::dataset::Questions;
@@ -100,7 +100,7 @@ async fn every_fault_of_an_ollama_server_is_counted_as_itself() {
 async fn a_server_that_is_not_there_is_told_before_the_run_and_counted_in_it() {
     let server = server(Script::instant()).await;
     let config = talking_to(&server, "openai");
-    let client = ergometer::client::open(&config.client).unwrap();
+    let client = ergometer_clients::open(&config.client).unwrap();
     let prepared = Prepared::with(config.clone(), Box::new(Questions::new(3)), client, blind()).await.unwrap();
     server.stop().await;
     let rig = Rig::new();

@@ -1,8 +1,8 @@
 //! Grades, accuracy, cost, and how well the hardware was used.
 
-use ergometer::client::{FailureKind, ModelFacts};
 use ergometer::config::{Prices, RunConfig};
 use ergometer::hardware::peak_of;
+use ergometer_clients::{FailureKind, ModelFacts};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ergometer::client::Outcome;
 use ergometer::config::{RunConfig, Schedule};
 use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Target};
+use ergometer_clients::Outcome;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ergometer::client::FailureKind;
 use ergometer::close::{Closed, JudgeSummary};
 use ergometer::config::{JudgeSpec, RunConfig};
-use ergometer::dataset::{Dataset, DatasetError, Query};
-use ergometer::grade::Grader;
 use ergometer::journal::{Closing, SessionEvents};
 use ergometer::run::{Finished, Prepared, RunError, Target};
+use ergometer_clients::FailureKind;
+use ergometer_datasets::grade::Grader;
+use ergometer_datasets::{Dataset, DatasetError, Query};
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};

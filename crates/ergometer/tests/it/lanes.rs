@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ergometer::client::http::Network;
-use ergometer::client::{
+use ergometer_clients::http::Network;
+use ergometer_clients::{
     Client, ClientSpec, Connected, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
     Transcript, open,
 };

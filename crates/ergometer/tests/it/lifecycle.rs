@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ergometer::client::{FailureKind, Outcome};
 use ergometer::config::RunConfig;
 use ergometer::journal::{Closing, JournalFolder};
 use ergometer::run::{Prepared, RunError, Target};
+use ergometer_clients::{FailureKind, Outcome};
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};

@@ -3,10 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 
-use ergometer::client::{Connections, RequestOptions};
 use ergometer::close::{ClientLimit, Closed, close};
 use ergometer::config::{RunConfig, Schedule, Slo};
 use ergometer::journal::{Entry, SenderFacts, WakeLag};
+use ergometer_clients::{Connections, RequestOptions};
 use serde_json::Value;
 
 use crate::client::{Scripted, answer};

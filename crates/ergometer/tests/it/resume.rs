@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use ergometer::client::{FailureKind, ModelFacts};
 use ergometer::close;
 use ergometer::config::RunConfig;
 use ergometer::journal::{Closing, JournalError, JournalFolder};
 use ergometer::run::RunError;
+use ergometer_clients::{FailureKind, ModelFacts};
 
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::close::Closed;
 use ergometer::config::{Prices, Retries, RunConfig, Schedule, Slo, Think};
-use ergometer::dataset::DatasetSpec;
 use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
 use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
+use ergometer_clients::{ClientSpec, RequestOptions};
+use ergometer_datasets::DatasetSpec;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -96,7 +96,7 @@ impl Rig {
 
     /// A new run of a client that talks to a server, to its end.
     pub(crate) async fn run_client(&self, config: RunConfig, dataset: Questions) -> Result<Finished, RunError> {
-        let client = ergometer::client::open(&config.client)?;
+        let client = ergometer_clients::open(&config.client)?;
         let prepared = Prepared::with(config, Box::new(dataset), client, crate::sensors::blind()).await?;
         self.run_prepared(prepared).await
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ergometer::client::{FailureKind, Said};
 use ergometer::config::{Arrivals, RunConfig, Schedule, Think};
 use ergometer::journal::{Closing, Exchange};
+use ergometer_clients::{FailureKind, Said};
 use tokio::sync::Semaphore;
 
 use crate::client::{Scripted, Step, answer};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ergometer::client::{ChunkKind, Dialect, FailureKind, RequestError, TokenSource, Transcript, Usage, replay};
+use ergometer_clients::{ChunkKind, Dialect, FailureKind, RequestError, TokenSource, Transcript, Usage, replay};
 use ergometer_units::Timestamp;
 use proptest::prelude::*;
 

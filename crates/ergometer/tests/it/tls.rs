@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ergometer::client::http::{Connection, Network};
-use ergometer::client::{FailureKind, RequestError};
+use ergometer_clients::http::{Connection, Network};
+use ergometer_clients::{FailureKind, RequestError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};

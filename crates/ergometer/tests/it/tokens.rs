@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ergometer::client::{TokenSource, Usage};
 use ergometer::close;
 use ergometer::config::RunConfig;
 use ergometer::journal::SessionEvents;
+use ergometer_clients::{TokenSource, Usage};
 
 use crate::client::{Call, Scripted, answer};
 use crate::dataset::Questions;

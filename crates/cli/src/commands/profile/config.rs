@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ergometer::client::{ClientSpec, RequestOptions};
 use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
-use ergometer::dataset::DatasetSpec;
+use ergometer_clients::{ClientSpec, RequestOptions};
+use ergometer_datasets::DatasetSpec;
 use serde_json::{Map, Value};
 
 use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
@@ -44,7 +44,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         dataset.parameters.entry(String::from("output_tokens")).or_insert_with(|| most.to_string());
     }
     // What has an id is meant by it; a folder of the same name is written ./name.
-    if !ergometer::dataset::registry().iter().any(|info| info.id == dataset.id) {
+    if !ergometer_datasets::registry().iter().any(|info| info.id == dataset.id) {
         dataset.id = absolute(&dataset.id);
     }
     if let Some(path) = dataset.parameters.get_mut("path") {

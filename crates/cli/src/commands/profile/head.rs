@@ -1,7 +1,7 @@
 //! The first line of a run: what is asked, whom, and what measures it.
 
-use ergometer::client::Place;
 use ergometer::run::Prepared;
+use ergometer_clients::Place;
 use ergometer_telemetry::{DeviceId, Provenance};
 
 use crate::figures::thousands;

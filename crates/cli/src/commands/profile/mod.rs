@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ergometer::client::ClientError;
 use ergometer::close::Summary;
 use ergometer::config::RunConfig;
-use ergometer::dataset::DatasetError;
 use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
+use ergometer_clients::ClientError;
+use ergometer_datasets::DatasetError;
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};

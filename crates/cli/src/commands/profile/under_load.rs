@@ -105,8 +105,8 @@ fn limits(slo: Slo) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use ergometer::client::{Connections, Protocol};
     use ergometer::close::{ClientSummary, Figure, Goodput, InFlightSummary, LoadFigures, SteadyEnergy, SteadyState};
+    use ergometer_clients::{Connections, Protocol};
     use serde_json::{Value, json};
 
     use super::*;

@@ -3,10 +3,10 @@
 use ergometer_units::{Seconds, Timestamp};
 
 use super::{Load, Passages};
-use crate::client::{ChunkKind, FailureKind, Line, Outcome, TokenSource, Transcript, Usage};
 use crate::config::RunConfig;
-use crate::dataset::{Query, Turn};
 use crate::journal::{Exchange, Fate, Ordered};
+use ergometer_clients::{ChunkKind, FailureKind, Line, Outcome, TokenSource, Transcript, Usage};
+use ergometer_datasets::{Query, Turn};
 
 /// What a test says of an exchange.
 #[derive(Debug, Clone, Copy, Default)]

@@ -16,8 +16,8 @@ use super::passage::{Connection, Ending, Passage, Standing};
 use super::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
-use crate::client::{Connections, FailureKind, Place};
 use crate::journal::SenderFacts;
+use ergometer_clients::{Connections, FailureKind, Place};
 
 /// What part of a session is looked at.
 #[derive(Debug, Clone, Copy)]

@@ -26,9 +26,9 @@ pub use summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 pub use verdict::{ClientLimit, ClientSummary};
 
 use super::session::Loaded;
-use crate::client::{Outcome, TokenSource, fewest};
 use crate::config::{RunConfig, Schedule};
 use crate::journal::{Exchange, Ordered};
+use ergometer_clients::{Outcome, TokenSource, fewest};
 use in_flight::InFlight;
 use over_time::Bins;
 use passage::{Ending, Passage, Standing};

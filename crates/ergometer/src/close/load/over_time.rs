@@ -223,7 +223,7 @@ mod tests {
 
     use super::super::example::{Sketch, load, open_loop};
     use super::*;
-    use crate::client::{FailureKind, Place};
+    use ergometer_clients::{FailureKind, Place};
 
     #[test]
     fn two_bins_by_hand() {

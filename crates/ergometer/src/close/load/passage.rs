@@ -4,9 +4,9 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
-use crate::client::{FailureKind, Outcome};
 use crate::config::Slo;
 use crate::journal::Exchange;
+use ergometer_clients::{FailureKind, Outcome};
 
 /// One attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::totals::Figure;
 use super::in_flight::InFlightSummary;
 use super::verdict::ClientSummary;
-use crate::client::{Connections, FailureKind};
+use ergometer_clients::{Connections, FailureKind};
 
 /// What a run under load came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]

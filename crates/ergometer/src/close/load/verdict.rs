@@ -8,9 +8,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::summary::LoadFigures;
-use crate::client::{Place, Protocol};
 use crate::config::RunConfig;
 use crate::journal::{SenderFacts, WakeLag};
+use ergometer_clients::{Place, Protocol};
 
 /// A lag below this is nobody's limit, in milliseconds.
 const LEAST_LAG_MS: f64 = 10.0;
@@ -168,7 +168,7 @@ mod tests {
     use super::super::InFlightSummary;
     use super::super::example::{closed_loop, load, open_loop};
     use super::*;
-    use crate::client::Connections;
+    use ergometer_clients::Connections;
     use ergometer_statistics::Distribution;
 
     /// An open loop of 10/s that kept to its schedule; answers took a second.

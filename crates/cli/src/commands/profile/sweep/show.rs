@@ -175,9 +175,9 @@ pub(super) fn rows(sweep: &Sweep) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use ergometer::client::ModelFacts;
     use ergometer::config::Schedule;
     use ergometer::sweep::{Identity, SweepSpec};
+    use ergometer_clients::ModelFacts;
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ergometer::client::Place;
 use ergometer::config::Counted;
 use ergometer::run::Prepared;
 use ergometer::sweep::{CooledDown, Cooling, Rest, Sweep, Watch};
+use ergometer_clients::Place;
 use tokio::sync::watch;
 
 use crate::figures::digits;

@@ -2,8 +2,8 @@
 
 use super::super::example::{Sketch, at, closed_loop, load, open_loop};
 use super::*;
-use crate::client::{Line, Protocol};
 use crate::config::{RunConfig, Slo};
+use ergometer_clients::{Line, Protocol};
 
 fn near(found: Option<f64>, wanted: f64) -> bool {
     found.is_some_and(|found| (found - wanted).abs() <= 1e-9 * wanted.abs())

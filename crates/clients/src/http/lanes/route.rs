@@ -1,0 +1,259 @@
+//! The way to a server: a name, an address, perhaps a proxy, perhaps encryption. A connected wire comes out.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use super::wire::Wire;
+use crate::http::{BaseUrl, HttpError, Stage, failure, timed_out};
+use crate::{FailureKind, Place, Protocol, RequestError};
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// The way to a server.
+pub(super) struct Route {
+    destination: Uri,
+    via: Via,
+    reach: Reach,
+    /// Set where the server is spoken to encrypted.
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    limit: Duration,
+}
+
+/// Who stands in between.
+enum Via {
+    Nobody,
+    /// A proxy that is told the whole address with each request.
+    Forwarding(Uri, Option<HeaderValue>),
+    /// A proxy that is asked for a way through.
+    Tunnel(Uri, Option<HeaderValue>),
+    Socks5 {
+        proxy: Uri,
+        auth: Option<(String, String)>,
+        looks_up_here: bool,
+    },
+    Socks4 {
+        proxy: Uri,
+        looks_up_here: bool,
+    },
+}
+
+impl Route {
+    pub(super) fn new(
+        base: &BaseUrl,
+        protocol: Protocol,
+        tls: &ClientConfig,
+        limit: Duration,
+    ) -> Result<Self, HttpError> {
+        let destination: Uri = base.root().parse().map_err(|error: http::uri::InvalidUri| {
+            HttpError::Setup(format!("`{}` is no address of a request: {error}", base.root()))
+        })?;
+        let proxy = proxy(base, &destination, &Matcher::from_env());
+        let forwards = !base.is_encrypted() && protocol == Protocol::Http1;
+        let via = proxy.map_or(Ok(Via::Nobody), |proxy| via(&proxy, forwards))?;
+        let encrypted = base.is_encrypted().then(|| {
+            let mut config = tls.clone();
+            let version: &[u8] = if protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
+            config.alpn_protocols = vec![version.to_vec()];
+            let host = destination.host().unwrap_or_default();
+            let name = ServerName::try_from(bare(host)).map(|name| name.to_owned());
+            name.map(|name| (TlsConnector::from(Arc::new(config)), name))
+        });
+        let tls_to_server = encrypted
+            .transpose()
+            .map_err(|error| HttpError::Tls(format!("{} is no name for a certificate: {error}", base.host())))?;
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(limit));
+        let reach = Reach { connector, tls: TlsConnector::from(Arc::new(tls.clone())) };
+        Ok(Self { destination, via, reach, tls: tls_to_server, limit })
+    }
+
+    /// Whether a proxy is told the whole address with each request.
+    pub(super) fn is_forwarded(&self) -> bool {
+        matches!(self.via, Via::Forwarding(..))
+    }
+
+    /// What such a proxy wants to see with each request, where it does.
+    pub(super) fn proxy_authorization(&self) -> Option<&HeaderValue> {
+        match &self.via {
+            Via::Forwarding(_, auth) => auth.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Connects, with all there is to it, within the time there is for it.
+    pub(super) async fn connect(&self) -> Result<Wire, RequestError> {
+        match tokio::time::timeout(self.limit, self.dial()).await {
+            Ok(Ok(wire)) => Ok(wire),
+            Ok(Err(error)) => Err(failure(&*error, Stage::Connect)),
+            Err(_) => Err(timed_out()),
+        }
+    }
+
+    async fn dial(&self) -> Result<Wire, Cause> {
+        let mut reach = self.reach.clone();
+        let there = self.destination.clone();
+        let wire = match &self.via {
+            Via::Nobody => return self.encrypted(reach.plain(there).await?).await,
+            Via::Forwarding(proxy, _) => return Ok(reach.call(proxy.clone()).await?.into_inner()),
+            Via::Tunnel(proxy, auth) => {
+                let mut tunnel = Tunnel::new(proxy.clone(), reach);
+                if let Some(auth) = auth {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                tunnel.call(there).await?
+            }
+            Via::Socks5 { proxy, auth, looks_up_here } => {
+                let mut socks = SocksV5::new(proxy.clone(), reach).local_dns(*looks_up_here);
+                if let Some((name, password)) = auth {
+                    socks = socks.with_auth(name.clone(), password.clone());
+                }
+                socks.call(there).await?
+            }
+            Via::Socks4 { proxy, looks_up_here } => {
+                SocksV4::new(proxy.clone(), reach).local_dns(*looks_up_here).call(there).await?
+            }
+        };
+        self.encrypted(wire.into_inner()).await
+    }
+
+    /// The wire as the server wants it spoken to.
+    async fn encrypted(&self, wire: Wire) -> Result<Wire, Cause> {
+        match &self.tls {
+            Some((connector, name)) => Ok(Wire::Tls(Box::new(connector.connect(name.clone(), wire).await?))),
+            None => Ok(wire),
+        }
+    }
+
+    /// That a server has not chosen HTTP/2, where it was asked for it on an encrypted line.
+    pub(super) fn check_http2(&self, wire: &Wire) -> Result<(), RequestError> {
+        if self.tls.is_none() || wire.has_chosen_http2() {
+            return Ok(());
+        }
+        Err(no_http2("it did not choose it when the encryption was agreed on"))
+    }
+}
+
+/// That a server does not speak HTTP/2.
+pub(super) fn no_http2(why: &str) -> RequestError {
+    let cause = format!("the server does not speak HTTP/2: {why}. hint: --http 1.1");
+    RequestError::new(FailureKind::Malformed, cause)
+}
+
+/// The proxy that stands between, as the environment says.
+fn proxy(base: &BaseUrl, destination: &Uri, environment: &Matcher) -> Option<Intercept> {
+    // What happens on this machine is measured here, whatever the environment says of proxies.
+    (base.place() != Place::ThisMachine).then(|| environment.intercept(destination)).flatten()
+}
+
+/// Whether anyone on the way to a server has to show a certificate: the server itself, or a proxy.
+pub(in crate::http) fn is_encrypted(base: &BaseUrl) -> bool {
+    is_encrypted_in(base, &Matcher::from_env())
+}
+
+fn is_encrypted_in(base: &BaseUrl, environment: &Matcher) -> bool {
+    let is_https = |proxy: Intercept| proxy.uri().scheme_str() == Some("https");
+    base.is_encrypted() || base.root().parse().is_ok_and(|there| proxy(base, &there, environment).is_some_and(is_https))
+}
+
+fn via(proxy: &Intercept, forwards: bool) -> Result<Via, HttpError> {
+    let (uri, mut auth) = (proxy.uri().clone(), proxy.basic_auth().cloned());
+    if let Some(auth) = &mut auth {
+        auth.set_sensitive(true);
+    }
+    Ok(match uri.scheme_str() {
+        Some("http" | "https") if forwards => Via::Forwarding(uri, auth),
+        Some("http" | "https") => Via::Tunnel(uri, auth),
+        Some(scheme @ ("socks5" | "socks5h")) => {
+            let looks_up_here = scheme == "socks5";
+            let auth = proxy.raw_auth().map(|(name, password)| (name.to_owned(), password.to_owned()));
+            Via::Socks5 { proxy: uri, auth, looks_up_here }
+        }
+        Some(scheme @ ("socks4" | "socks4a")) => Via::Socks4 { looks_up_here: scheme == "socks4", proxy: uri },
+        other => {
+            let scheme = other.unwrap_or("none");
+            let known = "hint: http, https, socks4, socks4a, socks5 and socks5h are known";
+            return Err(HttpError::Setup(format!("a proxy with the scheme {scheme} is not known. {known}")));
+        }
+    })
+}
+
+/// A host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Reaches an address: over TCP, and encrypted where it begins with `https`, as a proxy's may.
+#[derive(Clone)]
+struct Reach {
+    connector: HttpConnector,
+    tls: TlsConnector,
+}
+
+impl Reach {
+    async fn plain(&mut self, there: Uri) -> Result<Wire, Cause> {
+        std::future::poll_fn(|cx| self.connector.poll_ready(cx)).await?;
+        Ok(Wire::Plain(self.connector.call(there).await?.into_inner()))
+    }
+}
+
+impl Service<Uri> for Reach {
+    type Response = TokioIo<Wire>;
+    type Error = Cause;
+    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<Wire>, Cause>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+        self.connector.poll_ready(cx).map_err(Cause::from)
+    }
+
+    fn call(&mut self, there: Uri) -> Self::Future {
+        let mut this = self.clone();
+        Box::pin(async move {
+            let encrypted = there.scheme_str() == Some("https");
+            let name = ServerName::try_from(bare(there.host().unwrap_or_default())).map(|name| name.to_owned());
+            let wire = this.plain(there).await?;
+            if !encrypted {
+                return Ok(TokioIo::new(wire));
+            }
+            Ok(TokioIo::new(Wire::Tls(Box::new(this.tls.connect(name?, wire).await?))))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_asked_of_a_proxy_too() {
+        let is_encrypted = |base: &str, proxy: &str| {
+            is_encrypted_in(&BaseUrl::parse(base).unwrap(), &Matcher::builder().all(proxy).build())
+        };
+        assert!(is_encrypted("http://192.0.2.1", "https://proxy:3128"));
+        assert!(!is_encrypted("http://192.0.2.1", "http://proxy:3128"));
+        assert!(is_encrypted("https://192.0.2.1", "http://proxy:3128"));
+        assert!(!is_encrypted("http://127.0.0.1", "https://proxy:3128"), "this machine is asked directly");
+    }
+
+    #[test]
+    fn what_a_proxy_wants_to_see_is_a_secret() {
+        let matcher = Matcher::builder().all("http://me:hunter2@proxy:3128").build();
+        let proxy = matcher.intercept(&Uri::from_static("http://192.0.2.1/")).unwrap();
+        let Ok(Via::Forwarding(uri, Some(auth))) = via(&proxy, true) else { panic!("no name and password") };
+        assert!(auth.is_sensitive() && !uri.to_string().contains("hunter2"), "{uri}");
+    }
+}

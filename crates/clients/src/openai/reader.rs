@@ -1,0 +1,234 @@
+//! The answer of a chat or a completion goes in as bytes; chunks, texts and counts come out in the transcript.
+
+use ergometer_units::{Seconds, Timestamp};
+
+use super::chunk::{Choice, Chunk, Said, Text, Timings, Word};
+use super::pattern::Pattern;
+use crate::http::{message, said};
+use crate::reading::{Progress, Reader, excerpt};
+use crate::stream::{Event, EventStream, LONGEST, TooLong};
+use crate::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
+
+/// Reads an answer, whichever way it comes.
+pub(crate) struct ChatReader {
+    form: Form,
+    state: State,
+}
+
+enum Form {
+    /// The first bytes will tell.
+    Unknown,
+    Events(EventStream),
+    /// A server that does not stream: all of it is one object.
+    Whole(Vec<u8>),
+}
+
+/// What the answer has told so far.
+#[derive(Debug, Default)]
+struct State {
+    has_done: bool,
+    /// The choices that have said something, and those that have a reason to end, a bit each.
+    begun: u64,
+    finished: u64,
+    /// The answer came in one piece, which is its end.
+    is_whole: bool,
+    pattern: Pattern,
+}
+
+impl From<TooLong> for RequestError {
+    fn from(error: TooLong) -> Self {
+        Self::new(FailureKind::Malformed, error.to_string())
+    }
+}
+
+impl ChatReader {
+    /// By the answer's content type.
+    pub(crate) fn new(content_type: Option<&str>) -> Self {
+        let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+        let form = if content_type.starts_with("text/event-stream") {
+            Form::Events(EventStream::new(LONGEST))
+        } else if content_type.starts_with("application/json") {
+            Form::Whole(Vec::new())
+        } else {
+            Form::Unknown
+        };
+        Self { form, state: State::default() }
+    }
+}
+
+impl Reader for ChatReader {
+    fn take(&mut self, bytes: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        if matches!(self.form, Form::Unknown) {
+            // White space before it says nothing, wherever the reads end.
+            let bytes = bytes.trim_ascii_start();
+            match bytes.first() {
+                None => return Ok(()),
+                Some(b'{') => self.form = Form::Whole(Vec::new()),
+                Some(b'<') => return Err(malformed("the answer is a page, not a stream", bytes)),
+                Some(_) => self.form = Form::Events(EventStream::new(LONGEST)),
+            }
+            return self.take(bytes, at, transcript);
+        }
+        match &mut self.form {
+            Form::Events(events) => events.push(bytes, &mut |event| self.state.event(event, at, transcript)),
+            Form::Whole(body) => {
+                if body.len() + bytes.len() > LONGEST {
+                    return Err(TooLong { limit: LONGEST }.into());
+                }
+                body.extend_from_slice(bytes);
+                Ok(())
+            }
+            Form::Unknown => Ok(()),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        if self.state.has_done {
+            Progress::Done
+        } else if self.state.has_finish() {
+            Progress::Ended
+        } else {
+            Progress::Going
+        }
+    }
+
+    fn finish(mut self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        match self.form {
+            Form::Unknown => return Ok(()),
+            Form::Events(events) => {
+                let last = events.finish(&mut |event| self.state.event(event, at, transcript));
+                last.map_err(cut_off)?;
+            }
+            Form::Whole(body) => {
+                self.state.is_whole = true;
+                transcript.is_whole = true;
+                let object = self.state.object(&body, at, transcript);
+                let is_cut = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err_and(|error| error.is_eof());
+                object.map_err(|error| if is_cut { cut_off(error) } else { error })?;
+            }
+        }
+        if self.state.has_done || self.state.has_finish() || self.state.is_whole {
+            return Ok(());
+        }
+        Err(RequestError::new(FailureKind::Truncated, "the stream ended without a reason and without [DONE]"))
+    }
+}
+
+impl State {
+    /// Whether every choice has its end.
+    const fn has_finish(&self) -> bool {
+        self.finished != 0 && self.finished == self.begun
+    }
+
+    fn event(&mut self, event: Event<'_>, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        let data = event.data.trim_ascii();
+        if event.kind == b"error" {
+            return Err(RequestError::new(FailureKind::MidStream, said(data)));
+        }
+        match data {
+            // What follows the end does not belong to the answer.
+            _ if self.has_done => Ok(()),
+            b"" => Ok(()),
+            b"[DONE]" => {
+                self.has_done = true;
+                Ok(())
+            }
+            _ => self.object(data, at, transcript),
+        }
+    }
+
+    fn object(&mut self, data: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
+        if let Some((kind, text)) = self.pattern.read(data) {
+            self.begun |= 1;
+            transcript.push(at, kind, text);
+            return Ok(());
+        }
+        let chunk: Chunk<'_> = serde_json::from_slice(data)
+            .map_err(|error| malformed(&format!("a part of the answer is not what it should be ({error})"), data))?;
+        if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
+            return Err(RequestError::new(FailureKind::MidStream, message(error).unwrap_or_else(|| error.to_string())));
+        }
+        if chunk.object.as_ref().map(Word::as_str) == Some("error") {
+            let cause = chunk.message.unwrap_or_default().0.into_owned();
+            return Err(RequestError::new(FailureKind::MidStream, cause));
+        }
+        self.pattern.learn(&chunk, data);
+        for choice in chunk.choices.iter().flatten() {
+            self.choice(choice, at, transcript);
+        }
+        if let Some(usage) = chunk.usage
+            && let (Some(input), Some(output)) = (usage.prompt_tokens, usage.completion_tokens)
+        {
+            transcript.count(Usage { input, output, source: TokenSource::Usage });
+        }
+        if let Some(timings) = chunk.timings {
+            native(timings, transcript);
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &Choice<'_>, at: Timestamp, transcript: &mut Transcript) {
+        let is_answer = choice.index == 0;
+        let mut push = |kind: ChunkKind, text: &Option<Text<'_>>| match text {
+            Some(Text(text)) if is_answer => transcript.push(at, kind, text),
+            Some(Text(text)) if !text.is_empty() => transcript.push_beside(at, kind),
+            _ => {}
+        };
+        push(ChunkKind::Content, &choice.text);
+        for Said { content, reasoning_content, reasoning, refusal, .. } in choice.delta.iter().chain(&choice.message) {
+            // Some servers write both, with the same text.
+            let has_content = reasoning_content.as_ref().is_some_and(|Text(text)| !text.is_empty());
+            push(ChunkKind::Reasoning, if has_content { reasoning_content } else { reasoning });
+            push(ChunkKind::Content, content);
+            push(ChunkKind::Content, refusal);
+        }
+        let calls = choice.delta.iter().chain(&choice.message).flat_map(|said| said.tool_calls.iter().flatten());
+        for function in calls.filter_map(|call| call.function.as_ref()) {
+            let mut piece = String::new();
+            if let Some(name) = function.name.as_ref().map(Word::as_str).filter(|name| !name.is_empty()) {
+                piece = if transcript.tool_calls.is_empty() { name.to_owned() } else { format!("\n{name}") };
+            }
+            piece.push_str(function.arguments.as_ref().map_or("", |Text(text)| text));
+            if is_answer {
+                transcript.push(at, ChunkKind::ToolCall, &piece);
+            } else if !piece.is_empty() {
+                transcript.push_beside(at, ChunkKind::ToolCall);
+            }
+        }
+        let bit = 1_u64.checked_shl(choice.index).unwrap_or(0);
+        self.begun |= bit;
+        if let Some(reason) = choice.finish_reason.as_ref().map(Word::as_str).filter(|reason| !reason.is_empty()) {
+            self.finished |= bit;
+            if is_answer {
+                transcript.finish = Some(reason.to_owned());
+            }
+        }
+    }
+}
+
+/// What llama.cpp counts and measures.
+fn native(timings: Timings, transcript: &mut Transcript) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; a cast of a float saturates")]
+    let count = |number: f64| number.max(0.0) as u64;
+    if let (Some(read), Some(made)) = (timings.prompt_n, timings.predicted_n) {
+        let input = count(read).saturating_add(count(timings.cache_n.unwrap_or(0.0)));
+        transcript.count(Usage { input, output: count(made), source: TokenSource::Native });
+    }
+    let seconds = |milliseconds: f64| Seconds::new(milliseconds / 1e3);
+    transcript.server_times.prompt = timings.prompt_ms.map(seconds).or(transcript.server_times.prompt);
+    transcript.server_times.output = timings.predicted_ms.map(seconds).or(transcript.server_times.output);
+}
+
+/// What cannot be read at the very end was cut off.
+fn cut_off(error: RequestError) -> RequestError {
+    match error.kind {
+        FailureKind::Malformed => {
+            RequestError::new(FailureKind::Truncated, format!("the answer broke off: {}", error.cause))
+        }
+        _ => error,
+    }
+}
+
+fn malformed(what: &str, bytes: &[u8]) -> RequestError {
+    RequestError::new(FailureKind::Malformed, format!("{what}: {}", excerpt(bytes)))
+}

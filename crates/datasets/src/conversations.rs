@@ -1,0 +1,304 @@
+//! Conversations, as `ShareGPT` has them: rows with a list of turns go in; a problem and an answer come out.
+//!
+//! The turns are `conversations: [{from, value}]` or `messages: [{role, content}]`. The first turn of the human is the
+//! problem, the next one of the assistant the answer. Where more turns are asked for, each further turn of the human is
+//! a row of its own behind it, with how long the human thought before, where its turn says so (`think_s` in seconds, or
+//! `delay` in milliseconds). A conversation without a turn of the human is left out and counted.
+
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use super::row::Row;
+use super::table::Rows;
+use super::{DatasetError, Turn};
+
+/// The names of the columns with turns.
+const TURNS: &[&str] = &["conversations", "conversation", "messages"];
+
+/// Where the time of thinking is between a row and its query.
+const THINK: &str = "think_s";
+
+/// Rows of conversations, each as one with a problem and an answer.
+pub(super) struct Conversations {
+    rows: Box<dyn Rows>,
+    /// Which column has the turns.
+    column: &'static str,
+    columns: Vec<String>,
+    turns: Turns,
+    /// The rows that have a turn of the human.
+    kept: Vec<u64>,
+    /// The place of the first turn of each of them, and the end.
+    firsts: Vec<u64>,
+}
+
+/// How many turns of a conversation are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// The first alone, as a query that stands for itself.
+    First,
+    /// This many at most.
+    UpTo(usize),
+}
+
+impl Turns {
+    const fn most(self) -> usize {
+        match self {
+            Self::First => 1,
+            Self::UpTo(most) => most,
+        }
+    }
+}
+
+impl FromStr for Turns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.trim(), text.trim().parse()) {
+            ("first", _) | (_, Ok(1)) => Ok(Self::First),
+            ("all", _) => Ok(Self::UpTo(usize::MAX)),
+            (_, Ok(most)) if most > 1 => Ok(Self::UpTo(most)),
+            _ => Err(format!("`{text}` is neither first nor all nor a whole number above 0")),
+        }
+    }
+}
+
+impl Conversations {
+    /// The column with turns, where there is one.
+    pub(super) fn column_of(rows: &dyn Rows) -> Option<&'static str> {
+        TURNS.iter().find(|name| rows.columns().iter().any(|column| column == *name)).copied()
+    }
+
+    pub(super) fn new(rows: Box<dyn Rows>, wanted: Turns) -> Result<Self, DatasetError> {
+        let Some(column) = Self::column_of(&*rows) else {
+            let there = rows.columns().join(", ");
+            let what = format!("no column {} with the turns. hint: the columns are {there}", TURNS.join(" or "));
+            return Err(rows.wrong(0, what));
+        };
+        let (mut kept, mut firsts, mut end) = (Vec::new(), vec![0], 0);
+        for index in 0..rows.count() {
+            let row = rows.row(index)?;
+            let count = turns(&row, column).map_or(0, |turns| questions(turns).take(wanted.most()).count());
+            if count > 0 {
+                kept.push(index);
+                end += count as u64;
+                firsts.push(end);
+            }
+        }
+        if kept.is_empty() {
+            return Err(rows.wrong(0, format!("no row of all {} has a turn of a human", rows.count())));
+        }
+        // What a row says beside its turns stays, unless it takes the place of what is made of them.
+        let made = ["problem", "answer", "turns"].map(str::to_owned);
+        let rest = rows.columns().iter().filter(|name| *name != column && !made.contains(name)).cloned();
+        let columns = made.iter().cloned().chain(rest).collect();
+        Ok(Self { rows, column, columns, turns: wanted, kept, firsts })
+    }
+
+    /// The conversation of a row, and which of its turns it is.
+    fn turn_of(&self, index: u64) -> (usize, u64) {
+        let conversation = self.firsts.partition_point(|&first| first <= index).saturating_sub(1);
+        (conversation, index - self.firsts.get(conversation).copied().unwrap_or(index))
+    }
+
+    fn place(&self, index: u64) -> u64 {
+        self.kept.get(self.turn_of(index).0).copied().unwrap_or(u64::MAX)
+    }
+}
+
+impl Rows for Conversations {
+    fn count(&self) -> u64 {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn row(&self, index: u64) -> Result<Row, DatasetError> {
+        let mut row = self.rows.row(self.place(index))?;
+        let number = usize::try_from(self.turn_of(index).1).unwrap_or(usize::MAX);
+        let made = turns(&row, self.column).and_then(|turns| Some((exchange(turns, number)?, turns.len())));
+        let Some((Exchange { problem, answer, think_s }, count)) = made else {
+            return Err(self.wrong(index, String::from("no turn of a human. hint: was the file changed?")));
+        };
+        row.shift_remove(self.column);
+        let mut made = Map::new();
+        made.insert(String::from("problem"), problem.into());
+        made.insert(String::from("answer"), answer.into());
+        made.insert(String::from("turns"), count.into());
+        for (name, value) in row {
+            made.entry(name).or_insert(value);
+        }
+        if let (Turns::UpTo(_), Some(think_s)) = (self.turns, think_s) {
+            made.insert(String::from(THINK), think_s.into());
+        }
+        Ok(made)
+    }
+
+    fn wrong(&self, index: u64, what: String) -> DatasetError {
+        self.rows.wrong(self.place(index), what)
+    }
+
+    fn skipped(&self) -> u64 {
+        self.rows.count() - self.kept.len() as u64
+    }
+
+    fn turn(&self, index: u64, row: &mut Row) -> Option<Turn> {
+        if self.turns == Turns::First {
+            return None;
+        }
+        let think_s = row.shift_remove(THINK).and_then(|value| value.as_f64());
+        let (conversation, number) = self.turn_of(index);
+        Some(Turn { conversation: conversation as u64, number: u32::try_from(number).unwrap_or(u32::MAX), think_s })
+    }
+
+    fn turns(&self, index: u64) -> u64 {
+        let (conversation, number) = self.turn_of(index);
+        let of = |place: usize| self.firsts.get(place).copied().unwrap_or(0);
+        of(conversation + 1).saturating_sub(of(conversation)).saturating_sub(number).max(1)
+    }
+}
+
+fn turns<'a>(row: &'a Row, column: &str) -> Option<&'a Vec<Value>> {
+    row.get(column)?.as_array()
+}
+
+/// A turn of the human and what was answered.
+#[derive(Debug, PartialEq)]
+struct Exchange {
+    problem: String,
+    answer: String,
+    think_s: Option<f64>,
+}
+
+/// Where the human says something.
+fn questions(turns: &[Value]) -> impl Iterator<Item = usize> {
+    let asks = |turn: &Value| is_of(turn, &["human", "user"]) && !said(turn).is_empty();
+    turns.iter().enumerate().filter(move |(_, turn)| asks(turn)).map(|(place, _)| place)
+}
+
+/// This turn of the human, from 0, and the next one of the assistant before the human's turn again.
+fn exchange(turns: &[Value], number: usize) -> Option<Exchange> {
+    let place = questions(turns).nth(number)?;
+    let next = turns[place + 1..].iter().find(|turn| is_of(turn, &["human", "user", "gpt", "assistant", "chatgpt"]));
+    let answer = next.filter(|turn| !is_of(turn, &["human", "user"])).map(said);
+    let turn = &turns[place];
+    let number = |name: &str| turn.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0);
+    let think_s = number("think_s").or_else(|| number("delay").map(|milliseconds| milliseconds / 1000.0));
+    Some(Exchange { problem: said(turn), answer: answer.unwrap_or_default(), think_s })
+}
+
+fn is_of(turn: &Value, speakers: &[&str]) -> bool {
+    let speaker = turn.get("from").or_else(|| turn.get("role")).and_then(Value::as_str);
+    speaker.is_some_and(|speaker| speakers.iter().any(|known| speaker.eq_ignore_ascii_case(known)))
+}
+
+/// What is said in a turn: text, or the texts among its parts.
+pub(super) fn said(turn: &Value) -> String {
+    match turn.get("value").or_else(|| turn.get("content")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Dataset, DatasetSpec, Query, open};
+
+    fn of(turns: &Value) -> Option<(String, String)> {
+        exchange(turns.as_array().unwrap(), 0).map(|exchange| (exchange.problem, exchange.answer))
+    }
+
+    #[test]
+    fn the_first_exchange_is_taken() {
+        let pair = |problem: &str, answer: &str| Some((problem.to_owned(), answer.to_owned()));
+        let sharegpt = json!([
+            {"from": "system", "value": "be kind"}, {"from": "gpt", "value": "hello"}, {"from": "human", "value": "a?"},
+            {"from": "gpt", "value": "b"}, {"from": "human", "value": "c?"}, {"from": "gpt", "value": "d"}
+        ]);
+        assert_eq!(of(&sharegpt), pair("a?", "b"));
+        let messages = json!([
+            {"role": "User", "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": "c"}
+        ]);
+        assert_eq!(of(&messages), pair("a\nb", "c"));
+        assert_eq!(of(&json!([{"from": "human", "value": "a"}, {"from": "human", "value": "b"}])), pair("a", ""));
+        assert_eq!(of(&json!([{"from": "gpt", "value": "a"}])), None);
+        assert_eq!(of(&json!([{"from": "human", "value": ""}, {"from": 3}, 4, null])), None);
+    }
+
+    fn opened(parameters: &[(&str, &str)]) -> Result<Box<dyn Dataset>, String> {
+        let rows = [
+            json!({"id": "a", "conversations": [
+                {"from": "human", "value": "a1"}, {"from": "gpt", "value": "b1"},
+                {"from": "human", "value": "a2", "delay": 1500}, {"from": "gpt", "value": "b2"},
+                {"from": "human", "value": "a3", "think_s": 2.5},
+            ]}),
+            json!({"id": "none", "conversations": [{"from": "gpt", "value": "x"}]}),
+            json!({"id": "c", "conversations": [{"from": "human", "value": "c1"}, {"from": "gpt", "value": "d1"}]}),
+            json!({"id": "e", "conversations": [
+                {"from": "human", "value": "e1"}, {"from": "gpt", "value": "f1"}, {"from": "human", "value": "e2"},
+            ]}),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("talk.jsonl");
+        std::fs::write(&path, rows.map(|row| row.to_string()).join("\n")).unwrap();
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        open(&DatasetSpec { id: path.to_string_lossy().into_owned(), parameters }).map_err(|error| error.to_string())
+    }
+
+    /// What is asked, and how many turns the dataset says follow from each first one.
+    fn asked(parameters: &[(&str, &str)]) -> (Vec<String>, Vec<u64>) {
+        let dataset = opened(parameters).unwrap();
+        let queries: Vec<Query> = (0..dataset.size().unwrap()).map(|index| dataset.get(index).unwrap()).collect();
+        let firsts = queries.iter().filter(|query| query.turn.is_none_or(|turn| turn.number == 0));
+        let turns = firsts.map(|query| dataset.turns(query.index)).collect();
+        (queries.into_iter().map(|query| query.problem).collect(), turns)
+    }
+
+    #[test]
+    fn every_turn_of_the_human_may_be_a_query() {
+        let dataset = opened(&[("turns", "all")]).unwrap();
+        assert_eq!((dataset.size(), dataset.skipped()), (Some(6), 1));
+        let query = |index| dataset.get(index).unwrap();
+        assert_eq!((query(1).problem.as_str(), query(1).answer.as_str()), ("a2", "b2"));
+        assert_eq!(query(1).turn, Some(Turn { conversation: 0, number: 1, think_s: Some(1.5) }));
+        assert_eq!(query(2).turn.and_then(|turn| turn.think_s), Some(2.5));
+        assert_eq!(query(5).turn, Some(Turn { conversation: 2, number: 1, think_s: None }));
+        assert!(!query(1).metadata.contains_key("think_s"), "{:?}", query(1).metadata);
+        assert_eq!(asked(&[("turns", "all")]).1, [3, 1, 2]);
+        assert_eq!(asked(&[("turns", "2")]).0, ["a1", "a2", "c1", "e1", "e2"]);
+        let first = opened(&[]).unwrap();
+        assert_eq!(asked(&[]), (vec!["a1".into(), "c1".into(), "e1".into()], vec![1, 1, 1]));
+        assert_eq!((first.get(0).unwrap().turn, first.skipped()), (None, 1));
+        assert_eq!(opened(&[("turns", "1")]).unwrap().fingerprint(), first.fingerprint());
+        assert_ne!(dataset.fingerprint(), first.fingerprint());
+        assert!(opened(&[("turns", "0")]).err().unwrap().contains("neither first nor all"));
+    }
+
+    #[test]
+    fn a_selection_leaves_conversations_together() {
+        let (all, none) = (("turns", "all"), Vec::<u64>::new());
+        assert_eq!(asked(&[all, ("where", "id=e")]), (vec!["e1".into(), "e2".into()], vec![2]));
+        // Begins in the middle of the first: on to the second.
+        assert_eq!(asked(&[all, ("skip", "1")]), (vec!["c1".into(), "e1".into(), "e2".into()], vec![1, 2]));
+        assert_eq!(asked(&[all, ("limit", "2")]), (vec!["a1".into(), "a2".into()], vec![2]));
+        assert!(opened(&[all, ("skip", "5")]).err().unwrap().contains("5 leaves no query of 6"));
+        let mut orders = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            let (order, turns) = asked(&[all, ("shuffle", &seed.to_string())]);
+            assert_ne!(turns, none);
+            let place = |name: &str| order.iter().position(|asked| asked == name).unwrap();
+            assert_eq!((place("a2"), place("a3"), place("e2")), (place("a1") + 1, place("a1") + 2, place("e1") + 1));
+            orders.insert(order);
+        }
+        assert_eq!(orders.len(), 6, "three conversations in every order");
+    }
+}

@@ -1,0 +1,217 @@
+//! Graders: an answer and a response go in; whether the response is right comes out, and what was taken from it.
+//!
+//! A grader is chosen by its id, with a parameter after a colon where it takes one: `choice`, `numeric:1%`. It never
+//! fails on a response: a response it can take nothing from is wrong.
+
+mod choice;
+mod error;
+mod normalised;
+mod number;
+mod numeric;
+mod pattern;
+mod registry;
+mod statement;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use error::GraderError;
+pub use numeric::Tolerance;
+pub use pattern::Pattern;
+pub use registry::{GraderInfo, registry};
+
+/// A way to tell right from wrong.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Grader {
+    /// Nothing is graded.
+    #[default]
+    None,
+    /// The response is the answer, character by character.
+    Exact,
+    /// The same, but for case, articles, white space and the punctuation around it.
+    Normalised,
+    /// The letter chosen.
+    Choice,
+    /// The final number.
+    Numeric(Tolerance),
+    /// A regular expression.
+    Regex(Pattern),
+}
+
+/// What a grader found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grade {
+    /// Whether the response is right; `None` where there is nothing to compare it with.
+    pub correct: Option<bool>,
+    /// What was taken from the response and compared. `None` where nothing was found, and for `exact`, which compares
+    /// the response itself.
+    pub extracted: Option<String>,
+}
+
+impl Grader {
+    /// The id, without a parameter.
+    #[must_use]
+    pub const fn id(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Exact => "exact",
+            Self::Normalised => "normalised",
+            Self::Choice => "choice",
+            Self::Numeric(_) => "numeric",
+            Self::Regex(_) => "regex",
+        }
+    }
+
+    /// Grades a response.
+    ///
+    /// ```
+    /// # use ergometer_datasets::grade::Grader;
+    /// let grader: Grader = "numeric".parse()?;
+    /// let grade = grader.grade("1234.5", "So the total is $1,234.50.");
+    /// assert_eq!((grade.correct, grade.extracted.as_deref()), (Some(true), Some("1234.50")));
+    /// assert_eq!(grader.grade("", "42").correct, None);
+    /// # Ok::<(), ergometer_datasets::grade::GraderError>(())
+    /// ```
+    #[must_use]
+    pub fn grade(&self, answer: &str, response: &str) -> Grade {
+        match self {
+            Self::None => Grade::default(),
+            Self::Exact => Grade { correct: (!answer.is_empty()).then(|| answer == response), extracted: None },
+            Self::Normalised => normalised::grade(answer, response),
+            Self::Choice => choice::grade(answer, response),
+            Self::Numeric(tolerance) => numeric::grade(*tolerance, answer, response),
+            Self::Regex(pattern) => pattern.grade(answer, response),
+        }
+    }
+}
+
+impl Grade {
+    /// The grade of what was taken from a response, beside what is right: `None` on the right means that there is
+    /// nothing to compare with.
+    fn of(extracted: Option<String>, correct: Option<bool>) -> Self {
+        Self { correct, extracted }
+    }
+}
+
+/// As it is given to `--grader`: parsing it gives the same grader.
+impl fmt::Display for Grader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())?;
+        match self {
+            Self::Numeric(tolerance) => tolerance.fmt_parameter(f),
+            Self::Regex(pattern) => write!(f, ":{}", pattern.as_str()),
+            Self::None | Self::Exact | Self::Normalised | Self::Choice => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Grader {
+    type Err = GraderError;
+
+    fn from_str(text: &str) -> Result<Self, GraderError> {
+        let (id, parameter) = match text.split_once(':') {
+            Some((id, parameter)) => (id.trim(), Some(parameter)),
+            None => (text.trim(), None),
+        };
+        let grader = match id.to_ascii_lowercase().as_str() {
+            "none" => Self::None,
+            "exact" => Self::Exact,
+            "normalised" => Self::Normalised,
+            "choice" => Self::Choice,
+            "numeric" => return Ok(Self::Numeric(Tolerance::parse(parameter)?)),
+            "regex" => return Ok(Self::Regex(Pattern::parse(parameter)?)),
+            _ => return Err(GraderError::unknown(id)),
+        };
+        match parameter {
+            None => Ok(grader),
+            Some(parameter) => {
+                Err(GraderError::UnexpectedParameter { grader: grader.id(), parameter: parameter.to_owned() })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn graders_are_read_and_written_alike() {
+        for text in
+            ["none", "exact", "normalised", "choice", "numeric", "numeric:0.01", "numeric:1%", r"regex:^a:(\d+)$"]
+        {
+            let grader: Grader = text.parse().unwrap();
+            assert_eq!(grader.to_string(), text);
+            assert_eq!(grader.to_string().parse::<Grader>().unwrap(), grader);
+        }
+        assert_eq!(" Exact ".parse::<Grader>().unwrap(), Grader::Exact);
+    }
+
+    #[test]
+    fn a_bad_id_or_parameter_says_what_to_do() {
+        for (text, expected) in [
+            (
+                "nummeric",
+                "no grader `nummeric`; there are none, exact, normalised, choice, numeric, regex. hint: did you mean `numeric`?",
+            ),
+            (
+                "normalized",
+                "no grader `normalized`; there are none, exact, normalised, choice, numeric, regex. hint: did you mean `normalised`?",
+            ),
+            (
+                "llm-judge",
+                "no grader `llm-judge`; there are none, exact, normalised, choice, numeric, regex. hint: ergo list graders",
+            ),
+            ("", "no grader ``; there are none, exact, normalised, choice, numeric, regex. hint: ergo list graders"),
+            ("exact:1", "grader `exact` takes no parameter, and was given `1`. hint: --grader exact"),
+            (
+                "numeric:-1",
+                "`-1` is no tolerance. hint: numeric:0.01 for a difference of 0.01, numeric:1% for one per cent of the answer",
+            ),
+            ("regex", "grader `regex` needs a pattern. hint: regex:'answer: (.*)'"),
+        ] {
+            assert_eq!(text.parse::<Grader>().unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn exact_is_the_whole_text() {
+        for (answer, response, expected) in
+            [("a", "a", Some(true)), ("a", "A", Some(false)), ("a", "a ", Some(false)), ("", "a", None)]
+        {
+            assert_eq!(Grader::Exact.grade(answer, response).correct, expected, "{answer}|{response}");
+        }
+        assert_eq!(Grader::None.grade("a", "a"), Grade::default());
+    }
+
+    fn any_grader() -> impl Strategy<Value = Grader> {
+        let texts = vec!["none", "exact", "normalised", "choice", "numeric", "numeric:1%", r"regex:(\w+)$"];
+        prop::sample::select(texts).prop_map(|text| text.parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn no_response_breaks_a_grader(grader in any_grader(), answer in ".*", response in ".*") {
+            let _ = grader.grade(&answer, &response);
+        }
+
+        #[test]
+        fn responses_of_usual_pieces_break_none_either(grader in any_grader(), pieces in prop::collection::vec(
+            prop::sample::select(vec![
+                "the answer is", "A", "(b)", "**", "\\boxed{", "}", "4", ",", ".", "/", "-", "####", "\n", " ", "e9", "%",
+                "$", "\\frac{1}{2}", "−", "é", "答案", ":"]), 0..12))
+        {
+            let response = pieces.concat();
+            let _ = grader.grade("4", &response);
+            let _ = grader.grade(&response, "B");
+        }
+
+        #[test]
+        fn an_answer_is_right_about_itself(number in -1_000_000_i64..1_000_000, letter in "[A-J]") {
+            prop_assert_eq!(Grader::Numeric(Tolerance::None).grade(&number.to_string(), &number.to_string()).correct, Some(true));
+            prop_assert_eq!(Grader::Choice.grade(&letter, &letter).correct, Some(true));
+            prop_assert_eq!(Grader::Normalised.grade(&letter, &letter).correct, Some(true));
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The datasets there are, by id, and what a user asks for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::arrow_file::ArrowFile;
+use super::batches::{BatchRows, Batches};
+use super::columns::{ColumnNames, PROBLEM};
+use super::conversations::{Conversations, Turns};
+use super::delimited::DelimitedRows;
+use super::format::Format;
+use super::hugging_face::{parquet_files, saved_files};
+use super::json::JsonRows;
+use super::jsonl::JsonlRows;
+use super::parquet_file::ParquetFile;
+use super::replay::{self, Replay};
+use super::selection::{self, Selection};
+use super::table::{Rows, Table, TableSpec};
+use super::{Builtin, Dataset, DatasetError, Synthetic};
+use crate::grade::Grader;
+
+type Parameters = &'static [(&'static str, &'static str)];
+
+/// A dataset as `ergo list datasets` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DatasetInfo {
+    /// How it is asked for.
+    pub id: &'static str,
+    /// What it is.
+    pub description: &'static str,
+    /// Its parameters and what they mean, but for those of [`selection_parameters`].
+    pub parameters: &'static [(&'static str, &'static str)],
+}
+
+const PATH: (&str, &str) = ("path", "the file");
+const FOLDER: (&str, &str) = ("path", "the file, or a folder of them");
+const QUESTION: (&str, &str) = ("problem", "the column with what is asked");
+const ANSWER: (&str, &str) = ("answer", "the column with what is right");
+const SUBJECT: (&str, &str) = ("subject", "the column with what it is about");
+const OUTPUT: (&str, &str) = ("output_tokens", "the column with the most tokens of each answer");
+const SPLIT: (&str, &str) = ("split", "which split, where there are several");
+const TURNS: (&str, &str) =
+    ("turns", "first (default) takes the first question alone; all, or N at most, each as a query of its own");
+const FIELD: (&str, &str) = ("field", "which array of the object, where there are several");
+
+const FILE: Parameters = &[PATH, QUESTION, ANSWER, SUBJECT, OUTPUT];
+const SYNTHETIC: Parameters = &[
+    ("prompt_tokens", "N, uniform:A..B, normal:MEAN,SD, lognormal:MEAN,SD or exponential:MEAN (128)"),
+    ("output_tokens", "the same, for the most tokens of each answer (64)"),
+    ("max_prompt_tokens", "no prompt is longer"),
+    ("max_output_tokens", "no answer may be longer"),
+    ("shared_prefix_tokens", "how many tokens all prompts share, before their own (0)"),
+    ("turns", "how many turns a conversation has (1)"),
+    ("turn_tokens", "how long its further turns are, as prompt_tokens (the same)"),
+    ("seed", "another seed gives other queries (0)"),
+];
+
+const REGISTRY: &[DatasetInfo] = &[
+    DatasetInfo { id: "builtin", description: "600 problems in twelve subjects, inside the program", parameters: &[] },
+    DatasetInfo { id: "jsonl", description: "a JSON Lines file; its path alone is enough", parameters: FILE },
+    DatasetInfo {
+        id: "json",
+        description: "a JSON file: an array of objects, or an object with one inside",
+        parameters: &[PATH, FIELD, QUESTION, ANSWER, SUBJECT, OUTPUT],
+    },
+    DatasetInfo { id: "csv", description: "a CSV or TSV file with a header line", parameters: FILE },
+    DatasetInfo {
+        id: "parquet",
+        description: "a Parquet file, or a folder of them such as a cloned Hugging Face repository",
+        parameters: &[FOLDER, SPLIT, QUESTION, ANSWER, SUBJECT, OUTPUT],
+    },
+    DatasetInfo { id: "arrow", description: "an Arrow IPC file, of the file or stream format", parameters: FILE },
+    DatasetInfo {
+        id: "hf",
+        description: "a folder written by save_to_disk of Hugging Face datasets",
+        parameters: &[("path", "the folder"), SPLIT, QUESTION, ANSWER, SUBJECT, OUTPUT],
+    },
+    DatasetInfo {
+        id: "sharegpt",
+        description: "conversations in any of these files: the first question and its answer, or all of them",
+        parameters: &[FOLDER, SPLIT, FIELD, TURNS, OUTPUT],
+    },
+    DatasetInfo {
+        id: "synthetic",
+        description: "random words without an end; lengths are approximate, the measured counts are in the record",
+        parameters: SYNTHETIC,
+    },
+    DatasetInfo {
+        id: "replay",
+        description: "a recording of arrivals and lengths, as Mooncake and BurstGPT have them, for --replay",
+        parameters: replay::PARAMETERS,
+    },
+];
+
+/// All datasets there are.
+#[must_use]
+pub fn registry() -> &'static [DatasetInfo] {
+    REGISTRY
+}
+
+/// The parameters every dataset has, and what they mean.
+#[must_use]
+pub fn selection_parameters() -> &'static [(&'static str, &'static str)] {
+    selection::PARAMETERS
+}
+
+/// A dataset as the user asks for it: an id or a path, and parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetSpec {
+    /// An id of the registry, or a path.
+    pub id: String,
+    /// Parameters, by name.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// Opens a dataset.
+///
+/// ```
+/// use ergometer_datasets::{DatasetSpec, open};
+/// let parameters = [(String::from("where"), String::from("subject=addition"))].into();
+/// let spec = DatasetSpec { id: String::from("builtin"), parameters };
+/// assert_eq!(open(&spec)?.size(), Some(50));
+/// # Ok::<(), ergometer_datasets::DatasetError>(())
+/// ```
+pub fn open(spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
+    let known = REGISTRY.iter().find(|info| info.id == spec.id);
+    if known.is_none() && !is_path(&spec.id) {
+        let known: Vec<&str> = REGISTRY.iter().map(|info| info.id).collect();
+        return Err(DatasetError::Unknown { id: spec.id.clone(), known: known.join(", ") });
+    }
+    let selection = Selection::parse(&spec.parameters)?;
+    let dataset: Box<dyn Dataset> = match known {
+        Some(info) => {
+            check(spec, info)?;
+            match info.id {
+                "builtin" => Box::new(Builtin::default()),
+                "synthetic" => Box::new(Synthetic::new(&spec.parameters)?),
+                id => {
+                    let path = Path::new(path_of(spec, info)?);
+                    if id == "replay" {
+                        return Ok(Box::new(Replay::new(path, &spec.parameters, &selection)?));
+                    }
+                    table(path, Some(id), spec)?
+                }
+            }
+        }
+        None => table(Path::new(&spec.id), None, spec)?,
+    };
+    selection.of(dataset)
+}
+
+/// The file that a dataset is read from.
+fn path_of<'a>(spec: &'a DatasetSpec, info: &DatasetInfo) -> Result<&'a str, DatasetError> {
+    let just = if info.id == "replay" { "--replay FILE" } else { "--dataset FILE" };
+    let path = spec.parameters.get("path").map(String::as_str);
+    path.ok_or_else(|| DatasetError::Parameter {
+        dataset: info.id,
+        parameter: String::new(),
+        known: format!("name the file with --dataset-param path=FILE, or just {just}"),
+    })
+}
+
+/// Whether this can only be meant as a path: there is such a file or folder, or it looks like one.
+fn is_path(text: &str) -> bool {
+    let path = Path::new(text);
+    text.contains(std::path::MAIN_SEPARATOR) || Format::of_ending(path).is_some() || path.exists()
+}
+
+/// Opens a file or a folder: as what the id says, else as what it looks like.
+fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
+    let given = |name: &str| spec.parameters.get(name).cloned();
+    let format = match id {
+        Some("jsonl") => Format::Jsonl,
+        Some("json") => Format::Json,
+        Some("csv") => Format::Delimited,
+        Some("parquet") => Format::Parquet,
+        Some("arrow") => Format::Arrow,
+        Some("hf") => Format::HuggingFace,
+        _ => Format::of(path)?,
+    };
+    let mut id = id.unwrap_or_else(|| id_of(format));
+    let rows = rows(path, format, given("split").as_deref(), given("field").as_deref())?;
+    let mut names = ColumnNames {
+        problem: given("problem"),
+        answer: given("answer"),
+        subject: given("subject"),
+        output_tokens: given("output_tokens"),
+    };
+    // Turns are only looked for where nothing else can be the problem.
+    let is_plain =
+        names.problem.is_some() || PROBLEM.iter().any(|name| rows.columns().iter().any(|there| there == name));
+    if !is_plain && Conversations::column_of(&*rows).is_some() {
+        id = "sharegpt";
+    }
+    if spec.id != id {
+        check(spec, info_of(id))?;
+    }
+    if id == "sharegpt" && rows.count() > 0 {
+        names.problem = Some(String::from("problem"));
+        names.answer = Some(String::from("answer"));
+        let turns = match given("turns") {
+            None => Turns::First,
+            Some(text) => text.parse().map_err(|what| DatasetError::Value { parameter: "turns", what })?,
+        };
+        let rows = Box::new(Conversations::new(rows, turns)?);
+        // Long answers in free words: nothing can be compared with them letter by letter.
+        return Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::None })?));
+    }
+    Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::Exact })?))
+}
+
+pub(super) fn rows(
+    path: &Path,
+    format: Format,
+    split: Option<&str>,
+    field: Option<&str>,
+) -> Result<Box<dyn Rows>, DatasetError> {
+    let arrow = |path: PathBuf| -> Result<(PathBuf, Box<dyn Batches>), DatasetError> {
+        let file = ArrowFile::open(&path)?;
+        Ok((path, Box::new(file)))
+    };
+    let parquet = |path: PathBuf| -> Result<(PathBuf, Box<dyn Batches>), DatasetError> {
+        let file = ParquetFile::open(&path)?;
+        Ok((path, Box::new(file)))
+    };
+    let files = match format {
+        Format::Jsonl => return Ok(Box::new(JsonlRows::open(path)?)),
+        Format::Json => return Ok(Box::new(JsonRows::open(path, field)?)),
+        Format::Delimited => return Ok(Box::new(DelimitedRows::open(path)?)),
+        Format::Arrow => vec![arrow(path.to_path_buf())?],
+        Format::HuggingFace => saved_files(path, split)?.into_iter().map(arrow).collect::<Result<_, _>>()?,
+        Format::Parquet if path.is_dir() => {
+            parquet_files(path, split)?.into_iter().map(parquet).collect::<Result<_, _>>()?
+        }
+        Format::Parquet => vec![parquet(path.to_path_buf())?],
+    };
+    Ok(Box::new(BatchRows::new(files)))
+}
+
+const fn id_of(format: Format) -> &'static str {
+    match format {
+        Format::Jsonl => "jsonl",
+        Format::Json => "json",
+        Format::Delimited => "csv",
+        Format::Parquet => "parquet",
+        Format::Arrow => "arrow",
+        Format::HuggingFace => "hf",
+    }
+}
+
+fn info_of(id: &str) -> &'static DatasetInfo {
+    REGISTRY.iter().find(|info| info.id == id).unwrap_or(&REGISTRY[1])
+}
+
+fn check(spec: &DatasetSpec, info: &DatasetInfo) -> Result<(), DatasetError> {
+    let known = || info.parameters.iter().chain(selection::PARAMETERS).map(|(name, _)| *name);
+    match spec.parameters.keys().find(|name| known().all(|known| known != name.as_str())) {
+        None => Ok(()),
+        Some(unknown) => Err(DatasetError::Parameter {
+            dataset: info.id,
+            parameter: unknown.clone(),
+            known: format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Query;
+
+    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/datasets");
+
+    fn fixture(name: &str) -> String {
+        format!("{FIXTURES}/{name}")
+    }
+
+    fn try_open(id: &str, parameters: &[(&str, &str)]) -> Result<Box<dyn Dataset>, DatasetError> {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        open(&DatasetSpec { id: id.to_owned(), parameters })
+    }
+
+    fn error(id: &str, parameters: &[(&str, &str)]) -> String {
+        try_open(id, parameters).err().unwrap().to_string()
+    }
+
+    fn queries(dataset: &dyn Dataset) -> Vec<Query> {
+        (0..dataset.size().unwrap()).map(|index| dataset.get(index).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_does_not_exist_is_told_with_what_does() {
+        assert!(error("gsm8k", &[]).contains("there are builtin, jsonl"));
+        assert!(
+            error("builtin", &[("split", "test")]).contains("no parameter `split`. hint: there are where, shuffle")
+        );
+        assert!(
+            error("jsonl", &[("path", "x"), ("colour", "red")]).contains("there are path, problem, answer, subject")
+        );
+        assert!(error("jsonl", &[]).contains("path=FILE"));
+        assert!(error("no/such/file.jsonl", &[]).contains("cannot read the dataset no/such/file.jsonl"));
+        assert!(error("file.parquet", &[]).contains("cannot read the dataset file.parquet"));
+        let table = fixture("table.csv");
+        assert!(error(&table, &[("split", "test")]).contains("the dataset csv has no parameter `split`"));
+        assert!(error(&table, &[("answer", "gold")]).contains("the columns are question, target, category, level"));
+    }
+
+    /// The same table, by its path alone or with the split that is needed.
+    const SAME: &[(&str, &str, Option<&str>)] = &[
+        ("jsonl", "table.jsonl", None),
+        ("jsonl", "lines.json", None),
+        ("json", "array.json", None),
+        ("json", "object.json", None),
+        ("csv", "table.csv", None),
+        ("csv", "table.tsv", None),
+        ("csv", "excel.csv", None),
+        ("parquet", "none.parquet", None),
+        ("parquet", "snappy.parquet", None),
+        ("parquet", "gzip.parquet", None),
+        ("parquet", "zstd.parquet", None),
+        ("parquet", "lz4.parquet", None),
+        ("parquet", "repository", Some("test")),
+        ("arrow", "file.arrow", None),
+        ("arrow", "stream.arrow", None),
+        ("arrow", "plain-stream.arrow", None),
+        ("arrow", "lz4.feather", None),
+        ("arrow", "zstd.feather", None),
+        ("hf", "saved", None),
+        ("hf", "splits", Some("test")),
+    ];
+
+    #[test]
+    fn the_same_table_has_the_same_queries_in_every_format() {
+        let expected = queries(&*try_open(&fixture("table.jsonl"), &[]).unwrap());
+        assert_eq!(expected[1].problem, "Who said \"veni, vidi,\nvici\"?");
+        assert_eq!((expected[0].answer.as_str(), expected[0].subject.as_str()), ("4", "sums"));
+        let mut fingerprints = std::collections::BTreeSet::new();
+        for (id, name, split) in SAME {
+            let path = fixture(name);
+            let split: Vec<(&str, &str)> = split.map(|split| ("split", split)).into_iter().collect();
+            let by_path = try_open(&path, &split).unwrap();
+            let by_id = try_open(id, &[&[("path", path.as_str())], &split[..]].concat()).unwrap();
+            assert_eq!((by_path.id(), by_path.size()), (*id, Some(7)), "{name}");
+            assert_eq!(by_path.fingerprint(), by_id.fingerprint());
+            let columns = by_path.columns().unwrap().to_string();
+            assert_eq!(columns, "problem=question, answer=target, subject=category", "{name}");
+            let mut found = queries(&*by_path);
+            if *id == "csv" {
+                // In a CSV file everything is text.
+                for query in &mut found {
+                    let level = query.metadata["level"].as_str().unwrap().parse::<u64>().unwrap();
+                    query.metadata.insert(String::from("level"), level.into());
+                }
+            } else {
+                fingerprints.insert(by_path.fingerprint().to_owned());
+            }
+            assert_eq!(found, expected, "{name}");
+            // From the end to the start, as no cache likes it.
+            for query in expected.iter().rev().filter(|_| *id != "csv") {
+                assert_eq!(by_path.get(query.index).unwrap(), *query, "{name}");
+            }
+            assert!(matches!(by_path.get(7), Err(DatasetError::Beyond { index: 7, size: 7 })));
+        }
+        assert_eq!(fingerprints.len(), 1, "what is the same has the same fingerprint");
+    }
+
+    #[test]
+    fn splits_are_asked_for() {
+        for folder in ["splits", "repository"] {
+            assert!(error(&fixture(folder), &[]).contains("several splits"), "{folder}");
+            assert!(error(&fixture(folder), &[("split", "dev")]).contains("no split `dev`"), "{folder}");
+            assert_eq!(try_open(&fixture(folder), &[("split", "train")]).unwrap().size(), Some(1), "{folder}");
+        }
+        assert!(error(&fixture("saved"), &[("split", "dev")]).contains("leave out split="));
+    }
+
+    #[test]
+    fn every_type_becomes_json() {
+        let expected = serde_json::json!([
+            {
+                "truth": true, "half": 0.5, "single": 0.1, "large": u64::MAX, "money": "12.50", "day": "2024-02-29",
+                "moment": "2024-02-29T12:30:15.250Z", "naive": "2024-02-29T12:30:15.250", "bytes": "text",
+                "list": ["x", null], "nested": {"a": 1, "b": [{"c": "d"}]}, "map": {"k": 1}
+            },
+            {
+                "truth": null, "half": null, "single": null, "large": 0, "money": null, "day": null, "moment": null,
+                "naive": null, "bytes": {"bytes": 3, "sha256": crate::fingerprint::sha256(b"\xff\x00\x01")},
+                "list": [], "nested": null, "map": {}
+            }
+        ]);
+        for name in ["types.parquet", "types.arrow"] {
+            let found = queries(&*try_open(&fixture(name), &[]).unwrap());
+            for (query, expected) in found.into_iter().zip(expected.as_array().unwrap()) {
+                assert_eq!(serde_json::Value::Object(query.metadata), *expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn conversations_are_found_by_their_path() {
+        for name in ["sharegpt.json", "messages.jsonl", "messages.parquet"] {
+            let dataset = try_open(&fixture(name), &[]).unwrap();
+            assert_eq!((dataset.id(), dataset.size(), dataset.skipped()), ("sharegpt", Some(2), 1), "{name}");
+            assert_eq!(dataset.grader(), Grader::None);
+            let found = queries(&*dataset);
+            let pairs: Vec<_> = found.iter().map(|query| (query.problem.as_str(), query.answer.as_str())).collect();
+            assert_eq!(pairs, [("Hello?", "Hi."), ("Why?", "Because.")], "{name}");
+            assert_eq!((&found[1].metadata["id"], &found[1].metadata["turns"]), (&"3".into(), &3.into()));
+        }
+        assert!(error("sharegpt", &[("path", &fixture("table.csv"))]).contains("no column conversations"));
+    }
+
+    #[test]
+    fn a_part_of_a_table_by_its_columns() {
+        let path = fixture("zstd.parquet");
+        for column in ["category", "subject"] {
+            let condition = format!("{column}=sums");
+            let dataset = try_open(&path, &[("where", &condition), ("output_tokens", "level")]).unwrap();
+            let found: Vec<_> = queries(&*dataset).iter().map(|query| (query.index, query.output_tokens)).collect();
+            assert_eq!(found, [(0, Some(1)), (1, Some(4)), (2, Some(6))]);
+        }
+        let dataset = try_open(&path, &[("where", "level=5")]).unwrap();
+        assert_eq!(dataset.get(0).unwrap().metadata["source_index"], 4);
+    }
+
+    /// Opens bytes under a name and reads all there is.
+    fn read(name: &str, bytes: &[u8]) -> Result<Vec<Query>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let dataset = try_open(path.to_str().unwrap(), &[]).map_err(|error| error.to_string())?;
+        Ok(queries(&*dataset))
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_told() {
+        for name in ["zstd.parquet", "file.arrow", "array.json"] {
+            let whole = std::fs::read(fixture(name)).unwrap();
+            for length in 0..whole.len() {
+                let error = read(name, &whole[..length]).expect_err(name);
+                assert!(error.contains(name), "{error}");
+            }
+        }
+        // A stream needs no end: cut between two messages it is a shorter stream.
+        let whole = std::fs::read(fixture("plain-stream.arrow")).unwrap();
+        let expected = read("x.arrow", &whole).unwrap();
+        for length in 0..whole.len() {
+            if let Ok(found) = read("x.arrow", &whole[..length]) {
+                assert_eq!(found, expected[..found.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_something_else_is_told() {
+        let csv = std::fs::read(fixture("table.csv")).unwrap();
+        assert!(read("x.parquet", &csv).unwrap_err().contains("no Parquet file: it begins with other bytes"));
+        assert!(read("x.arrow", &csv).unwrap_err().contains("no Arrow file"));
+        assert!(
+            read("x.parquet", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull")
+        );
+        assert!(read("x.json", &csv).unwrap_err().contains("neither an array"));
+        for name in ["x.jsonl", "x.json", "x.csv", "x.tsv", "x.parquet", "x.arrow", "x"] {
+            assert!(read(name, b"").unwrap_err().contains("has no queries"), "{name}");
+        }
+        assert!(read("x.csv", b"problem,answer\n").unwrap_err().contains("has no queries"));
+        assert!(read("x.json", b"[]").unwrap_err().contains("has no queries"));
+        assert!(read("x.csv", b"problem,answer\na,b\n,c\n").unwrap_err().contains("line 3: the problem"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn a_damaged_file_is_read_or_told(file in 0_usize..7, place in any::<prop::sample::Index>(), byte: u8) {
+            let name = ["zstd.parquet", "none.parquet", "types.parquet", "file.arrow", "stream.arrow", "plain-stream.arrow",
+                "types.arrow"][file];
+            let mut bytes = std::fs::read(fixture(name)).unwrap();
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+            let _ = read(name, &bytes);
+        }
+    }
+}
