@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use ergometer_inference::{AtEnd, Conversation, Demo, Exchange, Finish, GenerateError, Model, Sampling};
+use ergometer_inference::{Conversation, Demo, EndOfSequence, Exchange, Finish, GenerateError, Model, Sampling};
 use ergometer_telemetry::{Clock, DeviceKind};
 use ergometer_units::{Seconds, Timestamp};
 use serde_json::Value;
@@ -189,7 +189,7 @@ fn thread_time() -> Option<Seconds> {
 fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Result<Sampling, ClientError> {
     let mut sampling =
         Sampling { seed: common.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Sampling::default() };
-    sampling.at_end = if common.ignore_eos { AtEnd::GoOn } else { AtEnd::Stop };
+    sampling.end_of_sequence = if common.ignore_eos { EndOfSequence::Ignore } else { EndOfSequence::Stop };
     sampling.max_tokens = max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
     for (name, value) in &common.parameters {
         let wrong = |wanted: &str| ClientError::Parameter(format!("--param {name}={value}: {name} is {wanted}"));

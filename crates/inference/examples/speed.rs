@@ -1,6 +1,6 @@
-//! How fast models run on this machine: prints the time to load, and tokens a second of prefill and decode, of the demo
-//! models (on the calling thread alone) and of the folders given as arguments. Each figure is the best of several
-//! tries, as the machine may have other work.
+//! Measures how fast models run on this machine: load time, and prefill and decode in tokens per second. It measures the
+//! demo models (on the calling thread only) and the model folders given as arguments. Each figure is the best of several
+//! rounds, because the machine may be busy.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use ergometer_inference::{Demo, Model, ModelError, Prompt, Sampling};
 
-/// A figure is the best of the tries in this time.
-const TRYING: Duration = Duration::from_secs(2);
-/// Tokens of the answer; the end-of-sequence token may come before.
+/// How long each figure is measured.
+const MEASURE_FOR: Duration = Duration::from_secs(2);
+/// Maximum tokens of the answer; it may end earlier with an end-of-sequence token.
 const ANSWER: usize = 150;
 const PROBLEM: &str = "Add 1538 and 6544, showing the working. ";
 
@@ -44,25 +44,26 @@ fn measure(load: impl FnOnce() -> Result<Model, ModelError>) -> Result<(), Box<d
     Ok(())
 }
 
-/// Tokens that went in; tokens after the first; the time to the first where only one is wanted, else from it on.
-fn run(model: &Model, prompt: &Prompt, most: usize) -> Result<(usize, usize, Duration), Box<dyn Error>> {
-    let sampling = Sampling { max_tokens: Some(most), ..Sampling::default() };
+/// Returns the tokens of the prompt, the tokens after the first, and a time: TTFT if `max_tokens` is 1, otherwise the time
+/// after the first token.
+fn run(model: &Model, prompt: &Prompt, max_tokens: usize) -> Result<(usize, usize, Duration), Box<dyn Error>> {
+    let sampling = Sampling { max_tokens: Some(max_tokens), ..Sampling::default() };
     let started = Instant::now();
     let mut first = None;
     let generation = model.generate(prompt, &sampling, &mut |_| {
         first.get_or_insert_with(Instant::now);
         ControlFlow::Continue(())
     })?;
-    let first = first.ok_or("no token came")?;
-    let time = if most == 1 { first - started } else { first.elapsed() };
+    let first = first.ok_or("the model generated no token")?;
+    let time = if max_tokens == 1 { first - started } else { first.elapsed() };
     Ok((generation.input_tokens, generation.output_tokens - 1, time))
 }
 
-/// The most tokens a second of all tries.
+/// The highest tokens per second of all rounds.
 fn best(mut run: impl FnMut() -> Result<(usize, Duration), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let mut best = 0.0_f64;
     let started = Instant::now();
-    while started.elapsed() < TRYING {
+    while started.elapsed() < MEASURE_FOR {
         let (tokens, time) = run()?;
         best = best.max(tokens as f64 / time.as_secs_f64());
     }

@@ -1,24 +1,24 @@
-//! Attention over cached keys and values: rotated queries go in, weighted values come out.
+//! Computes attention over cached keys and values.
 //!
-//! A query at position `p` sees the positions up to and including `p`. Where there are fewer key-value heads than
-//! heads, neighbouring heads share one (grouped-query attention).
+//! A query at position `p` attends to positions up to and including `p`. If there are fewer key-value heads than query
+//! heads, neighbouring query heads share one (grouped-query attention).
 
 use rayon::prelude::*;
 
 use crate::vector::{add_scaled, dot, softmax};
 
-/// How the heads are laid out.
+/// The number and size of the attention heads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heads {
     /// Query heads.
     pub(crate) count: usize,
-    /// Key-value heads, of which `count` is a multiple.
+    /// Key-value heads; `count` is a multiple of this.
     pub(crate) key_value_count: usize,
-    /// Numbers in a head.
+    /// Elements in a head.
     pub(crate) size: usize,
 }
 
-/// Keys and values of one layer, for each key-value head on its own so that a head reads memory in order.
+/// Keys and values of one layer. Each key-value head has its own vector, so that a head reads memory sequentially.
 #[derive(Debug, Default)]
 pub(crate) struct LayerCache {
     keys: Vec<Vec<f32>>,
@@ -30,7 +30,7 @@ impl LayerCache {
         Self { keys: vec![Vec::new(); heads.key_value_count], values: vec![Vec::new(); heads.key_value_count] }
     }
 
-    /// Adds the keys and values of further positions; each row holds all key-value heads of a position.
+    /// Appends the keys and values of further positions. Each row holds all key-value heads of a position.
     pub(crate) fn extend(&mut self, keys: &[f32], values: &[f32], heads: Heads) {
         for (cached, rows) in [(&mut self.keys, keys), (&mut self.values, values)] {
             for row in rows.chunks_exact(heads.key_value_count * heads.size) {
@@ -41,27 +41,27 @@ impl LayerCache {
         }
     }
 
-    /// Attends from each row of `queries`, the first of which is at position `first`. `parallel` spreads the heads of
-    /// all rows over rayon's threads; each is computed in one order, so that the result is the same.
+    /// Attends from each row of `queries`; the first row is at position `first`. `parallel` splits the heads of all rows
+    /// over rayon's threads. Each head is computed in a fixed order, so the result is the same.
     pub(crate) fn attend(&self, queries: &[f32], first: usize, heads: Heads, parallel: bool, outputs: &mut [f32]) {
         let group = heads.count / heads.key_value_count;
-        let one = |scores: &mut Vec<f32>, (index, output): (usize, &mut [f32])| {
+        let attend_one = |scores: &mut Vec<f32>, (index, output): (usize, &mut [f32])| {
             let (row, head) = (index / heads.count, index % heads.count);
             let query = &queries[index * heads.size..][..heads.size];
-            let seen = (first + row + 1) * heads.size;
-            let (keys, values) = (&self.keys[head / group][..seen], &self.values[head / group][..seen]);
+            let visible = (first + row + 1) * heads.size;
+            let (keys, values) = (&self.keys[head / group][..visible], &self.values[head / group][..visible]);
             attend_head(query, keys, values, scores, output);
         };
         if parallel {
-            outputs.par_chunks_exact_mut(heads.size).enumerate().for_each_init(Vec::new, one);
+            outputs.par_chunks_exact_mut(heads.size).enumerate().for_each_init(Vec::new, attend_one);
         } else {
             let mut scores = Vec::new();
-            outputs.chunks_exact_mut(heads.size).enumerate().for_each(|output| one(&mut scores, output));
+            outputs.chunks_exact_mut(heads.size).enumerate().for_each(|output| attend_one(&mut scores, output));
         }
     }
 }
 
-/// One head at one position.
+/// Computes the output of one head at one position.
 fn attend_head(query: &[f32], keys: &[f32], values: &[f32], scores: &mut Vec<f32>, output: &mut [f32]) {
     let scale = 1.0 / (query.len() as f32).sqrt();
     scores.clear();
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn a_query_sees_no_later_position_and_shares_the_head_of_its_group() {
+    fn a_query_ignores_later_positions_and_uses_the_head_of_its_group() {
         let heads = Heads { count: 4, key_value_count: 2, size: 2 };
         let mut cache = LayerCache::new(heads);
-        // Equal keys, so that the weights are equal: the output is the mean of the values seen.
+        // Equal keys give equal weights: the output is the mean of the visible values.
         cache.extend(&[0.0; 8], &[1.0, 1.0, 10.0, 10.0, 3.0, 3.0, 30.0, 30.0], heads);
         let (mut serial, mut parallel) = (vec![0.0; 16], vec![0.0; 16]);
         cache.attend(&[1.0; 16], 0, heads, false, &mut serial);

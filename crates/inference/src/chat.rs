@@ -1,6 +1,6 @@
-//! Chat templates: the messages of a conversation go in, the text of the prompt comes out, as transformers renders it.
+//! Renders a conversation as a prompt with the model's chat template, as transformers does.
 //!
-//! `strftime_now` is left undefined: templates that know it then write a fixed date, and a prompt is the same every day.
+//! `strftime_now` stays undefined. Templates that use it then write a fixed date, so a prompt is the same every day.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::files::File;
 use crate::python_methods::call_method;
 use crate::tokenizer::{Specials, Tokenizer};
 
-/// What `tokenizer_config.json` says about prompts.
+/// The fields of `tokenizer_config.json` that affect prompts.
 #[derive(Default, Deserialize)]
 struct TokenizerConfig {
-    chat_template: Option<WrittenTemplate>,
-    bos_token: Option<WrittenToken>,
-    eos_token: Option<WrittenToken>,
+    chat_template: Option<RawTemplate>,
+    bos_token: Option<RawToken>,
+    eos_token: Option<RawToken>,
 }
 
-/// A template, or several of which one is the default.
+/// A template, or several named templates.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum WrittenTemplate {
+enum RawTemplate {
     One(String),
     Named(Vec<NamedTemplate>),
 }
@@ -37,84 +37,84 @@ struct NamedTemplate {
     template: String,
 }
 
-/// A token by its text, alone or with its properties.
+/// A token as text, or as an object with the text and its properties.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum WrittenToken {
+enum RawToken {
     Text(String),
     Described { content: String },
 }
 
-/// What is said to a model.
+/// The messages of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Conversation<'a> {
-    /// Said first, to set the tone.
+    /// The system message.
     pub system: Option<&'a str>,
-    /// What was said before, in its order.
+    /// Earlier turns, oldest first.
     pub before: &'a [Exchange<'a>],
-    /// What the user says now.
+    /// The user message to answer.
     pub user: &'a str,
 }
 
-/// What was said and answered.
+/// An earlier turn of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange<'a> {
-    /// By the user.
+    /// The user message.
     pub user: &'a str,
-    /// By the model.
+    /// The answer of the model.
     pub assistant: &'a str,
 }
 
 impl<'a> Conversation<'a> {
-    /// Who says what, in its order.
+    /// Role and text of each message, in order.
     fn messages(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
-        let before = self.before.iter().flat_map(|said| [("user", said.user), ("assistant", said.assistant)]);
+        let before = self.before.iter().flat_map(|turn| [("user", turn.user), ("assistant", turn.assistant)]);
         self.system.map(|text| ("system", text)).into_iter().chain(before).chain([("user", self.user)])
     }
 
-    /// All texts, with an empty line between any two.
+    /// All texts, separated by empty lines.
     fn plain(&self) -> String {
         self.messages().map(|(_, text)| text).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-/// How a model wants to be talked to.
+/// The chat template of a model and its special tokens.
 pub(crate) struct Chat {
-    /// Holds the template under [`NAME`]; none where the model has no template.
+    /// Holds the template under [`NAME`]; `None` if the model has no template.
     environment: Option<Environment<'static>>,
     begin: Option<String>,
     end: Option<String>,
 }
 
-/// The text of a prompt, or why the template gave none.
-type Rendered = Result<String, Box<dyn StdError + Send + Sync>>;
+/// The text of a prompt, or the error of the template.
+type RenderResult = Result<String, Box<dyn StdError + Send + Sync>>;
 
-/// Not an HTML name, so that nothing is escaped.
+/// The name of the template. minijinja escapes HTML only in templates with an HTML file name.
 const NAME: &str = "chat_template";
 
 impl Chat {
-    /// Reads `tokenizer_config.json` and `chat_template.jinja`, which is the one taken where both hold a template.
+    /// Reads `tokenizer_config.json` and `chat_template.jinja`. If both contain a template, it uses `chat_template.jinja`.
     pub(crate) fn load(config: Option<&File>, template: Option<&File>) -> Result<Self, ModelError> {
-        let written = config.map(|file| parse_json::<TokenizerConfig>(&file.path, &file.bytes)).transpose()?;
-        let TokenizerConfig { chat_template, bos_token, eos_token } = written.unwrap_or_default();
-        let source = match (template, config, chat_template.and_then(WrittenTemplate::into_default)) {
+        let raw = config.map(|file| parse_json::<TokenizerConfig>(&file.path, &file.bytes)).transpose()?;
+        let TokenizerConfig { chat_template, bos_token, eos_token } = raw.unwrap_or_default();
+        let source = match (template, config, chat_template.and_then(RawTemplate::into_default)) {
             (Some(file), ..) => Some((file.path.as_path(), String::from_utf8_lossy(&file.bytes).into_owned())),
             (None, Some(file), Some(source)) => Some((file.path.as_path(), source)),
             _ => None,
         };
         Ok(Self {
             environment: source.map(|(path, source)| compile(path, source)).transpose()?,
-            begin: bos_token.map(WrittenToken::into_text),
-            end: eos_token.map(WrittenToken::into_text),
+            begin: bos_token.map(RawToken::into_text),
+            end: eos_token.map(RawToken::into_text),
         })
     }
 
-    /// The text of the end-of-sequence token, where `tokenizer_config.json` has one.
+    /// The text of the end-of-sequence token, if `tokenizer_config.json` names one.
     pub(crate) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }
 
-    /// The tokens of the messages: by the template, or where there is none, of the texts with an empty line between.
+    /// The tokens of the rendered messages. Without a template, the texts are separated by empty lines.
     pub(crate) fn encode(
         &self,
         tokenizer: &Tokenizer,
@@ -127,9 +127,9 @@ impl Chat {
         tokenizer.encode(&text, specials).map_err(|cause| GenerateError::Tokenizer { cause })
     }
 
-    /// Renders the messages. A template that leaves out what was said before, as those of the demo models do, gets all that
-    /// was said as one message: a conversation is never shorter than it was.
-    fn render_all(&self, conversation: &Conversation<'_>) -> Option<Rendered> {
+    /// Renders the messages. Some templates, such as those of the demo models, ignore earlier turns. They get the whole
+    /// conversation as one message, so that no turn is lost.
+    fn render_all(&self, conversation: &Conversation<'_>) -> Option<RenderResult> {
         let rendered = self.render(conversation)?;
         let alone = Conversation { before: &[], ..*conversation };
         if conversation.before.is_empty()
@@ -141,12 +141,12 @@ impl Chat {
         self.render(&Conversation { user: &text, ..alone })
     }
 
-    /// Renders the messages; `None` where the model has no template.
-    pub(crate) fn render(&self, conversation: &Conversation<'_>) -> Option<Rendered> {
+    /// Renders the messages, or returns `None` if the model has no template.
+    pub(crate) fn render(&self, conversation: &Conversation<'_>) -> Option<RenderResult> {
         let environment = self.environment.as_ref()?;
         let messages: Vec<_> =
             conversation.messages().map(|(role, content)| context!(role => role, content => content)).collect();
-        // Transformers passes no tools and no documents as none, too, and some templates rely on it.
+        // transformers also passes `tools` and `documents` as none, and some templates rely on it.
         let variables = context! {
             messages => messages,
             add_generation_prompt => true,
@@ -159,7 +159,7 @@ impl Chat {
     }
 }
 
-impl WrittenTemplate {
+impl RawTemplate {
     fn into_default(self) -> Option<String> {
         match self {
             Self::One(template) => Some(template),
@@ -170,7 +170,7 @@ impl WrittenTemplate {
     }
 }
 
-impl WrittenToken {
+impl RawToken {
     fn into_text(self) -> String {
         match self {
             Self::Text(text) | Self::Described { content: text } => text,
@@ -180,7 +180,7 @@ impl WrittenToken {
 
 fn compile(path: &Path, source: String) -> Result<Environment<'static>, ModelError> {
     let broken = |cause: Error| ModelError::Template { path: path.to_owned(), cause: cause.into() };
-    // As transformers sets it up.
+    // The same settings as in transformers.
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(broken)?;
     let mut environment = Environment::new();
     environment.set_syntax(syntax);
@@ -206,16 +206,16 @@ mod tests {
         Chat::load(Some(&file(serde_json::to_vec(config).unwrap())), None).unwrap()
     }
 
-    fn said<'a>(system: Option<&'a str>, user: &'a str) -> Conversation<'a> {
+    fn conversation<'a>(system: Option<&'a str>, user: &'a str) -> Conversation<'a> {
         Conversation { system, before: &[], user }
     }
 
     fn render(config: &Value, system: Option<&str>) -> String {
-        chat(config).render(&said(system, "Hi <b>")).unwrap().unwrap()
+        chat(config).render(&conversation(system, "Hi <b>")).unwrap().unwrap()
     }
 
     #[test]
-    fn messages_and_tokens_are_variables_of_the_template() {
+    fn the_template_gets_messages_and_special_tokens() {
         let template = "{{ bos_token }}{% for message in messages %}\n  {%- if message.role == 'system' %}\nS {% endif %}\n\
             [{{ message['content'] | trim }}]{% endfor %}{% if add_generation_prompt and tools is none %}=>{% endif %}";
         let config = json!({"chat_template": template, "bos_token": {"content": "<s>", "special": true}});
@@ -224,40 +224,40 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_stands_before_in_its_order() {
+    fn earlier_turns_are_rendered_in_order() {
         let template = "{% for message in messages %}{{ message.role[0] }}:{{ message.content }};{% endfor %}";
         let before = [Exchange { user: "a?", assistant: "b" }, Exchange { user: "c?", assistant: "d" }];
-        let conversation = Conversation { system: Some("S"), before: &before, user: "e?" };
-        let rendered = chat(&json!({"chat_template": template})).render(&conversation).unwrap().unwrap();
+        let turns = Conversation { system: Some("S"), before: &before, user: "e?" };
+        let rendered = chat(&json!({"chat_template": template})).render(&turns).unwrap().unwrap();
         assert_eq!(rendered, "s:S;u:a?;a:b;u:c?;a:d;u:e?;");
-        // One that takes the last message only.
+        // This template uses the last message only.
         let last = chat(&json!({"chat_template": "[{{ messages[-1].content }}]"}));
-        assert_eq!(last.render_all(&conversation).unwrap().unwrap(), "[a?\n\nb\n\nc?\n\nd\n\ne?]");
-        assert_eq!(last.render_all(&said(Some("S"), "e?")).unwrap().unwrap(), "[e?]");
+        assert_eq!(last.render_all(&turns).unwrap().unwrap(), "[a?\n\nb\n\nc?\n\nd\n\ne?]");
+        assert_eq!(last.render_all(&conversation(Some("S"), "e?")).unwrap().unwrap(), "[e?]");
     }
 
     #[test]
-    fn the_default_of_several_templates_is_taken_and_the_file_before_it() {
+    fn the_template_file_wins_over_the_default_of_several_templates() {
         let named =
             json!({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]});
         assert_eq!(render(&named, None), "d");
         let config = file(serde_json::to_vec(&named).unwrap());
         let both = Chat::load(Some(&config), Some(&file(b"jinja".to_vec()))).unwrap();
-        assert_eq!(both.render(&said(None, "")).unwrap().unwrap(), "jinja");
+        assert_eq!(both.render(&conversation(None, "")).unwrap().unwrap(), "jinja");
     }
 
     #[test]
     fn a_model_without_template_has_none() {
-        assert!(chat(&json!({"eos_token": "</s>"})).render(&said(None, "Hi")).is_none());
-        assert!(Chat::load(None, None).unwrap().render(&said(None, "Hi")).is_none());
+        assert!(chat(&json!({"eos_token": "</s>"})).render(&conversation(None, "Hi")).is_none());
+        assert!(Chat::load(None, None).unwrap().render(&conversation(None, "Hi")).is_none());
         assert_eq!(chat(&json!({"eos_token": "</s>"})).end(), Some("</s>"));
     }
 
     #[test]
-    fn a_template_may_refuse_and_a_broken_one_is_told() {
+    fn a_template_can_reject_messages_and_a_broken_one_is_an_error() {
         let refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
         let refused =
-            chat(&json!({"chat_template": refusing})).render(&said(Some("Be brief."), "Hi")).unwrap().unwrap_err();
+            chat(&json!({"chat_template": refusing})).render(&conversation(Some("Be brief."), "Hi")).unwrap().unwrap_err();
         assert!(refused.to_string().contains("no system role"), "{refused}");
         let broken = file(serde_json::to_vec(&json!({"chat_template": "{% for %}"})).unwrap());
         assert!(matches!(Chat::load(Some(&broken), None), Err(ModelError::Template { .. })));

@@ -1,4 +1,4 @@
-//! Weight files: safetensors bytes go in, matrices and vectors in 32-bit floats come out, each of the shape asked for.
+//! Reads tensors from safetensors files as 32-bit floats and checks their shapes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,17 +10,17 @@ use crate::error::ModelError;
 use crate::files::File;
 use crate::matrix::Matrix;
 
-/// The number format of the weights in their files. In memory they are always 32-bit floats.
+/// The number format of the weights in their files. In memory, weights are always 32-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WeightType {
     /// 32-bit floats.
     F32,
-    /// 16-bit floats of IEEE 754.
+    /// IEEE 754 16-bit floats.
     F16,
-    /// 16-bit floats with the exponent of 32-bit ones.
+    /// bfloat16: 16-bit floats with the exponent range of 32-bit floats.
     Bf16,
-    /// More than one of them.
+    /// Several formats.
     Mixed,
 }
 
@@ -37,7 +37,7 @@ impl WeightType {
     }
 }
 
-/// The tensors of a model by name, and a tally of those taken.
+/// The tensors of a model by name, and a tally of those read so far.
 pub(crate) struct Checkpoint<'a> {
     tensors: HashMap<String, (&'a Path, TensorView<'a>)>,
     first_path: &'a Path,
@@ -46,7 +46,7 @@ pub(crate) struct Checkpoint<'a> {
     weight_type: Option<WeightType>,
 }
 
-/// What was taken from a checkpoint.
+/// Totals of the tensors read from a checkpoint.
 pub(crate) struct Tally {
     pub(crate) parameters: u64,
     pub(crate) bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Opens the weight files, of which there is at least one.
+    /// Opens the weight files. There is at least one.
     pub(crate) fn open(files: &'a [File]) -> Result<Self, ModelError> {
         let mut tensors = HashMap::new();
         for File { path, bytes } in files {
@@ -66,7 +66,7 @@ impl<'a> Checkpoint<'a> {
         Ok(Self { tensors, first_path, parameters: 0, bytes: 0, weight_type: None })
     }
 
-    /// Takes a matrix of `rows` outputs and `columns` inputs.
+    /// Reads a matrix of `rows` outputs and `columns` inputs.
     pub(crate) fn matrix(&mut self, name: &str, rows: usize, columns: usize) -> Result<Matrix, ModelError> {
         let weights = self.floats(name, &[rows, columns])?;
         let matrix = Matrix::pack(&weights, rows, columns);
@@ -74,14 +74,14 @@ impl<'a> Checkpoint<'a> {
         Ok(matrix)
     }
 
-    /// Takes a vector.
+    /// Reads a vector.
     pub(crate) fn vector(&mut self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
         let weights = self.floats(name, &[length])?;
         self.bytes += size_of_val(weights.as_slice()) as u64;
         Ok(weights)
     }
 
-    /// What was taken so far.
+    /// Totals of the tensors read so far.
     pub(crate) fn tally(&self) -> Tally {
         let weight_type = self.weight_type.unwrap_or(WeightType::F32);
         Tally { parameters: self.parameters, bytes: self.bytes, weight_type }
@@ -106,8 +106,8 @@ impl<'a> Checkpoint<'a> {
             Dtype::F16 => (WeightType::F16, halves().map(|&two| f16::from_le_bytes(two).to_f32()).collect()),
             Dtype::BF16 => (WeightType::Bf16, halves().map(|&two| bf16::from_le_bytes(two).to_f32()).collect()),
             other => {
-                let what = format!("the type {other:?} of tensor {name}");
-                return Err(ModelError::Unsupported { path: (*path).to_owned(), what });
+                let feature = format!("the type {other:?} of tensor {name}");
+                return Err(ModelError::Unsupported { path: (*path).to_owned(), feature });
             }
         };
         self.weight_type = Some(match self.weight_type {

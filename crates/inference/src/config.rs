@@ -1,7 +1,7 @@
-//! The configuration of a model: the bytes of config.json go in, sizes that are safe to compute with come out.
+//! Parses and checks `config.json`.
 //!
-//! Always holds afterwards: no size is zero, heads divide into groups, a head is even, and no product of two sizes
-//! overflows. What the engine does not compute is refused here, by name.
+//! A parsed configuration has no size of zero, its heads divide into groups, the size of a head is even, and no product of
+//! two sizes overflows. A model with an unsupported feature is an error that names the feature.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use crate::error::ModelError;
 use crate::rope::RopeScaling;
 
-/// What the engine needs to know of a model.
+/// The checked configuration of a model.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) hidden_size: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Config {
     pub(crate) end_tokens: Vec<u32>,
 }
 
-/// config.json as it is written.
+/// The fields of `config.json`, unchecked.
 #[derive(Deserialize)]
-struct Written {
+struct RawConfig {
     model_type: Option<String>,
     hidden_size: usize,
     intermediate_size: usize,
@@ -45,9 +45,9 @@ struct Written {
     max_position_embeddings: usize,
     rms_norm_eps: f32,
     rope_theta: Option<f32>,
-    rope_scaling: Option<WrittenRope>,
-    /// Where newer files have both of the above.
-    rope_parameters: Option<WrittenRope>,
+    rope_scaling: Option<RawRope>,
+    /// Newer files have `rope_theta` and `rope_scaling` in here.
+    rope_parameters: Option<RawRope>,
     partial_rotary_factor: Option<f32>,
     hidden_act: Option<String>,
     tie_word_embeddings: Option<bool>,
@@ -59,7 +59,7 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-struct WrittenRope {
+struct RawRope {
     rope_type: Option<String>,
     /// The older name.
     r#type: Option<String>,
@@ -87,13 +87,13 @@ impl TokenIds {
     }
 }
 
-/// The file that is read just to know its kind: other kinds have other fields, whose absence says nothing.
+/// The model type alone. It is parsed first, because an unsupported model type may lack the other fields.
 #[derive(Deserialize)]
-struct Kind {
+struct ModelType {
     model_type: Option<String>,
 }
 
-/// Reads JSON; `path` is what an error names.
+/// Parses JSON. Errors name `path`.
 pub(crate) fn parse_json<'a, T: Deserialize<'a>>(path: &Path, bytes: &'a [u8]) -> Result<T, ModelError> {
     serde_json::from_slice(bytes).map_err(|cause| ModelError::Json { path: path.to_owned(), cause })
 }
@@ -109,64 +109,64 @@ pub(crate) fn parse_generation_config(path: &Path, bytes: &[u8]) -> Result<Vec<u
 }
 
 impl Config {
-    /// Reads and checks config.json; `path` is what an error names.
+    /// Parses and checks `config.json`. Errors name `path`.
     pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ModelError> {
-        let kind: Kind = parse_json(path, bytes)?;
-        let unsupported = |what: String| ModelError::Unsupported { path: path.to_owned(), what };
-        if !matches!(kind.model_type.as_deref(), Some("llama" | "mistral")) {
-            return Err(unsupported(format!("model_type {}", kind.model_type.as_deref().unwrap_or("(none)"))));
+        let ModelType { model_type } = parse_json(path, bytes)?;
+        let unsupported = |feature: String| ModelError::Unsupported { path: path.to_owned(), feature };
+        if !matches!(model_type.as_deref(), Some("llama" | "mistral")) {
+            return Err(unsupported(format!("model_type {}", model_type.as_deref().unwrap_or("(none)"))));
         }
-        let written: Written = parse_json(path, bytes)?;
-        if let Some(what) = unsupported_feature(&written) {
-            return Err(unsupported(what));
+        let raw: RawConfig = parse_json(path, bytes)?;
+        if let Some(feature) = unsupported_feature(&raw) {
+            return Err(unsupported(feature));
         }
-        let rope_scaling = rope_scaling(&written, path)?;
-        Self::check(written, rope_scaling)
+        let rope_scaling = rope_scaling(&raw, path)?;
+        Self::check(raw, rope_scaling)
             .map_err(|reason| ModelError::Config { path: path.to_owned(), reason: reason.to_owned() })
     }
 
-    fn check(written: Written, rope_scaling: RopeScaling) -> Result<Self, &'static str> {
-        let heads = written.num_attention_heads;
+    fn check(raw: RawConfig, rope_scaling: RopeScaling) -> Result<Self, &'static str> {
+        let heads = raw.num_attention_heads;
         if heads == 0 {
             return Err("num_attention_heads is 0");
         }
         let config = Self {
-            hidden_size: written.hidden_size,
-            intermediate_size: written.intermediate_size,
-            layers: written.num_hidden_layers,
+            hidden_size: raw.hidden_size,
+            intermediate_size: raw.intermediate_size,
+            layers: raw.num_hidden_layers,
             heads,
-            key_value_heads: written.num_key_value_heads.unwrap_or(heads),
-            head_size: written.head_dim.unwrap_or(written.hidden_size / heads),
-            vocabulary: written.vocab_size,
-            context: written.max_position_embeddings,
-            norm_epsilon: written.rms_norm_eps,
-            rope_theta: rope_theta(&written),
+            key_value_heads: raw.num_key_value_heads.unwrap_or(heads),
+            head_size: raw.head_dim.unwrap_or(raw.hidden_size / heads),
+            vocabulary: raw.vocab_size,
+            context: raw.max_position_embeddings,
+            norm_epsilon: raw.rms_norm_eps,
+            rope_theta: rope_theta(&raw),
             rope_scaling,
-            tied_embeddings: written.tie_word_embeddings.unwrap_or(false),
-            attention_bias: written.attention_bias.unwrap_or(false),
-            mlp_bias: written.mlp_bias.unwrap_or(false),
-            end_tokens: written.eos_token_id.map(TokenIds::into_list).unwrap_or_default(),
+            tied_embeddings: raw.tie_word_embeddings.unwrap_or(false),
+            attention_bias: raw.attention_bias.unwrap_or(false),
+            mlp_bias: raw.mlp_bias.unwrap_or(false),
+            end_tokens: raw.eos_token_id.map(TokenIds::into_list).unwrap_or_default(),
         };
         let sizes = [config.hidden_size, config.intermediate_size, config.layers, config.vocabulary, config.context];
         if sizes.contains(&0) || config.key_value_heads == 0 {
             return Err("a size is 0");
         }
-        if written.head_dim.is_none() && !config.hidden_size.is_multiple_of(heads) {
-            return Err("hidden_size is no multiple of num_attention_heads, and there is no head_dim");
+        if raw.head_dim.is_none() && !config.hidden_size.is_multiple_of(heads) {
+            return Err("hidden_size is not a multiple of num_attention_heads, and head_dim is missing");
         }
         if !heads.is_multiple_of(config.key_value_heads) {
-            return Err("num_attention_heads is no multiple of num_key_value_heads");
+            return Err("num_attention_heads is not a multiple of num_key_value_heads");
         }
         if config.head_size == 0 || !config.head_size.is_multiple_of(2) {
-            return Err("the size of a head is zero or odd, and rotary embeddings turn pairs");
+            return Err("the head size is zero or odd, but rotary embeddings need an even head size");
         }
         if !(config.norm_epsilon >= 0.0 && config.norm_epsilon < 1.0) {
             return Err("rms_norm_eps is not between 0 and 1");
         }
         if !(config.rope_theta > 0.0 && config.rope_theta.is_finite()) {
-            return Err("rope_theta is not above 0");
+            return Err("rope_theta is not positive");
         }
-        // The limit keeps a product of two of them, in bytes, inside 64 bits; the largest models are near 2^18.
+        // With this limit, the product of two sizes fits into 64 bits, even in bytes. The largest models are near 2^18.
         let attention_size = heads.saturating_mul(config.head_size);
         if [attention_size, config.context].iter().chain(&sizes).any(|&size| size > 1 << 28) {
             return Err("a size is above 2^28");
@@ -175,37 +175,37 @@ impl Config {
     }
 }
 
-fn rope_theta(written: &Written) -> f32 {
-    let newer = written.rope_parameters.as_ref().and_then(|rope| rope.rope_theta);
-    // 10,000 is what transformers takes where the file is silent.
-    written.rope_theta.or(newer).unwrap_or(10_000.0)
+fn rope_theta(raw: &RawConfig) -> f32 {
+    let newer = raw.rope_parameters.as_ref().and_then(|rope| rope.rope_theta);
+    // 10,000 is the default of transformers.
+    raw.rope_theta.or(newer).unwrap_or(10_000.0)
 }
 
-fn unsupported_feature(written: &Written) -> Option<String> {
-    if let Some(activation) = written.hidden_act.as_deref().filter(|&activation| activation != "silu") {
+fn unsupported_feature(raw: &RawConfig) -> Option<String> {
+    if let Some(activation) = raw.hidden_act.as_deref().filter(|&activation| activation != "silu") {
         return Some(format!("hidden_act {activation}"));
     }
-    if written.quantization_config.is_some() {
+    if raw.quantization_config.is_some() {
         return Some(String::from("quantization_config (quantized weights)"));
     }
-    if let Some(factor) = written.partial_rotary_factor.filter(|&factor| factor != 1.0) {
+    if let Some(factor) = raw.partial_rotary_factor.filter(|&factor| factor != 1.0) {
         return Some(format!("partial_rotary_factor {factor}"));
     }
-    // A window as long as the context cuts nothing off. Llama files do not act on the field.
-    let window = written.sliding_window.filter(|&window| window < written.max_position_embeddings);
+    // A window as long as the context has no effect. Llama models ignore the field.
+    let window = raw.sliding_window.filter(|&window| window < raw.max_position_embeddings);
     window
-        .filter(|_| written.model_type.as_deref() == Some("mistral"))
+        .filter(|_| raw.model_type.as_deref() == Some("mistral"))
         .map(|window| format!("a sliding_window of {window} tokens"))
 }
 
-fn rope_scaling(written: &Written, path: &Path) -> Result<RopeScaling, ModelError> {
-    let Some(rope) = written.rope_scaling.as_ref().or(written.rope_parameters.as_ref()) else {
+fn rope_scaling(raw: &RawConfig, path: &Path) -> Result<RopeScaling, ModelError> {
+    let Some(rope) = raw.rope_scaling.as_ref().or(raw.rope_parameters.as_ref()) else {
         return Ok(RopeScaling::None);
     };
     let number = |name: &str, value: Option<f32>| {
         value.filter(|value| *value > 0.0 && value.is_finite()).ok_or_else(|| ModelError::Config {
             path: path.to_owned(),
-            reason: format!("{name} of the rope scaling is missing or not above 0"),
+            reason: format!("{name} of the rope scaling is missing or not positive"),
         })
     };
     match rope.rope_type.as_deref().or(rope.r#type.as_deref()).unwrap_or("default") {
@@ -226,31 +226,32 @@ fn rope_scaling(written: &Written, path: &Path) -> Result<RopeScaling, ModelErro
                 original_context: number("original_max_position_embeddings", original)?,
             })
         }
-        other => Err(ModelError::Unsupported { path: path.to_owned(), what: format!("rope scaling {other}") }),
+        other => Err(ModelError::Unsupported { path: path.to_owned(), feature: format!("rope scaling {other}") }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use serde_json::{Value, json};
 
-    /// The tiny model's configuration with some fields changed; null takes a field away.
-    fn parse(changes: &Value) -> Result<Config, String> {
+    /// Parses the tiny model's configuration with some fields changed; null removes a field.
+    fn parse(changes: &Value) -> Result<Config, ModelError> {
         let bytes = include_bytes!("../../../assets/models/tiny/config.json");
         let mut config: Value = serde_json::from_slice(bytes).unwrap();
         for (name, value) in changes.as_object().unwrap() {
             config[name] = value.clone();
         }
         let bytes = serde_json::to_vec(&config).unwrap();
-        Config::parse(Path::new("config.json"), &bytes).map_err(|error| error.to_string())
+        Config::parse(Path::new("config.json"), &bytes)
     }
 
     #[test]
-    fn fields_that_are_silent_have_the_defaults_of_transformers() {
-        let silent = json!({"num_key_value_heads": null, "head_dim": null, "rope_theta": null, "eos_token_id": [1, 2],
+    fn missing_fields_have_the_defaults_of_transformers() {
+        let missing = json!({"num_key_value_heads": null, "head_dim": null, "rope_theta": null, "eos_token_id": [1, 2],
             "tie_word_embeddings": null, "hidden_act": null});
-        let config = parse(&silent).unwrap();
+        let config = parse(&missing).unwrap();
         assert_eq!((config.key_value_heads, config.head_size, config.rope_theta), (4, 16, 10_000.0));
         assert_eq!(config.end_tokens, [1, 2]);
         assert_eq!(parse(&json!({"head_dim": 32})).unwrap().head_size, 32);
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rope_scaling_is_read_under_its_old_and_its_new_names() {
+    fn rope_scaling_is_parsed_from_old_and_new_names() {
         let linear = RopeScaling::Linear { factor: 2.0 };
         let old = json!({"rope_scaling": {"type": "linear", "factor": 2.0}});
         assert_eq!(parse(&old).unwrap().rope_scaling, linear);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_computed_is_refused_by_name() {
+    fn the_error_names_the_unsupported_feature() {
         for (changes, name) in [
             (json!({"model_type": "qwen3"}), "model_type qwen3"),
             (json!({"model_type": null}), "model_type (none)"),
@@ -282,12 +283,14 @@ mod tests {
             (json!({"rope_scaling": {"rope_type": "yarn", "factor": 2}}), "rope scaling yarn"),
         ] {
             let error = parse(&changes).unwrap_err();
-            assert!(error.contains(name) && error.contains("hint: supported are"), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+            let hint = error.hint().unwrap().phrase(&CommandLine);
+            assert!(hint.starts_with("use a supported model"), "{hint}");
         }
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
+    fn invalid_sizes_are_errors() {
         for changes in [
             json!({"num_attention_heads": 0}),
             json!({"num_key_value_heads": 0}),
@@ -310,8 +313,8 @@ mod tests {
             json!({"hidden_size": -64}),
             json!({"hidden_size": "64"}),
         ] {
-            let error = parse(&changes).unwrap_err();
-            assert!(error.starts_with("config.json"), "{changes}: {error}");
+            let error = parse(&changes).unwrap_err().to_string();
+            assert!(error.contains("config.json"), "{changes}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A tokenizer alone, without a model: texts go in, the number of their tokens comes out.
+//! Counts tokens with the tokenizer of a model. It needs no weights.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::error::{GenerateError, ModelError};
 use crate::files::TokenizerFiles;
 use crate::tokenizer::{Specials, Tokenizer};
 
-/// Counts the tokens of prompts and answers as a model would.
+/// Counts the tokens of prompts and answers.
 ///
 /// ```
 /// use std::path::Path;
@@ -15,8 +15,9 @@ use crate::tokenizer::{Specials, Tokenizer};
 ///
 /// # let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/models/tiny"));
 /// let counter = TokenCounter::load(folder)?;
-/// assert_eq!(counter.text("40")?, 2, "an answer, without an end-of-sequence token");
-/// assert!(counter.prompt(None, "What is 39 + 1?")? > counter.text("What is 39 + 1?")?, "the template's tokens, too");
+/// assert_eq!(counter.text("40")?, 2);
+/// // A prompt also has the tokens that the chat template adds.
+/// assert!(counter.prompt(None, "What is 39 + 1?")? > counter.text("What is 39 + 1?")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TokenCounter {
@@ -26,8 +27,8 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    /// Loads a tokenizer: the folder of a model, or a file such as tokenizer.json. With a folder, and with a
-    /// tokenizer.json, the chat template beside it is taken, where there is one; weights are not needed.
+    /// Loads the tokenizer of a model folder, or a tokenizer file such as `tokenizer.json`. For a folder or a
+    /// `tokenizer.json` it also loads the chat template beside it, if there is one.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         let files = TokenizerFiles::read(path)?;
         Ok(Self {
@@ -37,25 +38,25 @@ impl TokenCounter {
         })
     }
 
-    /// A hash of its files: two with the same one count alike.
+    /// A hash of the tokenizer's files. Tokenizers with equal fingerprints give the same counts.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Tokens of a conversation up to where the answer begins: by the chat template, or where there is none, of the two
-    /// texts with an empty line between.
+    /// Tokens of a prompt rendered by the chat template. Without a chat template, the two texts are separated by an empty
+    /// line.
     pub fn prompt(&self, system: Option<&str>, user: &str) -> Result<usize, GenerateError> {
         let conversation = Conversation { system, before: &[], user };
         Ok(self.chat.encode(&self.tokenizer, &conversation)?.len())
     }
 
-    /// Tokens of a text that goes to the model as it is, with what the tokenizer puts around it.
+    /// Tokens of a prompt sent without the chat template, including the special tokens that the tokenizer adds.
     pub fn plain_prompt(&self, text: &str) -> Result<usize, GenerateError> {
         self.count(text, Specials::Added)
     }
 
-    /// Tokens of a text, with nothing added.
+    /// Tokens of a text, without added special tokens.
     pub fn text(&self, text: &str) -> Result<usize, GenerateError> {
         self.count(text, Specials::InText)
     }
@@ -67,7 +68,7 @@ impl TokenCounter {
 }
 
 impl std::fmt::Debug for TokenCounter {
-    /// Only which: the vocabulary would fill the screen.
+    /// Prints the fingerprint only: the vocabulary is long.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("TokenCounter").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
     }
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn it_counts_a_prompt_as_the_model_does() {
+    fn prompt_counts_equal_those_of_the_model() {
         let (counter, model) = (TokenCounter::load(&assets("tiny")).unwrap(), Model::demo(Demo::Tiny).unwrap());
         for (system, user) in [(None, "What is 2 + 2?"), (Some("Be brief."), "hé"), (None, "")] {
             let tokens = model.encode(system, user).unwrap().tokens().len();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_template_that_stands_beside_it() {
+    fn a_tokenizer_json_uses_the_template_beside_it() {
         let folder = TokenCounter::load(&assets("tiny")).unwrap();
         let file = TokenCounter::load(&assets("tiny/tokenizer.json")).unwrap();
         assert_eq!(folder.fingerprint(), file.fingerprint());
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tokenizer_is_told() {
+    fn a_missing_or_invalid_tokenizer_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(TokenCounter::load(folder.path()), Err(ModelError::Read { .. })));
         fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();

@@ -1,16 +1,16 @@
-//! The demo models, whose files are inside the library: a first run needs no download. They go the way of any folder.
+//! The demo models. Their files are embedded in the library, so a first run needs no download.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::files::{File, Files};
 
-/// A model that comes with the library; `assets/README.md` says what it can and cannot do.
+/// A model embedded in the library; `assets/README.md` describes what it can and cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Demo {
-    /// 0.1 million parameters: 478 of the 600 built-in problems right.
+    /// 0.1 million parameters; solves 478 of the 600 built-in problems.
     Tiny,
-    /// 0.9 million parameters: 548 of the 600 built-in problems right.
+    /// 0.9 million parameters; solves 548 of the 600 built-in problems.
     Small,
 }
 
@@ -29,7 +29,7 @@ macro_rules! embedded {
 }
 
 impl Demo {
-    /// All there are, from the smallest on.
+    /// All demo models, smallest first.
     pub const ALL: [Self; 2] = [Self::Tiny, Self::Small];
 
     /// The name: `tiny` or `small`.

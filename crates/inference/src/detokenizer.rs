@@ -1,27 +1,28 @@
-//! Tokens to text as they come: each token goes in, the text that it adds comes out.
+//! Decodes a stream of tokens to text, one token at a time.
 //!
-//! A character may span tokens, so text whose end may still change is held back until it cannot. The pieces joined are
-//! what the tokenizer makes of all tokens at once. (One exception is the tokenizer's own: with byte fallback, a stray
-//! byte after a whole character takes that character back, and it has been handed out by then.)
+//! A character may span several tokens, so the text at the end is held back while it can still change. The pieces joined
+//! equal the text of all tokens decoded at once. The one exception comes from the tokenizer: with byte fallback, a stray
+//! byte after a complete character removes that character, which has already been handed out.
 
 use std::error::Error;
 
 use crate::tokenizer::Tokenizer;
 
-/// Tokens in the window that is decoded at each step, before it moves on.
+/// The window of tokens decoded at each step moves on when it has this many tokens.
 const WINDOW: usize = 16;
-/// Marks at the end of a text that may still become a character: one lacks at most three of its bytes.
+/// The maximum number of replacement characters at the end that can still become a character: an incomplete character has
+/// at most three bytes.
 const OPEN_MARKS: usize = 3;
 
-/// The text of a growing list of tokens.
+/// Decodes tokens one at a time.
 pub(crate) struct Detokenizer<'a> {
     tokenizer: &'a Tokenizer,
-    /// Tokens from the start of the window on. It starts where a character does, and holds text: decoders treat the
-    /// beginning of a text in their own way, and it must not be taken for one.
+    /// The latest tokens. The window starts at the start of a character and always contains text that was handed out,
+    /// because decoders treat the beginning of a text differently.
     window: Vec<u32>,
     /// Bytes of the window's text that were handed out.
     handed_out: usize,
-    /// Tokens of the window up to which the text was whole when it was last whole.
+    /// The number of tokens in the window when its text last ended with a complete character.
     whole: usize,
 }
 
@@ -30,7 +31,7 @@ impl<'a> Detokenizer<'a> {
         Self { tokenizer, window: Vec::new(), handed_out: 0, whole: 0 }
     }
 
-    /// Takes a token and gives the text that is certain now and was not before.
+    /// Adds a token and returns the text that it completes.
     pub(crate) fn push(&mut self, token: u32) -> Result<String, Box<dyn Error + Send + Sync>> {
         self.window.push(token);
         let text = self.tokenizer.decode(&self.window)?;
@@ -47,7 +48,7 @@ impl<'a> Detokenizer<'a> {
         Ok(piece)
     }
 
-    /// Gives what was held back, since no token follows.
+    /// Returns the text held back, after the last token.
     pub(crate) fn finish(&mut self) -> Result<String, Box<dyn Error + Send + Sync>> {
         let text = self.tokenizer.decode(&self.window)?;
         let rest = text.get(self.handed_out..).unwrap_or_default().to_owned();
@@ -56,7 +57,7 @@ impl<'a> Detokenizer<'a> {
     }
 }
 
-/// The length of the text without the replacement characters at its end that may still become something else.
+/// The length of the text without trailing replacement characters that can still become a character.
 fn certain_length(text: &str) -> usize {
     let marks = text.chars().rev().take(OPEN_MARKS).take_while(|&letter| letter == char::REPLACEMENT_CHARACTER);
     text.len() - marks.map(char::len_utf8).sum::<usize>()
@@ -80,23 +81,23 @@ mod tests {
     }
 
     #[test]
-    fn a_character_comes_with_its_last_token() {
+    fn a_character_is_returned_with_its_last_token() {
         let tokens: Vec<u32> = "a€b".bytes().map(u32::from).collect();
         assert_eq!(pieces(&tokenizer(), &tokens), ["a", "", "", "€", "b", ""]);
     }
 
     #[test]
-    fn what_is_not_a_character_becomes_a_mark_at_the_end() {
+    fn an_incomplete_character_becomes_a_replacement_character_at_the_end() {
         assert_eq!(pieces(&tokenizer(), &[97, 0xE2, 0x82]), ["a", "", "", "\u{FFFD}"]);
         assert_eq!(
             pieces(&tokenizer(), &[0xFF, 97, 257]),
             ["", "\u{FFFD}a", "", ""],
-            "and the special token is no text"
+            "a special token has no text"
         );
     }
 
     #[test]
-    fn decoders_that_strip_the_beginning_keep_the_spaces_between() {
+    fn decoders_that_strip_leading_spaces_keep_the_spaces_between_words() {
         let json = serde_json::json!({
             "version": "1.0", "added_tokens": [],
             "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true},
@@ -111,14 +112,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pieces_joined_are_the_whole(bytes in proptest::collection::vec(
+        fn the_pieces_joined_equal_the_whole_text(bytes in proptest::collection::vec(
             prop_oneof![0_u32..260, 0x80_u32..0xC0, Just(0xE2), Just(0xF0), Just(0x41)], 0..80)) {
             let tokenizer = tokenizer();
             prop_assert_eq!(pieces(&tokenizer, &bytes).concat(), tokenizer.decode(&bytes).unwrap());
         }
 
         #[test]
-        fn text_comes_back(text in "\\PC{0,40}") {
+        fn decoding_restores_the_text(text in "\\PC{0,40}") {
             let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
             prop_assert_eq!(pieces(&tokenizer(), &tokens).concat(), text);
         }

@@ -1,63 +1,56 @@
-//! What can be wrong with a model or with a request to it: each variant says what, where, and what to do about it.
+//! Errors of loading a model and of generating an answer. Each error's hint says what to do about it.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+
+use ergometer_diagnostics::{Diagnostic, Hint, hint};
 
 /// Why a model could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// A file could not be read.
-    #[error(
-        "cannot read {}: {cause}. hint: a model folder holds config.json, tokenizer.json and model.safetensors \
-         (or its shards and model.safetensors.index.json)", .path.display()
-    )]
+    #[error("cannot read {}: {cause}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// There are no weights in the folder.
-    #[error(
-        "no weights in {}: neither model.safetensors nor model.safetensors.index.json is there. \
-         hint: weights in other formats (.bin, .gguf) have to be converted to safetensors", .folder.display()
-    )]
+    /// The folder has no weights.
+    #[error("no weights in {}: model.safetensors and model.safetensors.index.json are both missing", .folder.display())]
     NoWeights {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file is not the JSON it should be.
-    #[error("{} does not hold what it should: {cause}", .path.display())]
+    /// A file is not valid JSON, or a field is missing or has the wrong type.
+    #[error("cannot parse {}: {cause}", .path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// What the parser said, with line and column.
+        /// The error of the parser, with line and column.
         #[source]
         cause: serde_json::Error,
     },
-    /// The configuration contradicts itself, or a value is out of all bounds.
-    #[error("{}: {reason}. hint: was the file edited, or is it of another model?", .path.display())]
+    /// The configuration contradicts itself, or a value is out of range.
+    #[error("{}: {reason}", .path.display())]
     Config {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// The model is of a kind that this engine does not compute.
-    #[error(
-        "{}: {what} is not supported. hint: supported are model_type llama, and mistral without a sliding window; \
-         hidden_act silu; rope scaling default, linear and llama3; weights in f32, f16 or bf16", .path.display()
-    )]
+    /// The model has a feature that this engine does not implement.
+    #[error("{}: {feature} is not supported", .path.display())]
     Unsupported {
-        /// The file that says so.
+        /// The file that requires the feature.
         path: PathBuf,
-        /// What is not supported.
-        what: String,
+        /// The feature.
+        feature: String,
     },
-    /// The list of shards is wrong.
+    /// The index of the shards is wrong.
     #[error("{}: {reason}", .path.display())]
     Index {
         /// The file.
@@ -66,111 +59,142 @@ pub enum ModelError {
         reason: String,
     },
     /// A weight file is damaged.
-    #[error("{} is not a whole safetensors file: {cause}. hint: copy or download it again", .path.display())]
+    #[error("{} is not a valid safetensors file: {cause}", .path.display())]
     Safetensors {
         /// The file.
         path: PathBuf,
-        /// What the reader said.
+        /// The error of the reader.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// A tensor that the configuration asks for is not there.
-    #[error("no tensor {name} in the weights of {}. hint: are all shards there, and is config.json theirs?", .path.display())]
+    /// The weights lack a tensor that the configuration requires.
+    #[error("the weights in {} have no tensor {name}", .path.display())]
     MissingTensor {
         /// The tensor.
         name: String,
-        /// The weight file, the first one where there are many.
+        /// The weight file; the first one if there are several.
         path: PathBuf,
     },
-    /// A tensor is not of the shape that the configuration asks for.
-    #[error(
-        "tensor {name} in {} has shape {found:?}, and config.json asks for {expected:?}. hint: is config.json theirs?",
-        .path.display()
-    )]
+    /// The shape of a tensor differs from the configuration.
+    #[error("tensor {name} in {} has shape {found:?}, but config.json requires {expected:?}", .path.display())]
     Shape {
         /// The tensor.
         name: String,
         /// The weight file.
         path: PathBuf,
-        /// What the configuration asks for.
+        /// The shape that the configuration requires.
         expected: Vec<usize>,
-        /// What is there.
+        /// The shape in the file.
         found: Vec<usize>,
     },
-    /// The tokenizer could not be read.
-    #[error("{} is not a tokenizer: {cause}", .path.display())]
+    /// The tokenizer could not be loaded.
+    #[error("cannot load the tokenizer from {}: {cause}", .path.display())]
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What the reader said.
+        /// The error of the tokenizer library.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
     /// The chat template could not be compiled.
-    #[error("the chat template in {} cannot be compiled: {cause}", .path.display())]
+    #[error("cannot compile the chat template in {}: {cause}", .path.display())]
     Template {
-        /// The file that it is in.
+        /// The file that contains the template.
         path: PathBuf,
-        /// What the compiler said.
+        /// The error of the template engine.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
 }
 
-/// Why nothing could be generated.
+impl Diagnostic for ModelError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Read { .. } => hint!(
+                "use a model folder with config.json, tokenizer.json and model.safetensors \
+                 (or its shards and model.safetensors.index.json)"
+            ),
+            Self::NoWeights { .. } => hint!("convert weights in other formats (.bin, .gguf) to safetensors"),
+            Self::Config { .. } => hint!("check that the file was not edited and belongs to this model"),
+            Self::Unsupported { .. } => hint!(
+                "use a supported model: model_type llama, or mistral without a sliding window; hidden_act silu; \
+                 rope scaling default, linear or llama3; weights in f32, f16 or bf16"
+            ),
+            Self::Safetensors { .. } => hint!("copy or download the file again"),
+            Self::MissingTensor { .. } => {
+                hint!("check that no shard is missing and that config.json belongs to these weights")
+            }
+            Self::Shape { .. } => hint!("use the config.json that belongs to these weights"),
+            Self::Json { .. } | Self::Index { .. } | Self::Tokenizer { .. } | Self::Template { .. } => return None,
+        })
+    }
+}
+
+/// Why an answer could not be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// The prompt does not fit into the context.
-    #[error("the prompt has {tokens} tokens, and the context of the model is {context}. hint: shorten the prompt")]
+    /// The prompt is longer than the context.
+    #[error("the prompt has {tokens} tokens, but the context of the model is {context} tokens")]
     TooLong {
         /// Tokens of the prompt.
         tokens: usize,
-        /// Tokens that the model takes.
+        /// Tokens of the context.
         context: usize,
     },
-    /// The prompt has no tokens, so that there is nothing to go on from.
-    #[error("the prompt is empty. hint: give it some text; this model adds no token of its own")]
+    /// The prompt has no tokens.
+    #[error("the prompt is empty")]
     EmptyPrompt,
     /// A token of the prompt has no embedding.
     #[error("token {token} of the prompt is outside the model's vocabulary of {vocabulary}")]
     UnknownToken {
         /// The token.
         token: u32,
-        /// Tokens that the model knows.
+        /// The size of the vocabulary.
         vocabulary: usize,
     },
-    /// A setting of the sampling is out of its range.
-    #[error("{setting} is {value}, and it must be {range}")]
+    /// A sampling parameter is out of range.
+    #[error("{parameter} is {value}, but it must be {range}")]
     Sampling {
-        /// The setting.
-        setting: &'static str,
-        /// What it was set to.
+        /// The name of the parameter.
+        parameter: &'static str,
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The valid range, in words.
         range: &'static str,
     },
-    /// The chat template refused the messages.
+    /// The chat template rejected the messages.
     #[error("the chat template of the model failed: {cause}")]
     Template {
-        /// What it said.
+        /// The error of the template engine.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
     /// The tokenizer failed.
     #[error("the tokenizer of the model failed: {cause}")]
     Tokenizer {
-        /// What it said.
+        /// The error of the tokenizer library.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// The model computed something that is not a number.
-    #[error(
-        "the model's output after {position} tokens is not finite. \
-         hint: its weights are damaged, or too large for 32-bit floats"
-    )]
+    /// The model computed an infinity or a NaN.
+    #[error("the model's output after {position} tokens is not finite")]
     NotFinite {
-        /// Tokens that went in.
+        /// Tokens processed so far.
         position: usize,
     },
+}
+
+impl Diagnostic for GenerateError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::TooLong { .. } => hint!("shorten the prompt"),
+            Self::EmptyPrompt => hint!("use a prompt with text: this model adds no token of its own"),
+            Self::NotFinite { .. } => hint!("check the weights: they are damaged or too large for 32-bit floats"),
+            Self::UnknownToken { .. }
+            | Self::Sampling { .. }
+            | Self::Template { .. }
+            | Self::Tokenizer { .. } => return None,
+        })
+    }
 }

@@ -1,4 +1,4 @@
-//! The files of a model: a folder goes in, their bytes come out. The one place that touches the file system.
+//! Reads the files of a model from a folder. No other module touches the file system.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use sha2::{Digest, Sha256};
 use crate::config::parse_json;
 use crate::error::ModelError;
 
-/// One file.
+/// The content of a file.
 pub(crate) struct File {
-    /// What an error names.
+    /// The path that errors name.
     pub(crate) path: PathBuf,
     pub(crate) bytes: Cow<'static, [u8]>,
 }
@@ -26,18 +26,18 @@ pub(crate) struct Files {
     pub(crate) tokenizer_config: Option<File>,
     pub(crate) chat_template: Option<File>,
     pub(crate) generation_config: Option<File>,
-    /// At least one.
+    /// Has at least one element.
     pub(crate) weights: Vec<File>,
 }
 
-/// What it takes to count tokens.
+/// The files needed to count tokens.
 pub(crate) struct TokenizerFiles {
     pub(crate) tokenizer: File,
     pub(crate) tokenizer_config: Option<File>,
     pub(crate) chat_template: Option<File>,
 }
 
-/// The list of shards.
+/// `model.safetensors.index.json`: the shard of each tensor.
 #[derive(Deserialize)]
 struct Index {
     weight_map: BTreeMap<String, String>,
@@ -49,16 +49,16 @@ impl Files {
         Ok(Self {
             config: read(folder.join("config.json"))?,
             tokenizer: read(folder.join("tokenizer.json"))?,
-            tokenizer_config: read_if_there(folder.join("tokenizer_config.json"))?,
-            chat_template: read_if_there(folder.join("chat_template.jinja"))?,
-            generation_config: read_if_there(folder.join("generation_config.json"))?,
+            tokenizer_config: read_if_exists(folder.join("tokenizer_config.json"))?,
+            chat_template: read_if_exists(folder.join("chat_template.jinja"))?,
+            generation_config: read_if_exists(folder.join("generation_config.json"))?,
             weights: read_weights(folder)?,
         })
     }
 }
 
 impl Files {
-    /// A hash of everything that an answer depends on.
+    /// A hash of all files that an answer depends on.
     pub(crate) fn fingerprint(&self) -> String {
         let optional = [&self.tokenizer_config, &self.chat_template, &self.generation_config];
         let parts = [Some(&self.config), Some(&self.tokenizer)].into_iter().chain(optional.map(Option::as_ref));
@@ -67,7 +67,8 @@ impl Files {
 }
 
 impl TokenizerFiles {
-    /// Reads those of a folder, or a tokenizer alone. What stands beside a `tokenizer.json` belongs to it.
+    /// Reads the files of a folder or a single tokenizer file. For a path to a `tokenizer.json`, it also reads the other
+    /// files beside it.
     pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
         const NAME: &str = "tokenizer.json";
         let folder = if path.is_dir() {
@@ -79,18 +80,19 @@ impl TokenizerFiles {
         };
         Ok(Self {
             tokenizer: read(folder.join(NAME))?,
-            tokenizer_config: read_if_there(folder.join("tokenizer_config.json"))?,
-            chat_template: read_if_there(folder.join("chat_template.jinja"))?,
+            tokenizer_config: read_if_exists(folder.join("tokenizer_config.json"))?,
+            chat_template: read_if_exists(folder.join("chat_template.jinja"))?,
         })
     }
 
-    /// A hash of everything that a count depends on.
+    /// A hash of all files that a token count depends on.
     pub(crate) fn fingerprint(&self) -> String {
         hash([Some(&self.tokenizer), self.tokenizer_config.as_ref(), self.chat_template.as_ref()])
     }
 }
 
-/// What is absent differs from what is empty, and no byte can move from one file to the next unseen.
+/// Hashes each file's length and content, so that an absent file differs from an empty one and moving bytes from one file
+/// to the next changes the hash.
 fn hash<'a>(parts: impl IntoIterator<Item = Option<&'a File>>) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -104,10 +106,10 @@ fn hash<'a>(parts: impl IntoIterator<Item = Option<&'a File>>) -> String {
 }
 
 fn read_weights(folder: &Path) -> Result<Vec<File>, ModelError> {
-    if let Some(whole) = read_if_there(folder.join("model.safetensors"))? {
+    if let Some(whole) = read_if_exists(folder.join("model.safetensors"))? {
         return Ok(vec![whole]);
     }
-    let Some(index) = read_if_there(folder.join("model.safetensors.index.json"))? else {
+    let Some(index) = read_if_exists(folder.join("model.safetensors.index.json"))? else {
         return Err(ModelError::NoWeights { folder: folder.to_owned() });
     };
     let shards: BTreeSet<String> = parse_json::<Index>(&index.path, &index.bytes)?.weight_map.into_values().collect();
@@ -115,7 +117,7 @@ fn read_weights(folder: &Path) -> Result<Vec<File>, ModelError> {
     if shards.is_empty() {
         return Err(wrong(String::from("weight_map names no shard")));
     }
-    // An index that came with a model must not reach outside its folder.
+    // The index of a downloaded model must not read files outside its folder.
     if let Some(outside) = shards.iter().find(|&shard| Path::new(shard).file_name() != Some(shard.as_ref())) {
         return Err(wrong(format!("the shard {outside:?} is not a plain file name")));
     }
@@ -129,7 +131,7 @@ fn read(path: PathBuf) -> Result<File, ModelError> {
     }
 }
 
-fn read_if_there(path: PathBuf) -> Result<Option<File>, ModelError> {
+fn read_if_exists(path: PathBuf) -> Result<Option<File>, ModelError> {
     match read(path) {
         Ok(file) => Ok(Some(file)),
         Err(ModelError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),

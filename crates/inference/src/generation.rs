@@ -1,4 +1,4 @@
-//! Answers: a prompt and the rules of sampling go in, pieces of text come out as they are decided.
+//! Generates an answer to a prompt and streams its text token by token.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -7,10 +7,10 @@ use crate::chat::Conversation;
 use crate::detokenizer::Detokenizer;
 use crate::error::GenerateError;
 use crate::model::Model;
-use crate::sampling::{AtEnd, Sampler, Sampling};
-use crate::stop::{Passed, StopTexts};
+use crate::sampling::{EndOfSequence, Sampler, Sampling};
+use crate::stop::{StopCheck, StopTexts};
 
-/// The tokens of a prompt, ready for the model that encoded it.
+/// The tokens of a prompt. Only the model that encoded a prompt can use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     tokens: Vec<u32>,
@@ -24,52 +24,52 @@ impl Prompt {
     }
 }
 
-/// What was generated.
+/// Token counts of an answer, and why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation {
     /// Tokens of the prompt.
     pub input_tokens: usize,
-    /// Tokens that the model decided on, the end-of-sequence token among them where there was one (it took a pass
-    /// through the model like any other). As many as there were calls with a piece.
+    /// Tokens of the answer, equal to the number of calls of `on_piece`. An end-of-sequence token counts, because it takes a
+    /// pass through the model like any other token.
     pub output_tokens: usize,
-    /// Why there are no more.
+    /// Why the answer ended.
     pub finish: Finish,
 }
 
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finish {
-    /// The model ended it, or a stop text did.
+    /// The model generated an end-of-sequence token or a stop text.
     Stop,
-    /// `max_tokens` or the context was reached.
+    /// The answer reached `max_tokens` or the end of the context.
     Length,
-    /// The caller broke it off.
+    /// The caller cancelled the generation.
     Cancelled,
 }
 
-/// Text on its way from tokens to the caller.
-struct Text<'a> {
+/// Turns tokens into text and cuts the text at a stop text.
+struct TextStream<'a> {
     detokenizer: Detokenizer<'a>,
     stops: StopTexts<'a>,
 }
 
 impl Model {
-    /// Makes a prompt of a system message, where there is one, and a user's message: by the model's chat template, or
-    /// where it has none, of the two texts with an empty line between. Texts that name a special token become it, as
-    /// in other servers.
+    /// Encodes an optional system message and a user message with the model's chat template. A model without a chat
+    /// template gets the two texts separated by an empty line. The text of a special token becomes that token, as in other
+    /// inference servers.
     pub fn encode(&self, system: Option<&str>, user: &str) -> Result<Prompt, GenerateError> {
         self.encode_conversation(&Conversation { system, before: &[], user })
     }
 
-    /// The same of a conversation of several turns; where the model has no chat template, of all its texts with an empty
-    /// line between.
+    /// Encodes a conversation of several turns with the model's chat template. A model without a chat template gets all
+    /// texts, separated by empty lines.
     pub fn encode_conversation(&self, conversation: &Conversation<'_>) -> Result<Prompt, GenerateError> {
         Ok(Prompt { tokens: self.chat.encode(&self.tokenizer, conversation)? })
     }
 
-    /// Generates an answer. `on_piece` is called once for every token as soon as it is decided, with the text that is
-    /// certain by then: it may be empty while a character or a stop text is incomplete. The pieces joined are the
-    /// answer. To break from it ends the generation at once.
+    /// Generates an answer. It calls `on_piece` once per token, as soon as the token is chosen, with the text that can no
+    /// longer change; the text is empty while a character or a stop text is incomplete. The pieces joined are the
+    /// answer. Returning `Break` from `on_piece` ends the generation immediately.
     pub fn generate(
         &self,
         prompt: &Prompt,
@@ -79,37 +79,38 @@ impl Model {
         self.generate_while(prompt, sampling, &|| true, on_piece)
     }
 
-    /// The same, for as long as `goes_on` says so: it is asked before every layer, so that a long prompt can be given up,
-    /// too.
+    /// Generates an answer while `keep_going` returns true. It is called before every layer, so a caller can also cancel
+    /// during a long prefill.
     pub fn generate_while(
         &self,
         prompt: &Prompt,
         sampling: &Sampling,
-        goes_on: &dyn Fn() -> bool,
+        keep_going: &dyn Fn() -> bool,
         on_piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, GenerateError> {
         self.check(prompt)?;
         let mut sampler = Sampler::new(sampling)?;
         let room = self.info.context - prompt.tokens.len();
-        let limit = sampling.max_tokens.map_or(room, |most| most.min(room));
+        let limit = sampling.max_tokens.map_or(room, |max_tokens| max_tokens.min(room));
         let done = |output_tokens, finish| Ok(Generation { input_tokens: prompt.tokens.len(), output_tokens, finish });
         if limit == 0 {
             return done(0, Finish::Length);
         }
-        let mut text = Text { detokenizer: Detokenizer::new(&self.tokenizer), stops: StopTexts::new(&sampling.stop) };
+        let mut text =
+            TextStream { detokenizer: Detokenizer::new(&self.tokenizer), stops: StopTexts::new(&sampling.stop) };
         let mut session = self.transformer.session();
-        if self.transformer.forward_while(&prompt.tokens, &mut session, goes_on).is_break() {
+        if self.transformer.forward_while(&prompt.tokens, &mut session, keep_going).is_break() {
             return done(0, Finish::Cancelled);
         }
         for count in 1.. {
             let position = session.length();
             let token = sampler.pick(session.logits()).ok_or(GenerateError::NotFinite { position })?;
-            let ended = sampling.at_end == AtEnd::Stop && self.end_tokens.contains(&token);
-            // Nothing follows these, so what is held back comes with them.
-            let passed = text.push((!ended).then_some(token), ended || count == limit).map_err(tokenizer_failed)?;
-            let (Passed::More(piece) | Passed::Stopped(piece)) = &passed;
+            let ended = sampling.end_of_sequence == EndOfSequence::Stop && self.end_tokens.contains(&token);
+            // The last token also releases the text held back so far.
+            let checked = text.push((!ended).then_some(token), ended || count == limit).map_err(tokenizer_failed)?;
+            let (StopCheck::Continue(piece) | StopCheck::Stop(piece)) = &checked;
             let flow = on_piece(piece);
-            if ended || matches!(passed, Passed::Stopped(_)) {
+            if ended || matches!(checked, StopCheck::Stop(_)) {
                 return done(count, Finish::Stop);
             }
             if flow.is_break() {
@@ -118,7 +119,7 @@ impl Model {
             if count == limit {
                 break;
             }
-            if self.transformer.forward_while(&[token], &mut session, goes_on).is_break() {
+            if self.transformer.forward_while(&[token], &mut session, keep_going).is_break() {
                 return done(count, Finish::Cancelled);
             }
         }
@@ -141,16 +142,17 @@ impl Model {
     }
 }
 
-impl Text<'_> {
-    /// Takes a token, where it has text, and gives what is certain; all there is where it is the last.
-    fn push(&mut self, token: Option<u32>, is_last: bool) -> Result<Passed, Box<dyn Error + Send + Sync>> {
+impl TextStream<'_> {
+    /// Adds a token, or `None` for a token without text, and returns the text that can no longer change. The last token
+    /// returns all remaining text.
+    fn push(&mut self, token: Option<u32>, is_last: bool) -> Result<StopCheck, Box<dyn Error + Send + Sync>> {
         let mut piece = token.map(|token| self.detokenizer.push(token)).transpose()?.unwrap_or_default();
         if is_last {
             piece += &self.detokenizer.finish()?;
         }
         Ok(match self.stops.push(piece) {
-            Passed::More(text) if is_last => Passed::More(text + &self.stops.finish()),
-            passed => passed,
+            StopCheck::Continue(text) if is_last => StopCheck::Continue(text + &self.stops.finish()),
+            checked => checked,
         })
     }
 }

@@ -1,9 +1,4 @@
-//! The embedded model: a folder with a Llama-architecture model goes in, streamed tokens come out.
-//!
-//! A [`Model`] is loaded from a Hugging Face folder or from the bytes of a [`Demo`] inside this library. It runs on the
-//! processor, in 32-bit floats whatever the files hold, and is shared by reference: every call of [`Model::generate`]
-//! has a cache of its own. Small models, the demos among them, run on the calling thread alone, so that the time of
-//! that thread is the time of the inference; only matrices of 2^18 weights and more are spread over rayon's threads.
+//! Runs Llama-architecture models on the CPU and streams their answers.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -20,6 +15,11 @@
 //! assert_eq!(generation.output_tokens, 3, "two digits and the end-of-sequence token");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A [`Model`] is loaded from a Hugging Face folder or from a [`Demo`] embedded in this library. It computes in 32-bit
+//! floats, whatever number format the files use. Threads share a model by reference: each call of [`Model::generate`] has
+//! its own cache. Small models, including the demos, run on the calling thread only, so the CPU time of that thread is
+//! the CPU time of the inference. Matrices of 2^18 or more weights are split over rayon's threads.
 
 mod attention;
 mod chat;
@@ -48,4 +48,4 @@ pub use demo::Demo;
 pub use error::{GenerateError, ModelError};
 pub use generation::{Finish, Generation, Prompt};
 pub use model::{Model, ModelInfo};
-pub use sampling::{AtEnd, Sampling};
+pub use sampling::{EndOfSequence, Sampling};

@@ -1,26 +1,26 @@
-//! Weight matrices: rows of weights go in, products with one vector (decode) or many (prefill) come out.
+//! Weight matrices, multiplied with one vector (decode) or many vectors (prefill).
 //!
-//! Sixteen rows are interleaved into a panel, so that one input is multiplied with sixteen weights that lie side by
-//! side: no sum runs across lanes, and the compiler makes vector instructions of plain loops. The last panel is filled
-//! up with zeros. A batch goes through one block of a panel (16 KiB, half of a small L1 cache) before the next.
+//! A panel interleaves sixteen rows, so that one input is multiplied with sixteen adjacent weights: no sum runs across
+//! lanes, and the compiler vectorises plain loops. The last panel is padded with zeros. A batch uses one block of a panel
+//! (16 KiB, half of a small L1 cache) before the next block.
 //!
-//! Matrices of [`PARALLEL_WEIGHTS`] and more are spread over rayon's threads, panel by panel. It is a property of the
-//! matrix and not of the batch: a small model stays on the calling thread however long its prompt is. A panel is
-//! computed by one thread in one order, so that the result does not depend on the number of threads.
+//! Matrices of [`PARALLEL_WEIGHTS`] or more weights are split over rayon's threads by panel. This depends on the matrix,
+//! not on the batch: a small model stays on the calling thread, however long its prompt is. One thread computes a panel
+//! in a fixed order, so the result does not depend on the number of threads.
 
 use rayon::prelude::*;
 
-/// Rows of a panel.
+/// Rows in a panel.
 const LANES: usize = 16;
-/// Columns of a panel that a batch goes through at a time.
+/// Columns in a block of a panel.
 const BLOCK: usize = 256;
-/// Weights from which on a matrix is spread over threads. 2^18 weights take about 30 us on one core, several times what
-/// rayon takes to wake a thread; the largest matrix of the demo models has 49,152.
+/// Matrices with at least this many weights use several threads. 2^18 weights take about 30 us on one core, several times
+/// as long as rayon takes to wake a thread; the largest matrix of the demo models has 49,152 weights.
 pub(crate) const PARALLEL_WEIGHTS: usize = 1 << 18;
-/// Weights that one task takes at least.
+/// The minimum number of weights per task.
 const TASK_WEIGHTS: usize = 1 << 16;
 
-/// A matrix of weights in panels.
+/// A matrix of weights, stored in panels.
 pub(crate) struct Matrix {
     /// `panels[panel][column][lane]`, flat.
     panels: Vec<f32>,
@@ -29,7 +29,7 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// Packs a matrix given row by row. `weights` has `rows * columns` elements, and there is at least one.
+    /// Packs a matrix in row-major order. `weights` has `rows * columns` elements and is not empty.
     pub(crate) fn pack(weights: &[f32], rows: usize, columns: usize) -> Self {
         debug_assert_eq!(weights.len(), rows * columns);
         let mut panels = vec![0.0; rows.div_ceil(LANES) * LANES * columns];
@@ -43,22 +43,22 @@ impl Matrix {
         Self { panels, rows, columns }
     }
 
-    /// Rows, which is the length of a product.
+    /// The number of rows, which is the length of a product.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes that the panels take, their filling included.
+    /// The size of the panels in bytes, including padding.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.panels.as_slice())
     }
 
-    /// Whether products are spread over threads.
+    /// Whether products use several threads.
     pub(crate) fn is_parallel(&self) -> bool {
         self.rows * self.columns >= PARALLEL_WEIGHTS
     }
 
-    /// Copies a row out, as the embedding of a token. `row` is below [`Matrix::rows`].
+    /// Copies a row, such as the embedding of a token, into a slice. `row` is below [`Matrix::rows`].
     pub(crate) fn copy_row(&self, row: usize, into: &mut [f32]) {
         let panel = &self.panels[row / LANES * LANES * self.columns..];
         let (weights, _) = panel.as_chunks::<LANES>();
@@ -67,13 +67,13 @@ impl Matrix {
         }
     }
 
-    /// Multiplies each of the input vectors, which lie one after another, with the matrix. `outputs` takes as many
-    /// vectors of [`Matrix::rows`]; `scratch` is grown as needed and kept by the caller from call to call.
+    /// Multiplies the matrix with each input vector. `inputs` holds the vectors one after another, and `outputs` holds as
+    /// many vectors of length [`Matrix::rows`]. The caller keeps `scratch` between calls to reuse its memory.
     pub(crate) fn multiply(&self, inputs: &[f32], outputs: &mut [f32], scratch: &mut Vec<f32>) {
         let vectors = inputs.len() / self.columns;
         debug_assert_eq!(outputs.len(), vectors * self.rows);
         let panel_weights = LANES * self.columns;
-        // The products of a panel lie together here: disjoint slices for threads, with no unsafe code.
+        // The scratch buffer is grouped by panel, so threads get disjoint slices without unsafe code.
         scratch.clear();
         scratch.resize(self.panels.len() / self.columns * vectors, 0.0);
         let multiply = |(panel, products): (&[f32], &mut [f32])| multiply_panel(panel, inputs, self.columns, products);
@@ -95,7 +95,7 @@ impl Matrix {
     }
 }
 
-/// Adds the products of all vectors with one panel to `products`.
+/// Adds the products of one panel with all vectors to `products`.
 fn multiply_panel(panel: &[f32], inputs: &[f32], columns: usize, products: &mut [f32]) {
     let (products, _) = products.as_chunks_mut::<LANES>();
     let (weights, _) = panel.as_chunks::<LANES>();
@@ -107,8 +107,8 @@ fn multiply_panel(panel: &[f32], inputs: &[f32], columns: usize, products: &mut 
     }
 }
 
-/// Adds the products of one vector with a block. Even and odd columns have sums of their own: eight independent chains
-/// of additions with SSE2, as many as hide the latency of one.
+/// Adds the products of a block with one vector. Even and odd columns have separate sums: with SSE2 that makes eight
+/// independent chains of additions, enough to hide the latency of an addition.
 fn accumulate(weights: &[[f32; LANES]], inputs: &[f32], products: &mut [f32; LANES]) {
     let (mut even, mut odd) = ([0.0_f32; LANES], [0.0_f32; LANES]);
     let (weight_pairs, last_weights) = weights.as_chunks::<2>();
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::vector::dot;
 
-    /// Compares with the plain product: a matrix of the shape, and vectors, of random numbers.
+    /// Multiplies a random matrix of this shape with random vectors and compares with the plain product.
     fn check(rows: usize, columns: usize, vectors: usize) {
         let mut random = fastrand::Rng::with_seed(7);
         let mut numbers = |count: usize| (0..count).map(|_| random.f32() - 0.5).collect::<Vec<f32>>();
@@ -149,11 +149,11 @@ mod tests {
         }
         let mut row = vec![0.0; columns];
         matrix.copy_row(rows - 1, &mut row);
-        assert_eq!(row, weights[(rows - 1) * columns..], "the last row comes back");
+        assert_eq!(row, weights[(rows - 1) * columns..], "the last row is copied unchanged");
     }
 
     #[test]
-    fn products_are_those_of_the_plain_matrix_whatever_its_shape() {
+    fn products_equal_the_plain_product_for_all_shapes() {
         for (rows, columns) in [(1, 1), (15, 3), (16, 16), (17, 255), (260, 64), (33, 257), (5, 1025)] {
             check(rows, columns, 1);
             check(rows, columns, 5);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn products_of_a_large_matrix_are_spread_over_threads_and_the_same() {
+    fn products_of_a_large_matrix_use_threads_and_equal_the_plain_product() {
         let (rows, columns) = (1030, 260);
         assert!(Matrix::pack(&vec![0.0; rows * columns], rows, columns).is_parallel());
         check(rows, columns, 1);

@@ -1,4 +1,4 @@
-//! The model: its files go in, something that can be asked comes out.
+//! Loads a model from its files.
 
 use std::path::Path;
 
@@ -11,59 +11,59 @@ use crate::files::Files;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
 
-/// A language model in memory. Share it by reference or in an `Arc`: requests on several threads do not disturb each
-/// other, and give the answers that they would give alone.
+/// A language model in memory. Share it by reference or in an `Arc`: concurrent requests do not affect each other's
+/// answers.
 pub struct Model {
     pub(crate) info: ModelInfo,
     pub(crate) transformer: Transformer,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) chat: Chat,
-    /// Tokens that end an answer.
+    /// The end-of-sequence tokens.
     pub(crate) end_tokens: Vec<u32>,
 }
 
-/// What a model is.
+/// Name, size and number format of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelInfo {
-    /// The name of its folder, or of the demo.
+    /// The name of the folder or of the demo.
     pub name: String,
-    /// Weights, counted from the tensors; an embedding that is the head, too, counts once.
+    /// The number of weights. Tied embeddings count once.
     pub parameters: u64,
-    /// Bytes of the weights in memory, where they are 32-bit floats in panels filled up to sixteen rows.
+    /// The size of the weights in memory: 32-bit floats, in panels padded to a multiple of sixteen rows.
     pub weight_bytes: u64,
     /// The number format of the weights in their files.
     pub weight_type: WeightType,
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Numbers that stand for a token between the layers.
+    /// The width of the hidden state.
     pub hidden_size: usize,
-    /// Tokens that prompt and answer together may have.
+    /// The context length in tokens, prompt and answer together.
     pub context: usize,
-    /// Tokens that the model knows.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: usize,
-    /// A hash of its files: two models with the same one give the same answers.
+    /// A hash of the model's files. Models with equal fingerprints give the same answers.
     pub fingerprint: String,
-    /// Whether its larger matrices are spread over several threads; otherwise it runs on the calling thread alone.
+    /// Whether products of the larger matrices use several threads. Otherwise the model runs on the calling thread only.
     pub is_parallel: bool,
 }
 
 impl Model {
-    /// Loads a Hugging Face folder: config.json, tokenizer.json and the weights in safetensors files, and where they
-    /// are there `tokenizer_config.json`, `chat_template.jinja` and `generation_config.json`.
+    /// Loads a Hugging Face folder: `config.json`, `tokenizer.json`, the weights in safetensors files, and if present
+    /// `tokenizer_config.json`, `chat_template.jinja` and `generation_config.json`.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
-        // "." has no name; the folder that it stands for has.
+        // "." has no file name; its canonical path does.
         let named = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = named.file_name().map_or_else(|| String::from("model"), |name| name.to_string_lossy().into_owned());
         Self::from_files(name, &Files::read(folder)?)
     }
 
-    /// Loads a model that comes with the library; no file is read.
+    /// Loads a demo model. It reads no file.
     pub fn demo(demo: Demo) -> Result<Self, ModelError> {
         Self::from_files(demo.name().to_owned(), &demo.files())
     }
 
-    /// What the model is.
+    /// Name, size and number format of this model.
     #[must_use]
     pub fn info(&self) -> &ModelInfo {
         &self.info
@@ -77,7 +77,7 @@ impl Model {
         if let Some(file) = &files.generation_config {
             end_tokens.extend(parse_generation_config(&file.path, &file.bytes)?);
         }
-        // The files of one model name different ones (end of text, end of turn), and each of them ends an answer.
+        // The files of a model can name different end tokens (end of text, end of turn). Each of them ends an answer.
         end_tokens.extend(chat.end().and_then(|end| tokenizer.token(end)));
         let mut checkpoint = Checkpoint::open(&files.weights)?;
         let transformer = Transformer::load(&config, &mut checkpoint)?;
@@ -99,7 +99,7 @@ impl Model {
 }
 
 impl std::fmt::Debug for Model {
-    /// Only what it is: the weights would be millions of numbers.
+    /// Prints the info only: there are millions of weights.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Model").field("info", &self.info).finish_non_exhaustive()
     }
@@ -110,21 +110,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_shared_between_threads() {
+    fn threads_can_share_a_model() {
         fn shared<T: Send + Sync>() {}
         shared::<Model>();
     }
 
     #[test]
-    fn the_demos_say_what_they_are() {
+    fn the_info_describes_the_demo_models() {
         let info = Model::demo(Demo::Tiny).unwrap().info().clone();
         assert_eq!((info.name.as_str(), info.layers, info.hidden_size, info.context), ("tiny", 2, 64, 256));
         assert_eq!((info.parameters, info.weight_type, info.vocabulary), (140_096, WeightType::F16, 260));
-        // Embedding and head have 260 rows, filled up to 272.
+        // Embedding and head have 260 rows, padded to 272.
         assert_eq!(info.weight_bytes, 4 * (140_096 + 2 * 12 * 64));
         assert_ne!(info.fingerprint, Model::demo(Demo::Small).unwrap().info().fingerprint);
         assert_eq!(info.fingerprint, Model::demo(Demo::Tiny).unwrap().info().fingerprint);
-        assert!(!info.is_parallel, "its processor time is that of the calling thread");
+        assert!(!info.is_parallel, "it runs on the calling thread only");
         assert_eq!(Model::demo(Demo::Small).unwrap().info().parameters, 919_680);
     }
 }

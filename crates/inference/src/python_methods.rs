@@ -1,16 +1,16 @@
-//! The methods of Python's strings and dictionaries that chat templates call, which minijinja itself does not have.
+//! Methods of Python's strings and dictionaries that chat templates call and minijinja does not provide.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// Calls a method that minijinja does not know; the signature is that of its callback.
+/// Calls a method that minijinja does not know. It has the signature of minijinja's callback for unknown methods.
 pub(crate) fn call_method(_: &mut State, value: &Value, method: &str, arguments: &[Value]) -> Result<Value, Error> {
     let result = match value.kind() {
         ValueKind::String => value.as_str().and_then(|text| call_on_text(text, method, arguments)),
         ValueKind::Map => call_on_map(value, method, arguments),
         _ => None,
     };
-    let unknown = || format!("{} has no method {method} with such arguments", value.kind());
+    let unknown = || format!("{} has no method {method} with these arguments", value.kind());
     result.ok_or_else(|| Error::new(ErrorKind::UnknownMethod, unknown()))
 }
 
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_do_what_python_does() {
+    fn methods_behave_as_in_python() {
         for (expression, expected) in [
             ("'  a b '.strip()", "a b"),
             ("'xxaxx'.strip('x')", "a"),

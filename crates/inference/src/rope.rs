@@ -1,55 +1,56 @@
-//! Rotary position embeddings: queries and keys go in, the same rotated by their position come out.
+//! Rotates queries and keys by their position (rotary position embeddings).
 //!
-//! Pairs lie half a head apart, as in Hugging Face files. Angles are computed in 32-bit floats like those of
-//! transformers, and per position as it is needed: a table for a context of 131,072 would take 67 MB.
+//! The two elements of a pair are half a head apart, as in Hugging Face files. Angles are 32-bit floats, as in
+//! transformers. They are computed when needed: a table for a context of 131,072 tokens would take 67 MB.
 
 use std::f32::consts::TAU;
 
-/// How the frequencies are stretched for contexts longer than those of training.
+/// How frequencies are scaled for contexts longer than in training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RopeScaling {
-    /// Not at all.
+    /// Frequencies are not scaled.
     None,
-    /// All by one factor.
+    /// All frequencies are divided by one factor.
     Linear {
         /// How many times longer the context becomes.
         factor: f32,
     },
-    /// As Llama 3.1 does: slow frequencies by the factor, fast ones not, those between by degrees.
+    /// As in Llama 3.1: low frequencies are divided by the factor, high ones are unchanged, and those between are
+    /// interpolated.
     Llama3 {
         /// How many times longer the context becomes.
         factor: f32,
-        /// Turns in the original context up to which a frequency is slow.
+        /// A frequency with fewer turns in the original context is low.
         low_frequency_factor: f32,
-        /// Turns in the original context from which on a frequency is fast.
+        /// A frequency with more turns in the original context is high.
         high_frequency_factor: f32,
         /// Tokens of the original context.
         original_context: f32,
     },
 }
 
-/// The frequencies of a head's pairs.
+/// The frequency of each pair in a head.
 #[derive(Debug)]
 pub(crate) struct Rope {
     frequencies: Vec<f32>,
 }
 
-/// Cosines and sines of some positions, shared by all layers and heads.
+/// Cosines and sines of a range of positions, shared by all layers and heads.
 #[derive(Debug, Default)]
 pub(crate) struct Rotations {
-    /// For each position one `(cosine, sine)` per pair, one position after another.
+    /// `(cosine, sine)` for each position and each pair, ordered by position.
     turns: Vec<(f32, f32)>,
 }
 
 impl Rope {
-    /// The frequencies for heads of `head_size`, which is even.
+    /// Computes the frequencies for heads of an even `head_size`.
     pub(crate) fn new(head_size: usize, theta: f32, scaling: RopeScaling) -> Self {
         let frequency = |pair: usize| 1.0 / theta.powf((2 * pair) as f32 / head_size as f32);
         let frequencies = (0..head_size / 2).map(|pair| scaling.apply(frequency(pair))).collect();
         Self { frequencies }
     }
 
-    /// Computes the rotations of `count` positions from `first` on.
+    /// Computes the rotations of `count` positions, starting at `first`.
     pub(crate) fn rotations(&self, first: usize, count: usize, into: &mut Rotations) {
         into.turns.clear();
         for position in first..first + count {
@@ -61,7 +62,7 @@ impl Rope {
         }
     }
 
-    /// Rotates the heads of each position; `rows` holds one row of `heads` for each position of `rotations`.
+    /// Rotates the heads of each position. `rows` holds one row of `heads` heads for each position of `rotations`.
     pub(crate) fn rotate(&self, rotations: &Rotations, rows: &mut [f32], heads: usize) {
         let pairs = self.frequencies.len();
         let rows = rows.chunks_exact_mut(heads * 2 * pairs);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_turns_by_its_position_times_its_frequency() {
+    fn the_angle_of_a_pair_is_position_times_frequency() {
         // A head of 4: pairs (0, 2) and (1, 3), frequencies 1 and 100^-0.5 = 0.1.
         let rope = Rope::new(4, 100.0, RopeScaling::None);
         assert!(close(&rope.frequencies, &[1.0, 0.1]));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn position_zero_turns_nothing_and_all_heads_turn_alike() {
+    fn position_zero_is_unchanged_and_all_heads_rotate_equally() {
         let rope = Rope::new(2, 10_000.0, RopeScaling::None);
         let mut rotations = Rotations::default();
         rope.rotations(0, 2, &mut rotations);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn scaling_stretches_slow_frequencies() {
+    fn scaling_lowers_low_frequencies() {
         assert!(close(&Rope::new(4, 100.0, RopeScaling::Linear { factor: 4.0 }).frequencies, &[0.25, 0.025]));
         let llama = |original_context| RopeScaling::Llama3 {
             factor: 8.0,

@@ -1,42 +1,42 @@
-//! The choice of the next token: logits go in, a token comes out; the same seed gives the same choices.
+//! Chooses the next token from the logits. The same seed gives the same tokens.
 //!
-//! The order is that of transformers: temperature, then the `top_k` most likely, then the fewest whose probabilities
-//! reach `top_p`. Equal logits are ranked by their token, so that the choice depends on nothing else.
+//! The order of the steps is the same as in transformers: temperature, then `top_k`, then `top_p`. Tokens with equal logits
+//! are ranked by token number, so the choice is deterministic.
 
 use fastrand::Rng;
 
 use crate::error::GenerateError;
 
-/// How tokens are chosen, and when to stop.
+/// How to choose tokens and when to stop.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampling {
-    /// The most tokens to generate; without it, as many as the context has room for.
+    /// The maximum number of tokens to generate. The default is the rest of the context.
     pub max_tokens: Option<usize>,
-    /// 0, the default, always takes the most likely token; 1 draws from the model's probabilities as they are.
+    /// 0, the default, always chooses the most likely token; 1 samples from the model's unchanged probabilities.
     pub temperature: f32,
-    /// Draw from the fewest tokens whose probabilities reach this sum, above 0 and at most 1.
+    /// Sample from the smallest set of most likely tokens with at least this total probability, above 0 and at most 1.
     pub top_p: Option<f32>,
-    /// Draw from this many of the most likely tokens, at least 1.
+    /// Sample from this many of the most likely tokens, at least 1.
     pub top_k: Option<usize>,
-    /// Where the random numbers start. Nothing is random at temperature 0.
+    /// Random seed. It has no effect at temperature 0.
     pub seed: u64,
-    /// Texts that end the answer; they are no part of it. Empty ones are left out.
+    /// Texts that end the answer. The answer does not include them. Empty texts are ignored.
     pub stop: Vec<String>,
     /// What an end-of-sequence token does.
-    pub at_end: AtEnd,
+    pub end_of_sequence: EndOfSequence,
 }
 
 /// What an end-of-sequence token does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AtEnd {
+pub enum EndOfSequence {
     /// It ends the answer.
     #[default]
     Stop,
-    /// Nothing: the answer has as many tokens as it may. The token has no text.
-    GoOn,
+    /// It is ignored: the answer continues up to its maximum length. The token has no text.
+    Ignore,
 }
 
-/// Draws tokens.
+/// Chooses tokens.
 pub(crate) struct Sampler {
     temperature: f32,
     top_p: f32,
@@ -49,7 +49,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     pub(crate) fn new(sampling: &Sampling) -> Result<Self, GenerateError> {
         let &Sampling { temperature, top_p, top_k, seed, .. } = sampling;
-        let wrong = |setting, value: String, range| Err(GenerateError::Sampling { setting, value, range });
+        let wrong = |parameter, value: String, range| Err(GenerateError::Sampling { parameter, value, range });
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return wrong("temperature", temperature.to_string(), "at least 0 and finite");
         }
@@ -68,19 +68,19 @@ impl Sampler {
         })
     }
 
-    /// Chooses a token; `None` where there is no logit or one is not finite.
+    /// Chooses a token. Returns `None` if there are no logits or one is not finite.
     pub(crate) fn pick(&mut self, logits: &[f32]) -> Option<u32> {
         if !logits.iter().all(|logit| logit.is_finite()) {
             return None;
         }
         let tokens = (0_u32..).zip(logits.iter().copied());
-        // The first of equal ones, as torch does.
+        // Of equal logits the first wins, as in torch.
         let (best, highest) = tokens.clone().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
         if self.temperature == 0.0 || self.top_k == 1 {
             return Some(best);
         }
         self.candidates.clear();
-        // A temperature so low that the division overflows gives exp(-inf) = 0, and 0 / 0 only at the best itself.
+        // At a very low temperature the division overflows and exp(-inf) is 0, except 0 / 0 for the best token itself.
         let weigh = |logit: f32| if logit == highest { 1.0 } else { ((logit - highest) / self.temperature).exp() };
         self.candidates.extend(tokens.map(|(token, logit)| (token, weigh(logit))));
         if self.top_k < self.candidates.len() || self.top_p < 1.0 {
@@ -89,7 +89,7 @@ impl Sampler {
         Some(self.draw().unwrap_or(best))
     }
 
-    /// Leaves only the most likely candidates, as many as `top_k` and `top_p` allow.
+    /// Removes candidates beyond `top_k` and `top_p`.
     fn restrict(&mut self) {
         let rank = |left: &(u32, f32), right: &(u32, f32)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
         if self.top_k < self.candidates.len() {
@@ -108,7 +108,7 @@ impl Sampler {
         }
     }
 
-    /// Draws a candidate by its weight; `None` where there is no weight at all.
+    /// Draws a candidate with probability proportional to its weight. Returns `None` if all weights are zero.
     fn draw(&mut self) -> Option<u32> {
         let mut left = self.random.f32() * self.candidates.iter().map(|(_, weight)| weight).sum::<f32>();
         let possible = || self.candidates.iter().filter(|(_, weight)| *weight > 0.0);
@@ -116,7 +116,7 @@ impl Sampler {
             left -= weight;
             left < 0.0
         });
-        // Rounding may leave a rest after the last one.
+        // Rounding may leave a remainder after the last candidate.
         drawn.or_else(|| possible().next_back()).map(|(token, _)| *token)
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_takes_the_first_of_the_highest() {
+    fn greedy_chooses_the_first_of_equal_logits() {
         let mut sampler = Sampler::new(&Sampling::default()).unwrap();
         assert_eq!(sampler.pick(&[1.0, 3.0, 3.0, -1.0]), Some(1));
         assert_eq!(sampler.pick(&[]), None);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_refused() {
+    fn parameters_out_of_range_are_errors() {
         for sampling in [
             Sampling { temperature: -0.1, ..Sampling::default() },
             Sampling { temperature: f32::NAN, ..Sampling::default() },

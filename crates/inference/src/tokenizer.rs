@@ -1,4 +1,4 @@
-//! Text to tokens and back: the tokenizer of the model, with nothing cut off and nothing filled up.
+//! Encodes text as tokens and decodes tokens with the tokenizer of a model, without truncation and padding.
 
 use std::error::Error;
 use std::panic::catch_unwind;
@@ -9,19 +9,19 @@ use crate::config::parse_json;
 use crate::error::ModelError;
 use crate::files::File;
 
-/// What a call into the `tokenizers` crate may fail with.
+/// The error type of the `tokenizers` crate.
 type BoxedError = Box<dyn Error + Send + Sync>;
 
-/// What becomes of special tokens.
+/// Where special tokens come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Specials {
-    /// The text has them: it comes from a template.
+    /// The text already contains them, because a chat template wrote it.
     InText,
-    /// The tokenizer puts its own around the text.
+    /// The tokenizer adds its own around the text.
     Added,
 }
 
-/// A tokenizer.
+/// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     inner: tokenizers::Tokenizer,
 }
@@ -29,29 +29,29 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     pub(crate) fn load(file: &File) -> Result<Self, ModelError> {
         let wrong = |cause| ModelError::Tokenizer { path: file.path.clone(), cause };
-        // `tokenizers` 0.23 panics inside its decoders and normalizers on some of what it cannot read. A file cut short
-        // is found here first; for what is JSON and still not a tokenizer, the panic is made the error it should be.
+        // `tokenizers` 0.23 panics on some malformed decoders and normalizers. Parsing the JSON first finds truncated
+        // files; a panic on valid JSON becomes an error below.
         parse_json::<IgnoredAny>(&file.path, &file.bytes)?;
         let read = || tokenizers::Tokenizer::from_bytes(&*file.bytes);
-        let panicked = || Err(BoxedError::from("its reader gave up; the normalizer or the decoder is malformed"));
+        let panicked = || Err(BoxedError::from("the normalizer or the decoder is malformed"));
         let mut inner = catch_unwind(read).unwrap_or_else(|_| panicked()).map_err(wrong)?;
-        // Some files carry the settings of their training, and a prompt would be cut without a word.
+        // Some files contain truncation settings from training, which would silently truncate prompts.
         inner.with_truncation(None).map_err(wrong)?;
         inner.with_padding(None);
         Ok(Self { inner })
     }
 
-    /// The tokens of a text. Special tokens are known by their text wherever they stand.
+    /// The tokens of a text. The text of a special token becomes that token wherever it occurs.
     pub(crate) fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>, BoxedError> {
         Ok(self.inner.encode_fast(text, specials == Specials::Added)?.get_ids().to_vec())
     }
 
-    /// The text of tokens, without special ones.
+    /// The text of tokens, without special tokens.
     pub(crate) fn decode(&self, tokens: &[u32]) -> Result<String, BoxedError> {
         self.inner.decode(tokens, true)
     }
 
-    /// The token of that very text.
+    /// The token with exactly this text.
     pub(crate) fn token(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
     }
@@ -63,7 +63,7 @@ mod tests {
     use crate::demo::Demo;
 
     #[test]
-    fn special_tokens_are_one_token_and_no_text() {
+    fn a_special_token_is_one_token_and_decodes_to_no_text() {
         let tokenizer = Tokenizer::load(&Demo::Tiny.files().tokenizer).unwrap();
         let tokens = tokenizer.encode("<s>hé<answer>", Specials::InText).unwrap();
         assert_eq!(tokens, [256, 104, 0xC3, 0xA9, 259]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_that_panics_its_reader_is_an_error() {
+    fn a_panic_inside_the_tokenizers_crate_becomes_an_error() {
         let mut file = Demo::Tiny.files().tokenizer;
         let mut json: serde_json::Value = serde_json::from_slice(&file.bytes).unwrap();
         json["normalizer"] = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": 1});
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_and_padding_of_the_file_are_left_out() {
+    fn truncation_settings_in_the_file_are_ignored() {
         let mut file = Demo::Tiny.files().tokenizer;
         let mut json: serde_json::Value = serde_json::from_slice(&file.bytes).unwrap();
         json["truncation"] =

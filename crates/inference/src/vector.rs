@@ -1,10 +1,12 @@
-//! The arithmetic between the matrices: norms, softmax, gates. Plain loops over slices, written so that the compiler
-//! makes vector instructions of them; sums run in several lanes, since one running sum cannot be vectorised.
+//! Vector arithmetic: dot product, norm, softmax and gate.
+//!
+//! These are plain loops that the compiler vectorises. Sums use several lanes, because a single running sum cannot be
+//! vectorised.
 
-/// Lanes of a sum: four registers of four floats with SSE2, two of eight with AVX.
+/// Lanes of a sum: four SSE2 registers of four floats, or two AVX registers of eight.
 const LANES: usize = 16;
 
-/// The sum of products. Where the lengths differ, the rest of the longer one is left out.
+/// The dot product. If the lengths differ, the rest of the longer slice is ignored.
 pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0.0; LANES];
     let (left_chunks, left_rest) = left.as_chunks::<LANES>();
@@ -15,8 +17,7 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
         }
     }
     let rest: f32 = left_rest.iter().zip(right_rest).map(|(left, right)| left * right).sum();
-    // Halves are added, not lane after lane: four steps that wait for each other and not sixteen. For heads of sixteen
-    // numbers that is most of the time.
+    // Adding halves takes four dependent steps instead of sixteen. For heads of sixteen elements that is most of the time.
     for half in [8, 4, 2, 1] {
         for lane in 0..half {
             sums[lane] += sums[lane + half];
@@ -39,7 +40,7 @@ pub(crate) fn add_scaled(sum: &mut [f32], more: &[f32], factor: f32) {
     }
 }
 
-/// Root-mean-square norm of each row of `rows`, scaled by `weight`; a row is as long as `weight`.
+/// Divides each row of `rows` by its root mean square and scales it by `weight`. A row is as long as `weight`.
 pub(crate) fn rms_norm(rows: &[f32], weight: &[f32], epsilon: f32, normed: &mut [f32]) {
     for (row, normed) in rows.chunks_exact(weight.len()).zip(normed.chunks_exact_mut(weight.len())) {
         let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
@@ -49,7 +50,7 @@ pub(crate) fn rms_norm(rows: &[f32], weight: &[f32], epsilon: f32, normed: &mut 
     }
 }
 
-/// Turns scores into weights that sum to one. The highest score is taken off first, so that nothing overflows.
+/// Turns scores into weights that sum to one. It subtracts the highest score first to avoid an overflow.
 pub(crate) fn softmax(scores: &mut [f32]) {
     let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dot_product_takes_chunks_and_the_rest() {
+    fn a_dot_product_includes_the_rest_after_full_chunks() {
         let left: Vec<f32> = (0_u8..19).map(f32::from).collect();
         let ones = vec![1.0; 19];
         assert_eq!(dot(&left, &ones), 171.0);

@@ -1,7 +1,7 @@
-//! The Llama architecture: tokens and the cache of those before go in, the logits of the next token come out.
+//! Computes the logits of the next token with the Llama architecture.
 //!
-//! The weights are shared and never change; everything that a request changes is in its [`Session`]. A batch of tokens
-//! and the same tokens one by one give the same logits up to rounding.
+//! The weights are shared and never change; the state of a request is in its [`Session`]. Processing tokens in one batch or
+//! one by one gives the same logits up to rounding.
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use crate::matrix::Matrix;
 use crate::rope::{Rope, Rotations};
 use crate::vector::{add, rms_norm, silu_gate};
 
-/// Tokens of a prompt that go through the layers at a time. It bounds the memory of a session: 256 tokens of a
-/// feed-forward block of 14,336 are 15 MB.
+/// The maximum number of tokens in a prefill batch. It bounds the memory of a session: 256 tokens of a feed-forward block
+/// of 14,336 take 15 MB.
 const BATCH: usize = 256;
 
 /// The weights of a model.
@@ -22,7 +22,7 @@ pub(crate) struct Transformer {
     embedding: Matrix,
     layers: Vec<Layer>,
     norm: Vec<f32>,
-    /// None where the embedding is the head, too.
+    /// `None` with tied embeddings.
     head: Option<Matrix>,
     rope: Rope,
     heads: Heads,
@@ -42,13 +42,13 @@ struct Layer {
     down: Linear,
 }
 
-/// A matrix and, in some models, what is added to its product.
+/// A matrix and, in some models, a bias.
 struct Linear {
     weight: Matrix,
     bias: Option<Vec<f32>>,
 }
 
-/// The state of one request: its cache, its buffers and the logits after its last token.
+/// The state of one request: its key-value cache, its buffers and the logits after its last token.
 pub(crate) struct Session {
     caches: Vec<LayerCache>,
     length: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     buffers: Buffers,
 }
 
-/// Buffers that are kept from token to token, so that a step allocates next to nothing.
+/// Buffers reused from token to token, to avoid allocations.
 #[derive(Default)]
 struct Buffers {
     hidden: Vec<f32>,
@@ -78,7 +78,7 @@ impl Session {
         &self.logits
     }
 
-    /// Tokens that went in.
+    /// The number of tokens processed.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -91,7 +91,7 @@ impl Linear {
         Ok(Self { weight, bias })
     }
 
-    /// Resizes `outputs` to one vector for each of the inputs.
+    /// Computes one output vector for each of the `count` inputs. It resizes `outputs`.
     fn apply(&self, inputs: &[f32], count: usize, outputs: &mut Vec<f32>, products: &mut Vec<f32>) {
         outputs.resize(count * self.weight.rows(), 0.0);
         self.weight.multiply(inputs, outputs, products);
@@ -102,7 +102,7 @@ impl Linear {
 }
 
 impl Transformer {
-    /// Takes the weights out of a checkpoint.
+    /// Loads the weights from a checkpoint.
     pub(crate) fn load(config: &Config, from: &mut Checkpoint) -> Result<Self, ModelError> {
         let embedding = from.matrix("model.embed_tokens.weight", config.vocabulary, config.hidden_size)?;
         let layers = (0..config.layers).map(|index| Layer::load(config, from, index)).collect::<Result<_, _>>()?;
@@ -122,35 +122,36 @@ impl Transformer {
         })
     }
 
-    /// Tokens that have an embedding.
+    /// The number of tokens with an embedding.
     pub(crate) fn vocabulary(&self) -> usize {
         self.embedding.rows()
     }
 
-    /// A session with nothing in it.
+    /// An empty session.
     pub(crate) fn session(&self) -> Session {
         let caches = self.layers.iter().map(|_| LayerCache::new(self.heads)).collect();
         Session { caches, length: 0, logits: Vec::new(), buffers: Buffers::default() }
     }
 
-    /// Puts further tokens in. Each is below [`Transformer::vocabulary`]; no tokens change nothing.
+    /// Processes further tokens. Each is below [`Transformer::vocabulary`].
     #[cfg(test)]
     pub(crate) fn forward(&self, tokens: &[u32], session: &mut Session) {
         let _ = self.forward_while(tokens, session, &|| true);
     }
 
-    /// The same, unless it is not to go on: it is asked before every layer. A session that was broken off is of no use.
+    /// Processes further tokens while `keep_going`, called before every layer, returns true. Each token is below
+    /// [`Transformer::vocabulary`]. After a `Break` the session must not be used again.
     pub(crate) fn forward_while(
         &self,
         tokens: &[u32],
         session: &mut Session,
-        goes_on: &dyn Fn() -> bool,
+        keep_going: &dyn Fn() -> bool,
     ) -> ControlFlow<()> {
         for batch in tokens.chunks(BATCH) {
             self.embed(batch, &mut session.buffers);
             self.rope.rotations(session.length, batch.len(), &mut session.buffers.rotations);
             for (layer, cache) in self.layers.iter().zip(&mut session.caches) {
-                if !goes_on() {
+                if !keep_going() {
                     return ControlFlow::Break(());
                 }
                 self.attend(layer, cache, session.length, &mut session.buffers);
@@ -164,14 +165,14 @@ impl Transformer {
         ControlFlow::Continue(())
     }
 
-    /// Whether any of its matrices is spread over threads.
+    /// Whether products of any matrix use several threads.
     pub(crate) fn is_parallel(&self) -> bool {
-        let of_layer = |layer: &Layer| {
+        let has_parallel_matrix = |layer: &Layer| {
             [&layer.query, &layer.key, &layer.value, &layer.attention_output, &layer.gate, &layer.up, &layer.down]
                 .iter()
                 .any(|linear| linear.weight.is_parallel())
         };
-        self.embedding.is_parallel() || self.layers.iter().any(of_layer)
+        self.embedding.is_parallel() || self.layers.iter().any(has_parallel_matrix)
     }
 
     fn embed(&self, tokens: &[u32], buffers: &mut Buffers) {
@@ -209,7 +210,7 @@ impl Transformer {
         add(hidden, output);
     }
 
-    /// Computes the logits, of the last token only: those of the others would be thrown away.
+    /// Computes the logits after the last token. The logits after earlier tokens are not needed.
     fn predict(&self, session: &mut Session) {
         let Buffers { hidden, normed, products, .. } = &mut session.buffers;
         let last = &hidden[hidden.len() - self.hidden_size..];

@@ -1,5 +1,5 @@
-//! The architecture once more, written from its definition: 64-bit floats, no cache, no panels, every position anew.
-//! Random small models of several kinds must give the same logits in both.
+//! Compares the transformer with a simple reference implementation in 64-bit floats without cache or panels. Small random
+//! models must give the same logits in both.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::config::Config;
 use crate::files::File;
 
 /// A random model: its configuration, and its weights by name.
-struct Random {
+struct RandomModel {
     config: Config,
     weights: HashMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
-impl Random {
+impl RandomModel {
     fn new(changes: &Value) -> Self {
         let mut written = json!({"model_type": "llama", "hidden_size": 24, "intermediate_size": 40, "vocab_size": 37,
             "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512, "rms_norm_eps": 1e-5});
@@ -53,7 +53,7 @@ impl Random {
         transformer
     }
 
-    /// `weight x + bias` of a part of the model.
+    /// Computes `weight * input + bias`.
     fn linear(&self, name: &str, input: &[f64]) -> Vec<f64> {
         let (_, weights) = &self.weights[&format!("{name}.weight")];
         let bias = self.weights.get(&format!("{name}.bias"));
@@ -127,7 +127,7 @@ impl Random {
     }
 }
 
-/// Names and shapes of all tensors, from the documentation of the format.
+/// Names and shapes of all tensors, as documented for the format.
 fn shapes(config: &Config) -> Vec<(String, Vec<usize>)> {
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
     let (queries, keys) = (config.heads * config.head_size, config.key_value_heads * config.head_size);
@@ -160,9 +160,9 @@ fn shapes(config: &Config) -> Vec<(String, Vec<usize>)> {
     shapes
 }
 
-/// Compares the reference with one batch, with one token after another, and with a batch and then single tokens.
+/// Compares the reference with one batch, with single tokens, and with a batch followed by single tokens.
 fn check(changes: &Value, length: u32) {
-    let random = Random::new(changes);
+    let random = RandomModel::new(changes);
     let transformer = random.transformer();
     let tokens: Vec<u32> = (0..length).map(|index| index * index % 37).collect();
     let expected = random.logits(&tokens);
@@ -174,17 +174,17 @@ fn check(changes: &Value, length: u32) {
         let differences =
             session.logits().iter().zip(&expected).map(|(found, expected)| (f64::from(*found) - expected).abs());
         let largest = differences.fold(0.0, f64::max);
-        assert!(largest < 1e-4, "{changes}, {batch} at once: off by {largest}");
+        assert!(largest < 1e-4, "{changes}, batch of {batch}: off by {largest}");
     }
 }
 
 #[test]
-fn heads_of_their_own_and_an_embedding_of_its_own() {
+fn multi_head_attention_with_untied_embeddings() {
     check(&json!({}), 12);
 }
 
 #[test]
-fn grouped_queries_tied_embeddings_and_biases() {
+fn grouped_query_attention_tied_embeddings_and_biases() {
     check(&json!({"num_key_value_heads": 2}), 12);
     check(&json!({"num_key_value_heads": 1, "tie_word_embeddings": true}), 12);
     check(&json!({"num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true}), 12);
@@ -197,10 +197,10 @@ fn a_prompt_longer_than_one_batch() {
 }
 
 #[test]
-fn matrices_that_are_spread_over_threads() {
-    // 512 x 512 = 2^18 weights; smaller numbers, or so wide a model would saturate.
+fn matrices_that_use_several_threads() {
+    // 512 x 512 = 2^18 weights. Smaller weights keep a model this wide from saturating.
     let wide = json!({"hidden_size": 512, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 8});
-    let mut random = Random::new(&wide);
+    let mut random = RandomModel::new(&wide);
     for (_, weights) in random.weights.values_mut() {
         for weight in weights {
             *weight *= 0.2;

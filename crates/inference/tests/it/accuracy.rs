@@ -1,4 +1,4 @@
-//! The demo models on the built-in dataset: exactly as many right as with transformers in float32.
+//! The demo models solve exactly as many built-in problems as with transformers in float32.
 
 use std::ops::ControlFlow;
 
@@ -28,7 +28,7 @@ pub(crate) fn answer(model: &Model, problem: &str) -> String {
     text
 }
 
-fn right(demo: Demo) -> usize {
+fn solved(demo: Demo) -> usize {
     let model = Model::demo(demo).expect("the demo loads");
     let problems = problems();
     assert_eq!(problems.len(), 600);
@@ -36,11 +36,11 @@ fn right(demo: Demo) -> usize {
 }
 
 #[test]
-fn tiny_answers_478_of_600() {
-    assert_eq!(right(Demo::Tiny), 478);
+fn tiny_solves_478_of_600() {
+    assert_eq!(solved(Demo::Tiny), 478);
 }
 
 #[test]
-fn small_answers_548_of_600() {
-    assert_eq!(right(Demo::Small), 548);
+fn small_solves_548_of_600() {
+    assert_eq!(solved(Demo::Small), 548);
 }

@@ -1,9 +1,11 @@
-//! How answers come: piece by piece, the same for the same seed, on many threads, up to the end that was asked for.
+//! Generation: pieces, token limits, stop texts, cancellation, seeds and threads.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ergometer_inference::{AtEnd, Conversation, Demo, Exchange, Finish, GenerateError, Generation, Model, Sampling};
+use ergometer_inference::{
+    Conversation, Demo, EndOfSequence, Exchange, Finish, GenerateError, Generation, Model, Sampling,
+};
 
 use crate::accuracy::{answer, problems};
 
@@ -13,7 +15,7 @@ fn tiny() -> Model {
     Model::demo(Demo::Tiny).expect("the demo loads")
 }
 
-/// The pieces of an answer, and its account.
+/// The pieces and the token counts of an answer.
 fn generate(model: &Model, problem: &str, sampling: &Sampling) -> (Vec<String>, Generation) {
     let mut pieces = Vec::new();
     let prompt = model.encode(None, problem).expect("a prompt");
@@ -33,16 +35,16 @@ fn there_is_one_piece_for_every_token() {
 }
 
 #[test]
-fn an_answer_may_go_on_past_its_end() {
+fn an_answer_continues_after_an_ignored_end_of_sequence_token() {
     let model = tiny();
-    let sampling = Sampling { max_tokens: Some(12), at_end: AtEnd::GoOn, ..Sampling::default() };
+    let sampling = Sampling { max_tokens: Some(12), end_of_sequence: EndOfSequence::Ignore, ..Sampling::default() };
     let (pieces, generation) = generate(&model, "What is 39 + 1?", &sampling);
     assert_eq!((pieces.len(), generation.output_tokens, generation.finish), (12, 12, Finish::Length));
     assert_eq!(pieces[..3].concat(), "40", "the end-of-sequence token has no text");
 }
 
 #[test]
-fn a_conversation_is_longer_by_what_was_said_before() {
+fn a_conversation_includes_earlier_turns() {
     let model = tiny();
     let tokens = |before: &[Exchange<'_>]| {
         let conversation = Conversation { system: None, before, user: "c?" };
@@ -51,11 +53,11 @@ fn a_conversation_is_longer_by_what_was_said_before() {
     let (alone, both) = (tokens(&[]), tokens(&[Exchange { user: "a?", assistant: "b" }]));
     assert_eq!(alone, model.encode(None, "c?").expect("a prompt").tokens());
     assert!(both.len() >= alone.len() + 3, "{both:?}");
-    assert!(both.ends_with(&alone[alone.len() - 3..]), "what is asked now comes last: {both:?}");
+    assert!(both.ends_with(&alone[alone.len() - 3..]), "the new user message comes last: {both:?}");
 }
 
 #[test]
-fn an_answer_ends_at_its_limit_at_a_stop_text_or_by_the_caller() {
+fn an_answer_ends_at_max_tokens_at_a_stop_text_or_when_cancelled() {
     let model = tiny();
     let limited = Sampling { max_tokens: Some(5), ..Sampling::default() };
     let (whole, _) = generate(&model, WORKING, &Sampling::default());
@@ -66,8 +68,8 @@ fn an_answer_ends_at_its_limit_at_a_stop_text_or_by_the_caller() {
     let stopped = Sampling { stop: vec![String::from("; ")], ..Sampling::default() };
     let (pieces, generation) = generate(&model, WORKING, &stopped);
     assert_eq!((pieces.concat(), generation.finish), (String::from("8+4+0=12"), Finish::Stop));
-    assert_eq!(generation.output_tokens, 10, "the tokens of the stop text were generated, too");
-    // A stop text that only begins: what was held back comes in the end.
+    assert_eq!(generation.output_tokens, 10, "the tokens of the stop text count");
+    // An incomplete stop text: the text held back is handed out at the end.
     let held = Sampling { stop: vec![whole.concat() + "x"], ..Sampling::default() };
     assert_eq!(generate(&model, WORKING, &held).0.concat(), whole.concat());
 
@@ -96,7 +98,7 @@ fn the_context_is_a_limit() {
 }
 
 #[test]
-fn a_seed_gives_the_same_answer_and_another_seed_another() {
+fn equal_seeds_give_equal_answers_and_different_seeds_do_not() {
     let model = tiny();
     let answers = |seed| {
         let sampling = Sampling { temperature: 1.5, top_p: Some(0.95), top_k: Some(50), seed, ..Sampling::default() };
@@ -107,7 +109,7 @@ fn a_seed_gives_the_same_answer_and_another_seed_another() {
 }
 
 #[test]
-fn eight_threads_give_the_answers_of_one() {
+fn eight_threads_give_the_same_answers_as_one() {
     let (model, problems) = (Arc::new(tiny()), Arc::new(problems()));
     let alone: Vec<String> = problems.iter().take(100).map(|one| answer(&model, &one.problem)).collect();
     let threads: Vec<_> = (0..8)
@@ -124,12 +126,12 @@ fn eight_threads_give_the_answers_of_one() {
 }
 
 #[test]
-fn the_prompt_is_made_by_the_template() {
+fn the_template_renders_the_prompt() {
     let model = tiny();
     let prompt = model.encode(None, "é").expect("a prompt");
     assert_eq!(prompt.tokens(), [256, 0xC3, 0xA9, 259]);
     let with_system = model.encode(Some("Be brief."), "é").expect("a prompt");
-    assert_eq!(with_system, prompt, "the template of the demos has no place for a system message");
+    assert_eq!(with_system, prompt, "the template of the demo models ignores system messages");
     let (_, generation) = generate(&model, "</s><pad> and <answer>", &Sampling::default());
-    assert!(generation.output_tokens > 0, "special tokens in a question are no harm");
+    assert!(generation.output_tokens > 0, "special tokens in a question do no harm");
 }

@@ -1,10 +1,11 @@
-//! Folders as they are found: whole, sharded, in several number formats, and broken in every way we could think of.
+//! Loading model folders: complete, sharded, in several number formats, and damaged.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use ergometer_inference::{Demo, GenerateError, Generation, Model, ModelError, Sampling, WeightType};
 use half::bf16;
 use proptest::prelude::*;
@@ -65,7 +66,7 @@ fn error(folder: &TempDir) -> ModelError {
 }
 
 #[test]
-fn a_folder_is_the_demo_that_it_holds() {
+fn a_copy_of_the_demo_loads_from_its_folder() {
     let folder = folder();
     let model = Model::load(folder.path()).expect("loads");
     assert_eq!(answer(&model, QUESTION), "40");
@@ -75,7 +76,7 @@ fn a_folder_is_the_demo_that_it_holds() {
 }
 
 #[test]
-fn shards_are_put_together() {
+fn shards_are_loaded_together() {
     let folder = folder();
     let mut first = tensors(&folder);
     let second = first.split_off("model.layers.1");
@@ -122,7 +123,7 @@ fn weights_in_other_formats_are_converted() {
 }
 
 #[test]
-fn the_end_may_be_named_in_any_of_the_files() {
+fn any_of_the_files_can_name_the_end_token() {
     let no_end = |folder: &TempDir| {
         edit(folder, "config.json", |config| config["eos_token_id"] = Value::Null);
         edit(folder, "tokenizer_config.json", |config| config["eos_token"] = Value::Null);
@@ -130,7 +131,7 @@ fn the_end_may_be_named_in_any_of_the_files() {
     let folder = folder();
     no_end(&folder);
     let endless = Model::load(folder.path()).expect("loads");
-    assert!(answer(&endless, QUESTION).len() > 2, "it goes on up to the end of the context");
+    assert!(answer(&endless, QUESTION).len() > 2, "the answer fills the context");
     fs::write(folder.path().join("generation_config.json"), r#"{"eos_token_id": [258, 257]}"#).expect("written");
     assert_eq!(answer(&Model::load(folder.path()).expect("loads"), QUESTION), "40");
     fs::write(folder.path().join("generation_config.json"), "{}").expect("written");
@@ -139,7 +140,7 @@ fn the_end_may_be_named_in_any_of_the_files() {
 }
 
 #[test]
-fn a_model_without_template_takes_the_text_as_it_is() {
+fn a_model_without_template_gets_the_plain_text() {
     let folder = folder();
     fs::remove_file(folder.path().join("tokenizer_config.json")).expect("removed");
     let model = Model::load(folder.path()).expect("loads");
@@ -150,21 +151,22 @@ fn a_model_without_template_takes_the_text_as_it_is() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
-    for (name, hint) in
-        [("config.json", "hint: a model folder"), ("tokenizer.json", "hint"), ("model.safetensors", ".gguf")]
+fn the_error_names_a_missing_file() {
+    for (name, expected) in
+        [("config.json", "use a model folder"), ("tokenizer.json", "use a model folder"), ("model.safetensors", ".gguf")]
     {
         let folder = folder();
         fs::remove_file(folder.path().join(name)).expect("removed");
-        let message = error(&folder).to_string();
-        assert!(message.contains(name) && message.contains(hint), "{message}");
+        let error = error(&folder);
+        let hint = error.hint().expect("a hint").phrase(&CommandLine);
+        assert!(error.to_string().contains(name) && hint.contains(expected), "{error}: {hint}");
     }
     let nowhere = Model::load(Path::new("/nowhere/at/all")).expect_err("not there");
     assert!(nowhere.to_string().contains("/nowhere/at/all/config.json"), "{nowhere}");
 }
 
 #[test]
-fn files_that_are_not_what_they_should_be_are_named() {
+fn the_error_names_an_invalid_file() {
     let names =
         ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "generation_config.json"];
     for name in names {
@@ -181,7 +183,7 @@ fn files_that_are_not_what_they_should_be_are_named() {
 }
 
 #[test]
-fn weights_that_do_not_fit_the_configuration_are_told() {
+fn weights_that_contradict_the_configuration_are_errors() {
     let broken = |change: fn(&mut Tensors)| {
         let folder = folder();
         rewrite(&folder, change);
@@ -199,11 +201,11 @@ fn weights_that_do_not_fit_the_configuration_are_told() {
     assert!(matches!(error(&folder), ModelError::MissingTensor { name, .. } if name.contains("layers.2.")));
     let bytes = fs::read(folder.path().join("model.safetensors")).expect("there");
     fs::write(folder.path().join("model.safetensors"), &bytes[..bytes.len() - 1]).expect("written");
-    assert!(matches!(error(&folder), ModelError::Safetensors { .. }), "a file cut short");
+    assert!(matches!(error(&folder), ModelError::Safetensors { .. }), "a truncated file");
 }
 
 #[test]
-fn weights_that_are_not_numbers_are_an_error_of_the_generation() {
+fn weights_that_are_not_numbers_fail_the_generation() {
     let folder = folder();
     rewrite(&folder, |tensors| tensors.get_mut("model.norm.weight").expect("there").2.fill(0xFF));
     let model = Model::load(folder.path()).expect("the shapes are right");
@@ -211,7 +213,7 @@ fn weights_that_are_not_numbers_are_an_error_of_the_generation() {
 }
 
 #[test]
-fn a_token_that_only_the_tokenizer_knows_is_an_error_of_the_generation() {
+fn a_token_outside_the_vocabulary_fails_the_generation() {
     let folder = folder();
     edit(&folder, "tokenizer.json", |tokenizer| {
         let mut extra = tokenizer["added_tokens"][0].clone();
@@ -225,13 +227,13 @@ fn a_token_that_only_the_tokenizer_knows_is_an_error_of_the_generation() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the damage: an error, or a model that answers something.
+    /// A damaged file is an error or gives some answer; it never panics.
     #[test]
     fn damaged_files_never_panic(file in 0_usize..4, damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         let folder = folder();
         let name = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"][file];
         let mut bytes = fs::read(folder.path().join(name)).expect("there");
-        // The header of the weights, not the weights: any weights are a model.
+        // Damages the header of the weights only: any values are valid weights.
         let damageable = bytes.len().min(5_000);
         for (place, byte) in damage {
             bytes[place.index(damageable)] = byte;

@@ -1,4 +1,4 @@
-//! The crate as its users see it: a model in, answers out.
+//! Integration tests: load a model and generate answers.
 
 mod accuracy;
 mod answers;
