@@ -1,10 +1,10 @@
-//! A wall time paired with a monotonic time, so that durations come from the one and dates from the other.
+//! Pairs a wall time with a monotonic time, so that durations are monotonic and still have dates.
 
 use std::time::Instant;
 
 use crate::{Seconds, Timestamp};
 
-/// The wall time at one instant of the monotonic clock.
+/// The wall time at an instant of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockAnchor {
     wall: Timestamp,
@@ -12,13 +12,13 @@ pub struct ClockAnchor {
 }
 
 impl ClockAnchor {
-    /// Pairs two readings of the clocks, taken as close together as the caller could.
+    /// Pairs readings of both clocks, taken as close together as possible.
     #[must_use]
     pub const fn new(wall: Timestamp, monotonic: Instant) -> Self {
         Self { wall, monotonic }
     }
 
-    /// The wall time it was anchored at.
+    /// The wall time of the anchor.
     #[must_use]
     pub const fn wall(&self) -> Timestamp {
         self.wall
@@ -43,7 +43,8 @@ impl ClockAnchor {
         Timestamp::from_nanos_since_epoch(self.wall.nanos_since_epoch().saturating_add(offset_ns))
     }
 
-    /// How far the wall clock of a later anchor has moved from what this one foretells: drift, or a step.
+    /// The difference between the wall time of a later anchor and the wall time that this anchor predicts for it: drift or
+    /// a step of the wall clock.
     #[must_use]
     pub fn drift_to(&self, later: &Self) -> Seconds {
         later.wall - self.timestamp(later.monotonic)

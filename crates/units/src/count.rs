@@ -1,4 +1,4 @@
-//! Things that are counted, not measured: bytes and tokens, each a `u64` in its own type.
+//! Counts: bytes and tokens, each a `u64` in its own type.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div};
@@ -12,7 +12,7 @@ macro_rules! count {
         pub struct $name(u64);
 
         impl $name {
-            /// From a count.
+            /// Creates a value from a count.
             #[must_use]
             pub const fn new(count: u64) -> Self {
                 Self(count)
@@ -24,7 +24,7 @@ macro_rules! count {
                 self.0
             }
 
-            /// The difference, or `None` where it would be below zero.
+            /// The difference, or `None` if it would be negative.
             #[must_use]
             pub const fn checked_sub(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
@@ -34,7 +34,7 @@ macro_rules! count {
             }
         }
 
-        /// Saturates: a count that reached its end stays there.
+        /// Saturates at the maximum.
         impl Add for $name {
             type Output = Self;
             fn add(self, other: Self) -> Self {
@@ -54,7 +54,7 @@ macro_rules! count {
             }
         }
 
-        /// How many per second.
+        /// The rate per second.
         impl Div<Seconds> for $name {
             type Output = f64;
             fn div(self, time: Seconds) -> f64 {
@@ -74,7 +74,7 @@ count!(
 );
 
 impl Bytes {
-    /// Mebibytes (2^20), the unit in which GPU tools print memory.
+    /// The number of mebibytes (2^20 bytes), the unit of GPU tools.
     #[must_use]
     pub fn as_mebibytes(self) -> f64 {
         self.0 as f64 / f64::from(1 << 20)
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_saturate_and_do_not_go_below_zero() {
+    fn counts_saturate_and_are_never_negative() {
         assert_eq!(Tokens::new(u64::MAX) + Tokens::new(1), Tokens::new(u64::MAX));
         assert_eq!(Bytes::new(1).checked_sub(Bytes::new(2)), None);
         assert_eq!(Tokens::new(64) / Seconds::new(2.0), 32.0);

@@ -1,7 +1,4 @@
-//! Physical quantities and time, as types.
-//!
-//! In go plain numbers whose unit is named by the constructor; out come values that only combine where physics
-//! allows it: `Watts * Seconds = Joules`, but `Joules + Watts` does not compile. Nothing here does I/O.
+//! Physical quantities, counts and times as types.
 //!
 //! ```
 //! use ergometer_units::{Seconds, Watts};
@@ -10,6 +7,9 @@
 //! assert_eq!(energy / Seconds::new(2.0), Watts::new(643.0));
 //! ```
 //!
+//! Constructors name the unit of a plain number. Values only combine as physics allows: adding joules and watts does not
+//! compile.
+//!
 //! ```compile_fail
 //! use ergometer_units::{Joules, Watts};
 //! let nonsense = Joules::new(1.0) + Watts::new(1.0);
@@ -17,14 +17,15 @@
 
 mod clock_anchor;
 mod count;
+pub mod format;
 mod picos;
 mod quantity;
-pub mod shown;
 mod timestamp;
 mod window;
 
 pub use clock_anchor::ClockAnchor;
 pub use count::{Bytes, Tokens};
+pub use format as shown;
 pub use picos::Picos;
 pub use quantity::{Celsius, Joules, Seconds, Watts};
 pub use timestamp::Timestamp;

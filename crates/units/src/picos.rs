@@ -1,25 +1,25 @@
-//! Exact device time: integer picoseconds, as accelerator traces count.
+//! Exact device time in integer picoseconds, the unit of accelerator traces.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
 use crate::Seconds;
 
-/// A length of time in whole picoseconds. An `i64` of them ends after 106 days, so a trace counts from a base of its own.
+/// A duration in whole picoseconds. An `i64` holds 106 days, so a trace counts from its own base time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Picos(i64);
 
 impl Picos {
-    /// No time.
+    /// Zero picoseconds.
     pub const ZERO: Self = Self(0);
 
-    /// From picoseconds.
+    /// Creates a duration from picoseconds.
     #[must_use]
     pub const fn new(time_ps: i64) -> Self {
         Self(time_ps)
     }
 
-    /// From nanoseconds, or `None` where the picoseconds do not fit.
+    /// Creates a duration from nanoseconds, or `None` if it overflows.
     #[must_use]
     pub const fn from_nanos(time_ns: i64) -> Option<Self> {
         match time_ns.checked_mul(1000) {
@@ -34,7 +34,7 @@ impl Picos {
         self.0
     }
 
-    /// The sum, or `None` where it does not fit.
+    /// The sum, or `None` if it overflows.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
@@ -43,7 +43,7 @@ impl Picos {
         }
     }
 
-    /// As floating seconds, for printing and rates.
+    /// The duration as floating-point seconds, for printing and rates.
     #[must_use]
     pub fn as_seconds(self) -> Seconds {
         Seconds::new(self.0 as f64 / 1e12)
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nanoseconds_that_do_not_fit_are_none() {
+    fn an_overflow_is_none() {
         assert_eq!(Picos::from_nanos(3), Some(Picos::new(3000)));
         assert_eq!(Picos::from_nanos(i64::MAX), None);
         assert_eq!(Picos::new(i64::MAX).checked_add(Picos::new(1)), None);

@@ -11,10 +11,10 @@ macro_rules! linear_quantity {
         pub struct $name(f64);
 
         impl $name {
-            /// Nothing of it.
+            #[doc = concat!("Zero ", $unit, ".")]
             pub const ZERO: Self = Self(0.0);
 
-            #[doc = concat!("From a number of ", $unit, ".")]
+            #[doc = concat!("Creates a quantity from ", $unit, ".")]
             #[must_use]
             pub const fn new(value: f64) -> Self {
                 Self(value)
@@ -26,19 +26,19 @@ macro_rules! linear_quantity {
                 self.0
             }
 
-            /// The smaller of two.
+            /// The smaller of two quantities.
             #[must_use]
             pub fn min(self, other: Self) -> Self {
                 Self(self.0.min(other.0))
             }
 
-            /// The larger of two.
+            /// The larger of two quantities.
             #[must_use]
             pub fn max(self, other: Self) -> Self {
                 Self(self.0.max(other.0))
             }
 
-            /// The magnitude.
+            /// The absolute value.
             #[must_use]
             pub fn abs(self) -> Self {
                 Self(self.0.abs())
@@ -92,7 +92,7 @@ macro_rules! linear_quantity {
             }
         }
 
-        /// The ratio of two, a plain number.
+        /// The ratio of two quantities, a plain number.
         impl Div for $name {
             type Output = f64;
             fn div(self, other: Self) -> f64 {
@@ -109,7 +109,7 @@ macro_rules! linear_quantity {
 }
 
 linear_quantity!(
-    /// An amount of energy.
+    /// Energy.
     Joules,
     "joules"
 );
@@ -119,19 +119,19 @@ linear_quantity!(
     "watts"
 );
 linear_quantity!(
-    /// A length of time. Points in time are [`Timestamp`](crate::Timestamp)s.
+    /// A duration. A point in time is a [`Timestamp`](crate::Timestamp).
     Seconds,
     "seconds"
 );
 
 impl Joules {
-    /// From millijoules, as NVML counts.
+    /// Creates an energy from millijoules, the unit of NVML.
     #[must_use]
     pub fn from_millis(energy_mj: f64) -> Self {
         Self(energy_mj / 1e3)
     }
 
-    /// From microjoules, as powercap counts.
+    /// Creates an energy from microjoules, the unit of powercap.
     #[must_use]
     pub fn from_micros(energy_uj: f64) -> Self {
         Self(energy_uj / 1e6)
@@ -139,7 +139,7 @@ impl Joules {
 }
 
 impl Watts {
-    /// From milliwatts, as NVML reports.
+    /// Creates a power from milliwatts, the unit of NVML.
     #[must_use]
     pub fn from_millis(power_mw: f64) -> Self {
         Self(power_mw / 1e3)
@@ -147,13 +147,13 @@ impl Watts {
 }
 
 impl Seconds {
-    /// From milliseconds.
+    /// Creates a duration from milliseconds.
     #[must_use]
     pub fn from_millis(time_ms: f64) -> Self {
         Self(time_ms / 1e3)
     }
 
-    /// From nanoseconds; exact below 2^53 ns (104 days).
+    /// Creates a duration from nanoseconds; exact below 2^53 ns (104 days).
     #[must_use]
     pub fn from_nanos(time_ns: i64) -> Self {
         Self(time_ns as f64 / 1e9)
@@ -165,17 +165,17 @@ impl Seconds {
         self.0 * 1e3
     }
 
-    /// The nearest number of nanoseconds; saturates at the range of `i64`.
+    /// The number of nanoseconds, rounded; saturates at the range of `i64`.
     #[must_use]
     pub fn as_nanos(self) -> i64 {
-        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate, which is what is documented")]
+        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate, as documented")]
         let nanos = (self.0 * 1e9).round() as i64;
         nanos
     }
 }
 
 impl From<Seconds> for Duration {
-    /// A time before zero, and none at all, is zero; one too long to count is the longest.
+    /// Negative durations and NaN become zero; durations that are too long become the maximum.
     fn from(seconds: Seconds) -> Self {
         let seconds = seconds.get();
         if seconds > 0.0 { Self::try_from_secs_f64(seconds).unwrap_or(Self::MAX) } else { Self::ZERO }
@@ -216,12 +216,12 @@ impl Div<Watts> for Joules {
     }
 }
 
-/// A temperature. Two temperatures have no sum, and their difference is a plain number of kelvins.
+/// A temperature. Temperatures cannot be added, and their difference is a plain number of kelvins.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Celsius(f64);
 
 impl Celsius {
-    /// From degrees Celsius.
+    /// Creates a temperature from degrees Celsius.
     #[must_use]
     pub const fn new(degrees: f64) -> Self {
         Self(degrees)
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn power_times_time_is_energy_both_ways() {
+    fn power_times_time_is_energy() {
         assert_eq!(Watts::new(700.0) * Seconds::new(2.0), Joules::new(1400.0));
         assert_eq!(Seconds::new(2.0) * Watts::new(700.0), Joules::new(1400.0));
         assert_eq!(Joules::new(1400.0) / Watts::new(700.0), Seconds::new(2.0));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn temperatures_differ_by_a_number() {
+    fn the_difference_of_temperatures_is_a_plain_number() {
         assert_eq!(Celsius::new(43.0) - Celsius::new(38.0), 5.0);
     }
 }

@@ -1,21 +1,21 @@
-//! Points in time: nanoseconds since the Unix epoch.
+//! Points in time, in nanoseconds since the Unix epoch.
 
 use std::ops::{Add, Sub};
 
 use crate::Seconds;
 
-/// A point in wall time, in nanoseconds since the Unix epoch. An `i64` of them reaches the year 2262.
+/// A point in wall time, in nanoseconds since the Unix epoch. An `i64` reaches the year 2262.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From nanoseconds since the Unix epoch.
+    /// Creates a timestamp from nanoseconds since the Unix epoch.
     #[must_use]
     pub const fn from_nanos_since_epoch(time_ns: i64) -> Self {
         Self(time_ns)
     }
 
-    /// From microseconds since the Unix epoch, as NVML's sample rings count, or `None` where the nanoseconds do not fit.
+    /// Creates a timestamp from microseconds since the Unix epoch, the unit of NVML's samples, or `None` if it overflows.
     #[must_use]
     pub const fn from_micros_since_epoch(time_us: i64) -> Option<Self> {
         match time_us.checked_mul(1000) {
@@ -36,7 +36,7 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// The time from `earlier` to this point, negative where it is later.
+    /// The duration from `earlier` to this timestamp; negative if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Seconds {
         Seconds::from_nanos(self.0.saturating_sub(earlier.0))
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn microseconds_that_do_not_fit_are_none() {
+    fn an_overflow_is_none() {
         assert_eq!(Timestamp::from_micros_since_epoch(i64::MAX), None);
         let before_epoch = Timestamp::from_nanos_since_epoch(-1);
         assert_eq!(before_epoch.micros_since_epoch(), -1);

@@ -1,56 +1,56 @@
-//! A stretch of wall time: the request, step or phase whose energy is asked for.
+//! An interval of wall time, such as a request, a step or a phase.
 
 use std::fmt;
 
 use crate::{Seconds, Timestamp};
 
-/// A half-open stretch of time, `start..end`, never reversed.
+/// A half-open interval of time, `start..end`. The end is never before the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     start: Timestamp,
     end: Timestamp,
 }
 
-/// The error of a window whose end lies before its start.
+/// The error for a window that ends before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReversedWindow {
-    /// Where it was said to start.
+    /// The start.
     pub start: Timestamp,
-    /// Where it was said to end, earlier than `start`.
+    /// The end, earlier than `start`.
     pub end: Timestamp,
 }
 
 impl Window {
-    /// From its two ends; a window of no length is one.
+    /// Creates a window from its two ends. They may be equal.
     pub fn new(start: Timestamp, end: Timestamp) -> Result<Self, ReversedWindow> {
         if end < start { Err(ReversedWindow { start, end }) } else { Ok(Self { start, end }) }
     }
 
-    /// From the earlier to the later of two times.
+    /// Creates a window from the earlier to the later of two times.
     #[must_use]
     pub fn between(one: Timestamp, other: Timestamp) -> Self {
         Self { start: one.min(other), end: one.max(other) }
     }
 
-    /// Where it starts.
+    /// The start.
     #[must_use]
     pub const fn start(self) -> Timestamp {
         self.start
     }
 
-    /// Where it ends.
+    /// The end.
     #[must_use]
     pub const fn end(self) -> Timestamp {
         self.end
     }
 
-    /// How long it is.
+    /// The duration.
     #[must_use]
     pub fn length(self) -> Seconds {
         self.end - self.start
     }
 
-    /// Whether `at` lies in it; the end does not.
+    /// Whether the window contains `at`. It includes its start but not its end.
     #[must_use]
     pub fn contains(self, at: Timestamp) -> bool {
         self.start <= at && at < self.end

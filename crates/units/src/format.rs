@@ -1,9 +1,9 @@
-//! Numbers as people read them: as many digits as tell something, thousands apart, units with their prefix.
+//! Formats numbers for people: few digits, commas between thousands, units with a prefix.
 
-/// From here on digits say nothing, and there would be many.
+/// Larger numbers are formatted with an exponent.
 const TOO_LARGE: f64 = 1e15;
 
-/// A whole number with commas between its thousands.
+/// A whole number with commas between thousands.
 #[must_use]
 pub fn thousands(value: f64) -> String {
     if value.abs() >= TOO_LARGE {
@@ -11,8 +11,8 @@ pub fn thousands(value: f64) -> String {
     }
     let text = format!("{:.0}", value.abs());
     let mut grouped = String::new();
-    for (place, digit) in text.chars().enumerate() {
-        if place > 0 && (text.len() - place).is_multiple_of(3) {
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -37,7 +37,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A number with three significant digits however small it is.
+/// A number with three significant digits, also for small numbers.
 #[must_use]
 pub fn significant(value: f64) -> String {
     let magnitude = value.abs();
@@ -52,7 +52,7 @@ pub fn significant(value: f64) -> String {
     format!("{value:.*}", zeros + 3)
 }
 
-/// A part of a whole: `12.3 %`, `<0.1 %`.
+/// A share as a percentage: `12.3 %`, `<0.1 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -62,11 +62,11 @@ pub fn percent(share: f64) -> String {
     if percent >= 99.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// A quantity in the prefix of its unit that fits it: `4.151 ms`, `26.50 mJ`, `1.204 kJ`. What has no unit, and percent,
-/// have no prefix.
+/// A quantity with a suitable prefix: `4.151 ms`, `26.50 mJ`, `1.204 kJ`. Percentages and numbers without unit get no
+/// prefix.
 ///
 /// ```
-/// # use ergometer_units::shown::quantity;
+/// # use ergometer_units::format::quantity;
 /// assert_eq!(quantity(0.004151, "s"), "4.151 ms");
 /// assert_eq!(quantity(643.0, "W"), "643.0 W");
 /// assert_eq!(quantity(0.0, "J"), "0 J");
@@ -84,7 +84,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// A quantity with half of its interval, both in one unit: `4.15 ± 0.07 ms`.
+/// A quantity with half the width of its interval, both in the same unit: `4.15 ± 0.07 ms`.
 #[must_use]
 pub fn estimate(value: f64, half: f64, unit: &str) -> String {
     let (factor, prefix) = match unit {
@@ -92,18 +92,18 @@ pub fn estimate(value: f64, half: f64, unit: &str) -> String {
         _ => prefix(value, unit),
     };
     let (value, half) = (value / factor, half / factor);
-    // Two digits of the margin say all there is to say; the value has no more decimals than it.
+    // The margin has two significant digits, and the value has as many decimals as the margin.
     let decimals = if half > 0.0 && half.is_finite() { (1.0 - half.log10().floor()).clamp(0.0, 6.0) } else { 3.0 };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 6")]
     let decimals = decimals as usize;
     format!("{value:.decimals$} ± {half:.decimals$} {prefix}{unit}").trim_end().to_owned()
 }
 
-/// The factor and the prefix with which a value of a unit reads best. Seconds have none above one.
+/// The factor and the prefix that suit a value. Seconds have no prefix above one.
 fn prefix(value: f64, unit: &str) -> (f64, &'static str) {
     let magnitude = value.abs();
     let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
-    // What four digits would round up to the next prefix has that one.
+    // A value that four digits round up to the next prefix gets that prefix.
     let fits = |&&(factor, _): &&(f64, &str)| magnitude >= factor * 0.99995 && !(unit == "s" && factor > 1.0);
     prefixes.iter().find(fits).copied().unwrap_or(if magnitude == 0.0 { (1.0, "") } else { (1e-9, "n") })
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_keep_four_significant() {
+    fn numbers_have_about_four_significant_digits() {
         let shown: Vec<String> = [1234.6, 123.46, 12.346, 1.2346, 0.0].map(digits).to_vec();
         assert_eq!((digits(1e308), thousands(-2e18)), ("1.000e308".into(), "-2.000e18".into()));
         assert_eq!(shown, ["1235", "123.5", "12.35", "1.235", "0.000"]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_have_the_prefix_that_fits() {
+    fn quantities_have_a_suitable_prefix() {
         let shown = [0.004_151, 1.5, 90.0, 3600.0, 2.5e-7, 0.999_96].map(|value| quantity(value, "s"));
         assert_eq!(shown, ["4.151 ms", "1.500 s", "90.00 s", "3600 s", "250.0 ns", "1.000 s"]);
         let shown = [-0.0265, 31_826.0, 1e-12, 4.2e12].map(|value| quantity(value, "J"));
