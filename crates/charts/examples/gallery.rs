@@ -1,25 +1,25 @@
 //! Draws one chart of each kind, with made-up data, into a folder: `cargo run --example gallery -- FOLDER`.
 //!
-//! Each is written as SVG and PNG in both themes, with how large it is and how long it took.
+//! It writes each chart as SVG and PNG in both themes, and prints the size and the time of each.
 
 use std::path::Path;
 use std::time::Instant;
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Scale, Side, Spans, Stroke, Theme, png, svg};
 
-/// Numbers that look as if drawn by chance, the same every time (a linear congruential generator, Knuth's MMIX).
-struct Chance(u64);
+/// Pseudo-random numbers, the same in every run (a linear congruential generator, Knuth's MMIX).
+struct Random(u64);
 
-impl Chance {
-    /// Between 0 and 1.
-    fn even(&mut self) -> f64 {
+impl Random {
+    /// A uniform number between 0 and 1.
+    fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around 0, with a spread of 1 (the sum of twelve, Irwin and Hall).
+    /// A normal number with mean 0 and standard deviation 1 (the sum of twelve uniform numbers, Irwin and Hall).
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.even()).sum::<f64>() - 6.0
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
 
@@ -55,28 +55,28 @@ fn lines() -> Chart {
             x: load.clone(),
             y: curve(0.001, 0.0014),
         },
-        rule(Side::Y, 0.01, "promised: 10 ms"),
+        rule(Side::Y, 0.01, "SLO: 10 ms"),
     ];
     let y = Axis::from_zero("time to first token, median", "s");
     let mut chart = chart(
         "lines",
-        "The first token comes late above twenty requests at once",
-        "three models on one H200, 600 problems each; the band holds 95 of 100 repeats",
-        Axis::linear("requests at once", ""),
+        "TTFT rises above a concurrency of twenty",
+        "three models on one H200, 600 problems each; the band is the 95 % interval",
+        Axis::linear("concurrency", ""),
         vec![panel(y, marks)],
     );
-    chart.notes = vec!["Requests that failed are left out: 3 of 600 with tiny, none with small.".into()];
+    chart.notes = vec!["Failed requests are not included: 3 of 600 with tiny, none with small.".into()];
     chart
 }
 
 fn scatter(count: usize) -> Chart {
-    let mut chance = Chance(7);
+    let mut random = Random(7);
     let mut series = |label: &str, hue: u8, shift: f64, count: usize| {
         let (mut x, mut y) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let size = (chance.normal() * 0.6 + 5.0).exp();
+            let size = (random.normal() * 0.6 + 5.0).exp();
             x.push(size);
-            y.push((size * 0.002 + shift) * (chance.normal() * 0.25).exp());
+            y.push((size * 0.002 + shift) * (random.normal() * 0.25).exp());
         }
         Mark::Points(Points { label: label.into(), hue: Hue::Series(hue), x, y, ..Points::default() })
     };
@@ -106,10 +106,10 @@ fn frontier() -> Chart {
     };
     chart(
         "frontier",
-        "What a right answer costs",
+        "Energy and accuracy of nine models",
         "accuracy with its 95 % interval",
         Axis::log("energy for each query", "J"),
-        vec![panel(Axis::linear("right answers", "%"), vec![hull, Mark::Points(points)])],
+        vec![panel(Axis::linear("correct answers", "%"), vec![hull, Mark::Points(points)])],
     )
 }
 
@@ -143,8 +143,8 @@ fn bars() -> Chart {
     chart(
         "bars",
         "Neither model can do remainders",
-        "right answers by subject, 50 problems each",
-        Axis::from_zero("right answers", "%"),
+        "correct answers by subject, 50 problems each",
+        Axis::from_zero("correct answers", "%"),
         vec![panel(Axis::names("", names()), marks)],
     )
 }
@@ -157,18 +157,18 @@ fn forest() -> Chart {
     let points = Mark::Points(Points { x, y, low, high, ..Points::default() });
     chart(
         "forest",
-        "Slower by a third where numbers are multiplied",
-        "time of the new build in parts of the old one's, with 95 % intervals",
+        "Multiplication is a third slower",
+        "time of the new build relative to the old one, with 95 % intervals",
         Axis::linear("ratio of times", ""),
         vec![panel(Axis::names("", names()), vec![rule(Side::X, 1.0, "no change"), points])],
     )
 }
 
 fn histogram() -> Chart {
-    let mut chance = Chance(3);
+    let mut random = Random(3);
     let mut counts = vec![0.0; 40];
     for _ in 0..4000 {
-        let at = ((chance.normal() * 0.35).exp() * 10.0).clamp(0.0, 39.0);
+        let at = ((random.normal() * 0.35).exp() * 10.0).clamp(0.0, 39.0);
         let mut bin = 0;
         while f64::from(bin + 1) <= at {
             bin += 1;
@@ -184,22 +184,22 @@ fn histogram() -> Chart {
         rule(Side::X, 0.0091, "99th 9.1 ms"),
     ];
     let y = Axis::from_zero("requests", "");
-    chart("histogram", "Times to the first token", "4,000 requests", Axis::linear("time", "s"), vec![panel(y, marks)])
+    chart("histogram", "Time to first token", "4,000 requests", Axis::linear("time", "s"), vec![panel(y, marks)])
 }
 
 fn timeline(count: u32) -> Chart {
-    let mut chance = Chance(11);
+    let mut random = Random(11);
     let lanes = (count / 12).clamp(4, 64);
     let mut spans = Spans { label: "answered".into(), ..Spans::default() };
     let mut failed = Spans { label: "failed".into(), hue: Hue::Bad, ..Spans::default() };
     let mut free = vec![0.0; lanes as usize];
     for number in 0..count {
         let lane = number % lanes;
-        let start = free[lane as usize] + chance.even() * 0.02;
-        let wait = 0.01 + chance.even() * 0.05;
-        let end = start + wait + 0.05 + chance.even() * 0.25;
+        let start = free[lane as usize] + random.uniform() * 0.02;
+        let wait = 0.01 + random.uniform() * 0.05;
+        let end = start + wait + 0.05 + random.uniform() * 0.25;
         free[lane as usize] = end;
-        let into = if chance.even() < 0.03 { &mut failed } else { &mut spans };
+        let into = if random.uniform() < 0.03 { &mut failed } else { &mut spans };
         into.start.push(start);
         into.turn.push(start + wait);
         into.end.push(end);
@@ -207,7 +207,7 @@ fn timeline(count: u32) -> Chart {
     }
     let length = free.iter().copied().fold(0.0, f64::max);
     let x: Vec<f64> = (0..800).map(|at| f64::from(at) * length / 800.0).collect();
-    let y: Vec<f64> = x.iter().map(|_| 310.0 + chance.normal() * 25.0).collect();
+    let y: Vec<f64> = x.iter().map(|_| 310.0 + random.normal() * 25.0).collect();
     let low = vec![0.0; x.len()];
     let power = vec![
         Mark::Band { hue: Hue::Series(4), x: x.clone(), low, high: y.clone() },
@@ -217,7 +217,7 @@ fn timeline(count: u32) -> Chart {
     let lanes = Axis { scale: Scale::Plain, ..Axis::linear("requests, in lanes", "") };
     let mut chart = chart(
         &format!("timeline_{count}"),
-        "When each request ran, and what the GPU drew",
+        "Requests and GPU power",
         "pale until the first token",
         Axis::linear("time since the start", "s"),
         vec![
@@ -230,9 +230,9 @@ fn timeline(count: u32) -> Chart {
 }
 
 fn distribution() -> Chart {
-    let mut chance = Chance(5);
+    let mut random = Random(5);
     let mut step = |label: &str, hue: u8, middle: f64| {
-        let mut x: Vec<f64> = (0..500).map(|_| middle * (chance.normal() * 0.5).exp()).collect();
+        let mut x: Vec<f64> = (0..500).map(|_| middle * (random.normal() * 0.5).exp()).collect();
         x.sort_unstable_by(f64::total_cmp);
         let y = (1..=500).map(|number| f64::from(number) / 5.0).collect();
         Mark::Step { label: label.into(), hue: Hue::Series(hue), x, y }
@@ -240,10 +240,10 @@ fn distribution() -> Chart {
     let marks = vec![step("tiny", 0, 0.002), step("small", 1, 0.0045), step("medium", 2, 0.02)];
     chart(
         "distribution",
-        "Nine of ten first tokens come within 40 ms",
-        "times to the first token, each model with 500 requests",
+        "90 % of first tokens arrive within 40 ms",
+        "time to first token, 500 requests per model",
         Axis::log("time", "s"),
-        vec![panel(Axis::from_zero("requests that are as fast or faster", "%"), marks)],
+        vec![panel(Axis::from_zero("requests at least as fast", "%"), marks)],
     )
 }
 
@@ -253,7 +253,7 @@ fn columns() -> Chart {
     let texts = values.iter().map(|value| format!("{:.1} GB", value / 1e9)).collect();
     let points = Points { x: (0..5).map(f64::from).collect(), y: values, names: texts, ..Points::default() };
     let x = Axis::names("", names.map(String::from).to_vec());
-    chart("columns", "Memory", "", x, vec![panel(Axis::from_zero("memory at the peak", "B"), vec![Mark::Bars(points)])])
+    chart("columns", "Memory", "", x, vec![panel(Axis::from_zero("peak memory", "B"), vec![Mark::Bars(points)])])
 }
 
 fn many_names() -> Chart {
@@ -295,7 +295,7 @@ fn turned() -> Chart {
     };
     let marks = vec![series("tiny", 0, 0.0), series("small", 1, 0.12)];
     let y = Axis::linear("change", "J/query");
-    chart("turned", "Names that have no room to stand level", "", Axis::names("", names), vec![panel(y, marks)])
+    chart("turned", "Names too long to be horizontal", "", Axis::names("", names), vec![panel(y, marks)])
 }
 
 fn single() -> Chart {
@@ -310,7 +310,7 @@ fn nothing() -> Chart {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("which folder?\nhint: cargo run --example gallery -- FOLDER")?;
+    let folder = std::env::args().nth(1).ok_or("usage: cargo run --example gallery -- FOLDER")?;
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder)?;
     let charts = [

@@ -1,5 +1,5 @@
 //! Writes a page with every kind of block and chart: `cargo run -p ergometer-charts --example page -- page.html [N]`.
-//! N is how many requests it shows, 600 if not said.
+//! N is the number of requests, 600 by default.
 
 use std::error::Error;
 use std::f64::consts::TAU;
@@ -9,18 +9,18 @@ use ergometer_charts::{
     Table, Tone,
 };
 
-/// What someone might call a model or answer, and what must not happen when they do.
+/// A hostile name of a model or text of an answer. The page must show it and not run it.
 const HOSTILE: &str = "</script><script>window.obeyed = true</script><img src=x onerror=\"window.obeyed = true\">";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("no path was given. hint: --example page -- page.html")?;
+    let path = arguments.next().ok_or("usage: cargo run -p ergometer-charts --example page -- page.html [N]")?;
     let count = arguments.next().map_or(Ok(600), |count| count.parse())?;
     std::fs::write(path, page(&requests(count)).html())?;
     Ok(())
 }
 
-/// A request as the page shows it.
+/// A request on the page.
 struct Request {
     number: u64,
     lane: u32,
@@ -34,7 +34,7 @@ struct Request {
 
 const SUBJECTS: [&str; 5] = ["counting", "addition", "remainder", "sorting", "reading"];
 
-/// Requests in eight lanes, each lane as busy as it can be. The same every time.
+/// Made-up requests in eight busy lanes, the same in every run.
 fn requests(count: u64) -> Vec<Request> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
@@ -74,7 +74,7 @@ fn page(requests: &[Request]) -> Page {
             section("requests", "Requests", vec![Block::Table(request_table(requests))]),
             section(
                 "odd",
-                "What is odd",
+                "Edge cases",
                 vec![
                     Block::Text(format!(
                         "Text is shown as it is: {HOSTILE} <!-- ]]> & \u{202e}turned\u{202c} \u{1b}[31m"
@@ -128,26 +128,26 @@ fn summary() -> Section {
         vec![
             Block::Verdict {
                 text: String::from(
-                    "Four of five problems are solved, at 0.21 J each; energy is modelled, not measured.",
+                    "79.7 % of the problems are solved at 0.21 J each; energy is modelled, not measured.",
                 ),
                 tone: Tone::Warning,
             },
             Block::Figures(vec![
                 figure("Accuracy", "79.7 %", "76.4 to 82.8 %", "best counting, worst remainder"),
                 figure("Time to first token", "1.9 ms p50", "3.1 ms p99", "600 requests"),
-                figure("Speed", "1,240 tok/s", "", "13.9 tokens a query"),
+                figure("Throughput", "1,240 tok/s", "", "13.9 tokens per query"),
                 figure("Energy", "0.21 J/query", "± 0.02", "modelled CPU, not measured"),
                 figure("Intelligence per joule", "3.8 correct/J", "± 0.3", ""),
             ]),
             Block::Notices(vec![
                 notice(
                     "Energy is modelled from CPU utilization.",
-                    "See ergo doctor for what this machine can measure.",
+                    "Run `ergo doctor` to see the sensors of this machine.",
                 ),
-                notice("Nothing to do about this one: three requests were sent again.", ""),
+                notice("Three requests were retried.", ""),
             ]),
             Block::Text(String::from(
-                "What matters first comes first. Every number has a unit, and an interval or a source.\n\nA second paragraph.",
+                "The most important results come first. Every number has a unit, and an interval or a source.\n\nA second paragraph.",
             )),
         ],
     )
@@ -162,7 +162,7 @@ fn panel(y: Axis, share: f64, marks: Vec<Mark>) -> Panel {
 }
 
 fn scatter(requests: &[Request]) -> Chart {
-    let of = |correct: bool, label: &str, hue: Hue| {
+    let series = |correct: bool, label: &str, hue: Hue| {
         let chosen: Vec<&Request> = requests.iter().filter(|request| request.correct == correct).collect();
         Mark::Points(Points {
             label: label.to_owned(),
@@ -173,18 +173,18 @@ fn scatter(requests: &[Request]) -> Chart {
             ..Points::default()
         })
     };
-    let slo = Mark::Rule { side: Side::Y, at: 0.005, label: String::from("objective 5 ms"), hue: Hue::Bad };
+    let slo = Mark::Rule { side: Side::Y, at: 0.005, label: String::from("SLO 5 ms"), hue: Hue::Bad };
     Chart {
-        subtitle: String::from("each request, by when it was sent"),
-        notes: vec![String::from("A click on a point leads to its request.")],
+        subtitle: String::from("each request, by send time"),
+        notes: vec![String::from("Click a point to see its request.")],
         ..plain(
             "ttft",
             "Time to first token",
-            Axis::linear("sent after", "s"),
+            Axis::linear("send time", "s"),
             vec![panel(
                 Axis::log("time to first token", "s"),
                 1.0,
-                vec![slo, of(true, "correct", Hue::Series(0)), of(false, "wrong", Hue::Series(1))],
+                vec![slo, series(true, "correct", Hue::Series(0)), series(false, "wrong", Hue::Series(1))],
             )],
         )
     }
@@ -197,7 +197,7 @@ fn distribution(requests: &[Request]) -> Chart {
         let y = (1..=x.len()).map(|rank| 100.0 * rank as f64 / x.len() as f64).collect();
         Mark::Step { label: label.to_owned(), hue, x, y }
     };
-    let median = Mark::Rule { side: Side::Y, at: 50.0, label: String::from("half of them"), hue: Hue::Muted };
+    let median = Mark::Rule { side: Side::Y, at: 50.0, label: String::from("median"), hue: Hue::Muted };
     plain(
         "distribution",
         "Distribution of latencies",
@@ -207,8 +207,8 @@ fn distribution(requests: &[Request]) -> Chart {
             1.0,
             vec![
                 median,
-                step("first token", Hue::Series(0), &|request| request.first_token - request.start),
-                step("whole answer", Hue::Series(2), &|request| request.end - request.start),
+                step("TTFT", Hue::Series(0), &|request| request.first_token - request.start),
+                step("E2E latency", Hue::Series(2), &|request| request.end - request.start),
             ],
         )],
     )
@@ -229,7 +229,7 @@ fn histogram(requests: &[Request]) -> Chart {
     let rule = |at: f64, label: &str| Mark::Rule { side: Side::X, at, label: label.to_owned(), hue: Hue::Bad };
     plain(
         "histogram",
-        "How long answers take",
+        "E2E latency",
         Axis::from_zero("latency", "s"),
         vec![panel(
             Axis::from_zero("requests", ""),
@@ -241,7 +241,7 @@ fn histogram(requests: &[Request]) -> Chart {
 
 fn timeline(requests: &[Request]) -> Chart {
     let end = requests.iter().fold(0.0, |end: f64, request| end.max(request.end));
-    // Two readings for each request, as a fast sensor gives.
+    // Two readings per request, like a fast sensor.
     let readings = requests.len() * 2;
     let x: Vec<f64> = (0..readings).map(|reading| end * reading as f64 / readings as f64).collect();
     let wave = |time: f64, base: f64| {
@@ -249,12 +249,12 @@ fn timeline(requests: &[Request]) -> Chart {
     };
     let package: Vec<f64> = x.iter().map(|&time| wave(time, 82.0)).collect();
     let mut memory: Vec<f64> = x.iter().map(|&time| wave(time, 30.0) / 2.0).collect();
-    // A sensor that said nothing for a while.
+    // A gap in the readings of a sensor.
     for value in memory.iter_mut().skip(readings / 3).take(readings / 20) {
         *value = f64::NAN;
     }
     let spans = Spans {
-        label: String::from("request, paler before its first token"),
+        label: String::from("request, paler before the first token"),
         hue: Hue::Series(3),
         start: requests.iter().map(|request| request.start).collect(),
         turn: requests.iter().map(|request| request.first_token).collect(),
@@ -265,10 +265,10 @@ fn timeline(requests: &[Request]) -> Chart {
     };
     let step = |label: &str, hue, y| Mark::Step { label: label.to_owned(), hue, x: x.clone(), y };
     let idle = Mark::Rule { side: Side::Y, at: 12.4, label: String::from("idle 12.4 W"), hue: Hue::Muted };
-    let lanes = Axis { scale: Scale::Plain, ..Axis::linear("requests under way", "") };
+    let lanes = Axis { scale: Scale::Plain, ..Axis::linear("requests in flight", "") };
     Chart {
-        subtitle: String::from("power and the requests that were under way"),
-        notes: vec![String::from("Drag to look closer; a double click goes back.")],
+        subtitle: String::from("power and requests in flight"),
+        notes: vec![String::from("Drag to zoom in; double-click to reset.")],
         ..plain(
             "timeline",
             "Power over the run",
@@ -340,7 +340,7 @@ fn frontier() -> Chart {
         })
     };
     let best = Mark::Line {
-        label: String::from("best so far"),
+        label: String::from("Pareto front"),
         hue: Hue::Muted,
         stroke: Stroke::Dashed,
         x: vec![0.004, 0.21, 0.74, 40.0],
@@ -348,7 +348,7 @@ fn frontier() -> Chart {
     };
     plain(
         "frontier",
-        "Accuracy against energy",
+        "Accuracy and energy",
         Axis::log("energy per query", "J"),
         vec![panel(
             Axis::linear("accuracy", "%"),
@@ -384,7 +384,7 @@ fn sweep() -> Chart {
     plain(
         "sweep",
         "Latency under load",
-        Axis::from_zero("requests offered", "1/s"),
+        Axis::from_zero("request rate", "1/s"),
         vec![panel(
             Axis::from_zero("time to first token", "s"),
             1.0,
@@ -401,7 +401,7 @@ fn sweep() -> Chart {
 fn request_table(requests: &[Request]) -> Table {
     let mut table = Table::new(
         "request_table",
-        "Every request",
+        "Requests",
         &[
             ("Request", "request"),
             ("Subject", "subject"),
@@ -411,11 +411,11 @@ fn request_table(requests: &[Request]) -> Table {
             ("Answer", "answer"),
         ],
     );
-    table.notes.push(String::from("Energy is absent where a request was too short to measure."));
+    table.notes.push(String::from("Energy is missing if a request was too short to measure."));
     table.rows = requests
         .iter()
         .map(|request| {
-            let judgement = if request.correct { ("correct", Tone::Good) } else { ("wrong", Tone::Bad) };
+            let verdict = if request.correct { ("correct", Tone::Good) } else { ("wrong", Tone::Bad) };
             let energy = (request.energy > 0.04).then_some(request.energy);
             vec![
                 Cell::Request { request: request.number },
@@ -428,7 +428,7 @@ fn request_table(requests: &[Request]) -> Table {
                     high: value * 1.1,
                     shown: format!("{value:.3} ± {:.3} J", value * 0.1),
                 }),
-                Cell::Verdict { text: judgement.0.to_owned(), tone: judgement.1 },
+                Cell::Verdict { text: verdict.0.to_owned(), tone: verdict.1 },
             ]
         })
         .collect();

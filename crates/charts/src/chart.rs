@@ -1,79 +1,79 @@
-//! A chart: panels above one another that share the horizontal axis.
+//! Charts: panels stacked on top of each other that share the horizontal axis.
 
 use serde::Serialize;
 
 use crate::Mark;
 
-/// What is drawn.
+/// A chart with one or more panels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
-    /// Its name in files and addresses: letters, digits and underscores.
+    /// The name in files and URLs: letters, digits and underscores.
     pub id: String,
-    /// What it shows, in a few words.
+    /// The title.
     pub title: String,
-    /// Of what, on what: a line below the title.
+    /// The line below the title, such as the model and the machine.
     pub subtitle: String,
-    /// What stands below it: how to read it, what was left out.
+    /// Notes below the chart: how to read it, what was omitted.
     pub notes: Vec<String>,
-    /// The axis that all panels share.
+    /// The horizontal axis of all panels.
     pub x: Axis,
-    /// From top to bottom.
+    /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
 }
 
-/// One part of a chart, with a vertical axis of its own.
+/// A part of a chart with its own vertical axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Panel {
-    /// Its vertical axis.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is in it, the first at the back.
+    /// The marks, from back to front.
     pub marks: Vec<Mark>,
-    /// Its part of the height; the parts of all panels are put in relation to one another.
+    /// The height relative to the other panels.
     pub share: f64,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it measures.
+    /// The quantity on this axis.
     pub label: String,
-    /// In what; empty for what has no unit. Labels of ticks may use a larger or smaller one of the same kind (`ms` for
-    /// `s`), and say which.
+    /// The unit of the values; empty for none. Tick labels may use a multiple of it (`ms` for `s`), and the axis label names
+    /// that multiple.
     pub unit: String,
-    /// How values become places.
+    /// How values map to positions.
     pub scale: Scale,
-    /// From where to where at least; values outside of it are clipped. `None` takes it from the marks.
+    /// The range of the axis; values outside are clipped. `None` derives the range from the marks.
     pub domain: Option<(f64, f64)>,
 }
 
-/// How values become places on an axis.
+/// How values map to positions on an axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly. `from_zero`: zero is on it whatever the values are.
+    /// A linear scale.
     Linear {
-        /// Whether zero is on it.
+        /// Whether the axis always includes zero.
         from_zero: bool,
     },
-    /// By their logarithm; what is not positive is left out.
+    /// A logarithmic scale. Values that are not positive are not drawn.
     Log,
-    /// A value is the place of a name, 0 for the first.
+    /// A value is the index of a name.
     Names {
         /// The names.
         names: Vec<String>,
     },
-    /// Nothing is written on it: lanes of spans, densities whose value says nothing.
+    /// An axis without ticks, for lanes of spans and for densities.
     Plain,
 }
 
 impl Axis {
-    /// An even axis.
+    /// A linear axis.
     #[must_use]
     pub fn linear(label: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { label: label.into(), unit: unit.into(), scale: Scale::Linear { from_zero: false }, domain: None }
     }
 
-    /// An even axis that begins at zero.
+    /// A linear axis that includes zero.
     #[must_use]
     pub fn from_zero(label: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { scale: Scale::Linear { from_zero: true }, ..Self::linear(label, unit) }
@@ -85,13 +85,13 @@ impl Axis {
         Self { scale: Scale::Log, ..Self::linear(label, unit) }
     }
 
-    /// An axis of names.
+    /// An axis with names.
     #[must_use]
     pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
         Self { scale: Scale::Names { names }, ..Self::linear(label, "") }
     }
 
-    /// The same between these ends.
+    /// The same axis with a fixed range.
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> Self {
         Self { domain: Some((low, high)), ..self }

@@ -1,118 +1,119 @@
-//! What stands in a panel. All numbers are in the units of the axes; what is not finite is left out by whoever draws.
+//! Marks: the lines, points, bars and spans of a panel. All numbers are in the units of the axes; values that are not
+//! finite are not drawn.
 
 use serde::Serialize;
 
-/// Something drawn.
+/// A line, a set of points, bars or another element of a panel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Mark {
-    /// Dots, with whiskers where they have intervals.
+    /// Dots, with whiskers if they have intervals.
     Points(Points),
-    /// A line through points in the order of x.
+    /// A line through points, ordered by x.
     Line {
-        /// Its name, written at its end; empty for none.
+        /// The label at the end of the line; empty for none.
         label: String,
         /// Its colour.
         hue: Hue,
         /// How it is drawn.
         stroke: Stroke,
-        /// Along the horizontal axis.
+        /// The values on the horizontal axis.
         x: Vec<f64>,
-        /// Along the vertical axis.
+        /// The values on the vertical axis.
         y: Vec<f64>,
     },
-    /// A line that keeps its value until the next point: powers between readings, distributions.
+    /// A line that keeps its value until the next point, for power readings and distributions.
     Step {
-        /// Its name, written at its end; empty for none.
+        /// The label at the end of the line; empty for none.
         label: String,
         /// Its colour.
         hue: Hue,
-        /// Along the horizontal axis.
+        /// The values on the horizontal axis.
         x: Vec<f64>,
-        /// Along the vertical axis.
+        /// The values on the vertical axis.
         y: Vec<f64>,
     },
-    /// What lies between two lines: the interval of a line, or with low all zero what lies below one.
+    /// The area between two lines, such as the interval around a line or, if `low` is zero, the area below a line.
     Band {
         /// Its colour.
         hue: Hue,
-        /// Along the horizontal axis.
+        /// The values on the horizontal axis.
         x: Vec<f64>,
         /// The lower line.
         low: Vec<f64>,
         /// The upper line.
         high: Vec<f64>,
     },
-    /// Bars from zero, along the axis that has numbers when the other has names.
+    /// Bars from zero. They are horizontal if the vertical axis has names, otherwise vertical.
     Bars(Points),
-    /// Stretches of time in lanes, 0 the topmost.
+    /// Spans of time in lanes; lane 0 is at the top.
     Spans(Spans),
-    /// A straight line over the whole panel, with its label.
+    /// A straight line across the whole panel, with a label.
     Rule {
-        /// Which axis its value is on.
+        /// The axis of the value.
         side: Side,
-        /// Where.
+        /// The value.
         at: f64,
-        /// What it says.
+        /// The label.
         label: String,
         /// Its colour.
         hue: Hue,
     },
 }
 
-/// Points. All lists are as long as `x`, or empty where there is nothing of the kind.
+/// Points or bars. Each list is either as long as `x` or empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Points {
-    /// The name of all of them, for the legend; empty for none.
+    /// The label in the legend; empty for none.
     pub label: String,
     /// Their colour.
     pub hue: Hue,
-    /// Along the horizontal axis.
+    /// The values on the horizontal axis.
     pub x: Vec<f64>,
-    /// Along the vertical axis.
+    /// The values on the vertical axis.
     pub y: Vec<f64>,
-    /// The lower ends of the intervals of y (of x, where y has names).
+    /// The lower ends of the intervals of y, or of x if the vertical axis has names.
     pub low: Vec<f64>,
     /// The upper ends.
     pub high: Vec<f64>,
-    /// A name for each, written beside it.
+    /// A label beside each point.
     pub names: Vec<String>,
-    /// The number of the request each is.
+    /// The request number of each point.
     pub requests: Vec<u64>,
 }
 
-/// Stretches of time. All lists are as long as `start`, or empty where there is nothing of the kind.
+/// Spans of time. Each list is either as long as `start` or empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Spans {
-    /// The name of all of them.
+    /// The label in the legend; empty for none.
     pub label: String,
     /// Their colour.
     pub hue: Hue,
-    /// Where each begins on the horizontal axis.
+    /// The start of each span on the horizontal axis.
     pub start: Vec<f64>,
-    /// Where something inside changes, as the first token; empty for nothing. Before it the span is paler.
+    /// A moment inside each span, such as the first token. The span is paler before it.
     pub turn: Vec<f64>,
-    /// Where each ends.
+    /// The end of each span.
     pub end: Vec<f64>,
-    /// In which lane, 0 the topmost.
+    /// The lane of each span; lane 0 is at the top.
     pub lane: Vec<u32>,
-    /// The number of the request each is.
+    /// The request number of each span.
     pub requests: Vec<u64>,
-    /// What is told of each.
+    /// The tooltip text of each span.
     pub names: Vec<String>,
 }
 
-/// A colour by its meaning. The palette has eight for things that are told apart, and some with a meaning.
+/// A colour by its meaning. The palette has eight colours for series, and further colours with a fixed meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hue {
-    /// One of those told apart, from 0; there are eight, and then they begin again.
+    /// The colour of a series, counted from 0. The eight colours repeat.
     Series(u8),
-    /// For what is there beside what is looked at.
+    /// Background information.
     Muted,
-    /// Bad news.
+    /// A bad result.
     Bad,
-    /// Good news.
+    /// A good result.
     Good,
 }
 
@@ -126,11 +127,11 @@ impl Default for Hue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stroke {
-    /// Without a break.
+    /// A solid line.
     Solid,
-    /// In dashes.
+    /// A dashed line.
     Dashed,
-    /// In dots.
+    /// A dotted line.
     Dotted,
 }
 
@@ -138,8 +139,8 @@ pub enum Stroke {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The horizontal one; a rule at one of its values stands upright.
+    /// The horizontal axis. A rule at a value of this axis is a vertical line.
     X,
-    /// The vertical one; a rule at one of its values lies flat.
+    /// The vertical axis. A rule at a value of this axis is a horizontal line.
     Y,
 }

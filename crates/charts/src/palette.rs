@@ -1,33 +1,33 @@
-//! Colours: a [`Hue`] and a [`Theme`] go in, a colour as `#rrggbb` comes out.
+//! The colours of each theme, as `#rrggbb`.
 //!
-//! The eight are those of Okabe and Ito (2008), which people with any of the common colour blindnesses tell apart; the
-//! bright ones are darkened on white paper until they stand out. Each has a contrast of 3:1 or more against the
-//! background, whatever is text 4.5:1 or more (WCAG 2.1, 1.4.11 and 1.4.3).
+//! The eight series colours are those of Okabe and Ito (2008), which people with common colour blindness can tell apart.
+//! On white, the bright ones are darkened. Every colour has a contrast of at least 3:1 against the background, text at
+//! least 4.5:1 (WCAG 2.1, 1.4.11 and 1.4.3).
 
 use crate::Hue;
 
-/// On what it is seen.
+/// Light or dark colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Theme {
-    /// Dark on white.
+    /// Dark colours on white.
     #[default]
     Light,
-    /// Bright on nearly black.
+    /// Bright colours on nearly black.
     Dark,
 }
 
-/// The colours of everything that is no data.
+/// The colours of background, text, grid and axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paper {
-    /// Behind everything.
+    /// The background.
     pub background: &'static str,
     /// Titles and names.
     pub text: &'static str,
     /// Subtitles, ticks and notes.
     pub muted: &'static str,
-    /// Lines of the grid.
+    /// Grid lines.
     pub grid: &'static str,
-    /// The line at the foot of a panel.
+    /// The line at the bottom of a panel.
     pub axis: &'static str,
 }
 
@@ -44,7 +44,7 @@ const SERIES_LIGHT_TEXT: [&str; 8] =
 const SERIES_DARK: [&str; 8] = ["#4a9fe0", "#f07a3a", "#2bb98d", "#db93c0", "#efb02f", "#7cc9f5", "#d6cb3c", "#a3a8af"];
 
 impl Theme {
-    /// The colours of everything that is no data.
+    /// The colours of background, text, grid and axes.
     #[must_use]
     pub fn paper(self) -> Paper {
         match self {
@@ -55,7 +55,7 @@ impl Theme {
 }
 
 impl Hue {
-    /// Its colour for dots, lines and areas.
+    /// The colour of dots, lines and areas.
     #[must_use]
     pub fn colour(self, theme: Theme) -> &'static str {
         match (self, theme) {
@@ -70,7 +70,7 @@ impl Hue {
         }
     }
 
-    /// Its colour for text: the same, or darker where that is too pale to be read.
+    /// The colour of text: the same colour, or a darker one if that is too pale to read.
     #[must_use]
     pub fn text_colour(self, theme: Theme) -> &'static str {
         match (self, theme) {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn data_stands_out_and_text_can_be_read() {
+    fn colours_have_enough_contrast() {
         for theme in THEMES {
             let paper = theme.paper();
             for hue in hues() {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ninth_begins_again_and_the_eight_differ() {
+    fn the_eight_series_colours_differ_and_repeat() {
         for theme in THEMES {
             assert_eq!(Hue::Series(8).colour(theme), Hue::Series(0).colour(theme));
             let mut eight: Vec<_> = (0..8).map(|number| Hue::Series(number).colour(theme)).collect();

@@ -1,76 +1,76 @@
-//! A table: each cell knows what it shows and, where it is a number, what it is, so that rows can be sorted by it.
+//! Tables of typed cells. A number keeps its value beside its text, so that rows can be sorted by value.
 
 use serde::Serialize;
 
-/// Rows under headings.
+/// A table with headings, rows and notes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
-    /// Its name in files: letters, digits and underscores.
+    /// The name in files: letters, digits and underscores.
     pub id: String,
-    /// What it shows, in a few words.
+    /// The title.
     pub title: String,
-    /// What stands below it.
+    /// Notes below the table.
     pub notes: Vec<String>,
     /// The headings.
     pub columns: Vec<Column>,
-    /// Every row has as many cells as there are columns.
+    /// The rows. Each row has one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A heading.
+/// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// What people read.
+    /// The heading.
     pub head: String,
-    /// Its name in CSV and JSON, the unit in it: `ttft_ms`.
+    /// The name in CSV and JSON, including the unit: `ttft_ms`.
     pub name: String,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cell {
-    /// Nothing is known.
+    /// An unknown value.
     Absent,
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// A number.
     Number {
-        /// What it is, in the unit of the column's name.
+        /// The value, in the unit of the column's name.
         value: f64,
-        /// As people read it.
+        /// The formatted value.
         shown: String,
     },
     /// A number with its interval.
     Estimate {
-        /// What it is.
+        /// The value.
         value: f64,
-        /// The lower end.
+        /// The lower end of the interval.
         low: f64,
-        /// The upper end.
+        /// The upper end of the interval.
         high: f64,
-        /// As people read it.
+        /// The formatted value.
         shown: String,
     },
-    /// A request, by its number: on a page it leads to the request.
+    /// A request number. On a page it links to the request.
     Request {
-        /// Its number.
+        /// The request number.
         request: u64,
     },
-    /// A judgement.
+    /// A verdict, such as `worse`.
     Verdict {
-        /// In words.
+        /// The text.
         text: String,
-        /// Good or bad.
+        /// Whether it is good or bad.
         tone: crate::Tone,
     },
 }
 
 impl Table {
-    /// One without rows. Columns are headings and names.
+    /// A table without rows. Columns are pairs of heading and name.
     #[must_use]
     pub fn new(id: &str, title: &str, columns: &[(&str, &str)]) -> Self {
         let column = |&(head, name): &(&str, &str)| Column { head: head.to_owned(), name: name.to_owned() };
@@ -84,13 +84,13 @@ impl Table {
 }
 
 impl Cell {
-    /// Words.
+    /// A cell with text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// A number as people read it, or nothing.
+    /// A cell with a formatted number, or [`Cell::Absent`] for `None`.
     #[must_use]
     pub fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Self {
         match value.filter(|value| value.is_finite()) {
@@ -99,7 +99,7 @@ impl Cell {
         }
     }
 
-    /// As people read it; `-` for nothing.
+    /// The text of the cell; `-` if the value is absent.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! Axes: an axis and its ends go in; ticks with their labels, a caption and the grid come out.
+//! Draws axes: ticks with their labels, captions and grid lines.
 
 use super::font::{self, Weight};
 use super::number::{Style, exponent, whole};
@@ -10,19 +10,19 @@ use super::{Area, SMALL};
 use crate::palette::Paper;
 use crate::{Axis, Scale};
 
-/// What is written along an axis.
+/// The ticks and the caption of an axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Ticks {
-    /// Values and their texts.
+    /// Ticks with a label: value and text.
     pub(super) major: Vec<(f64, String)>,
-    /// Ticks without a text.
+    /// Ticks without a label.
     pub(super) minor: Vec<f64>,
-    /// What the axis measures, and in what.
+    /// The label of the axis and its unit.
     pub(super) caption: String,
 }
 
 impl Ticks {
-    /// About so many ticks between the ends.
+    /// Chooses about this many ticks between the ends.
     pub(super) fn new(axis: &Axis, ends: Extent, about: f64) -> Self {
         match &axis.scale {
             Scale::Plain => Self { caption: caption(axis, &axis.unit), ..Self::default() },
@@ -30,12 +30,12 @@ impl Ticks {
                 let major = names.iter().enumerate().map(|(place, name)| (place as f64, clean(name))).collect();
                 Self { major, minor: Vec::new(), caption: caption(axis, &axis.unit) }
             }
-            Scale::Linear { .. } => even(axis, ends, about),
+            Scale::Linear { .. } => linear(axis, ends, about),
             Scale::Log => logarithmic(axis, ends, about),
         }
     }
 
-    /// How wide the widest text is.
+    /// The width of the widest label.
     pub(super) fn width(&self) -> f64 {
         self.major.iter().map(|(_, text)| font::width(text, SMALL, Weight::Regular)).fold(0.0, f64::max)
     }
@@ -50,11 +50,11 @@ fn caption(axis: &Axis, unit: &str) -> String {
     }
 }
 
-fn even(axis: &Axis, ends: Extent, about: f64) -> Ticks {
+fn linear(axis: &Axis, ends: Extent, about: f64) -> Ticks {
     let step = ticks::step(ends.low, ends.high, about);
     let values = ticks::multiples(ends.low, ends.high, step);
     let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
-    let unit = Unit::suited(&axis.unit, largest);
+    let unit = Unit::for_amount(&axis.unit, largest);
     let style = Style::new(unit.scaled(step), unit.scaled(largest));
     let major = values.into_iter().map(|value| (value, style.write(unit.scaled(value)))).collect();
     Ticks { major, minor: Vec::new(), caption: caption(axis, &unit.name) }
@@ -72,10 +72,10 @@ fn logarithmic(axis: &Axis, ends: Extent, about: f64) -> Ticks {
         };
         ticks.major.iter().map(|value| (*value, text(*value))).collect()
     };
-    // The unit whose texts are shortest: 0.1, 1, 10 J rather than 100, 1,000, 10,000 mJ.
+    // The unit with the shortest labels: 0.1, 1, 10 J rather than 100, 1,000, 10,000 mJ.
     let length = |texts: &[(f64, String)]| texts.iter().map(|(_, text)| text.chars().count()).sum::<usize>();
     let (major, unit) = [ends.high, ends.low.sqrt() * ends.high.sqrt(), ends.low]
-        .map(|amount| Unit::suited(&axis.unit, amount))
+        .map(|amount| Unit::for_amount(&axis.unit, amount))
         .map(|unit| (texts(&unit), unit))
         .into_iter()
         .min_by_key(|(texts, _)| length(texts))
@@ -83,20 +83,20 @@ fn logarithmic(axis: &Axis, ends: Extent, about: f64) -> Ticks {
     Ticks { major, minor: ticks.minor, caption: caption(axis, &unit.name) }
 }
 
-/// How names stand along the horizontal axis.
+/// The orientation of names along the horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Stand {
-    /// Level, in this much room each.
+pub(super) enum LabelOrientation {
+    /// Horizontal, with this much space each.
     Level(f64),
-    /// Turned, in this much room each.
+    /// Rotated, with this much space each.
     Turned(f64),
 }
 
-/// The slope of turned names, in degrees.
+/// The slope of rotated names, in degrees.
 pub(super) const SLOPE: f64 = 38.0;
 
-impl Stand {
-    /// For names of this width in slots of that.
+impl LabelOrientation {
+    /// The orientation for names of this width in slots of this width.
     pub(super) fn new(widest: f64, slot: f64) -> Self {
         if widest <= slot - 8.0 || (slot >= 64.0 && widest <= slot * 1.5) {
             Self::Level(slot - 8.0)
@@ -105,7 +105,7 @@ impl Stand {
         }
     }
 
-    /// How far down they reach.
+    /// The height of the labels.
     pub(super) fn depth(self) -> f64 {
         match self {
             Self::Level(_) => 20.0,
@@ -121,7 +121,7 @@ pub(super) struct Vertical<'a> {
     pub(super) ticks: &'a Ticks,
     pub(super) names: bool,
     pub(super) paper: Paper,
-    /// The room for texts to the left.
+    /// The space for labels to the left.
     pub(super) room: f64,
 }
 
@@ -138,7 +138,7 @@ impl Vertical<'_> {
             if !self.names {
                 svg.line((x, place), (x + width, place), &grid(self.paper.grid, ""));
             }
-            // Names may be closer than their height: every second, third … is left out then.
+            // Omits names that are closer together than their height.
             if (place - last).abs() < SMALL - 1.0 {
                 continue;
             }
@@ -150,8 +150,8 @@ impl Vertical<'_> {
                 weight: Weight::Regular,
                 anchor: Anchor::End,
                 colour: if self.names { self.paper.text } else { self.paper.muted },
-                rim: None,
-                turned: 0.0,
+                outline: None,
+                rotation: 0.0,
                 content: &font::cut(text, self.room, SMALL, Weight::Regular),
             });
         }
@@ -163,12 +163,12 @@ pub(super) struct Horizontal<'a> {
     pub(super) area: Area,
     pub(super) ruler: &'a Ruler,
     pub(super) ticks: &'a Ticks,
-    pub(super) stand: Stand,
+    pub(super) orientation: LabelOrientation,
     pub(super) paper: Paper,
 }
 
 impl Horizontal<'_> {
-    /// Upright lines through a panel.
+    /// Draws vertical grid lines through a panel.
     pub(super) fn grid(&self, svg: &mut Svg) {
         let Area { y, height, .. } = self.area;
         for place in self.ticks.major.iter().filter_map(|(value, _)| self.ruler.visible(*value)) {
@@ -176,7 +176,7 @@ impl Horizontal<'_> {
         }
     }
 
-    /// Ticks without texts at the foot of a panel.
+    /// Draws ticks without labels at the bottom of a panel.
     pub(super) fn marks(&self, svg: &mut Svg) {
         let foot = self.area.y + self.area.height;
         let style = format!("stroke=\"{}\" stroke-width=\"1\"", self.paper.axis);
@@ -188,38 +188,38 @@ impl Horizontal<'_> {
         }
     }
 
-    /// The texts.
+    /// Writes the tick labels.
     pub(super) fn texts(&self, svg: &mut Svg) {
         let foot = self.area.y + self.area.height;
         let mut last = f64::NEG_INFINITY;
         for (value, text) in &self.ticks.major {
             let Some(place) = self.ruler.visible(*value) else { continue };
-            let (room, turned) = match self.stand {
-                Stand::Level(room) => (room, 0.0),
-                Stand::Turned(room) => (room, -SLOPE),
+            let (room, rotation) = match self.orientation {
+                LabelOrientation::Level(room) => (room, 0.0),
+                LabelOrientation::Turned(room) => (room, -SLOPE),
             };
             let content = font::cut(text, room, SMALL, Weight::Regular);
-            let half = if turned == 0.0 { font::width(&content, SMALL, Weight::Regular) / 2.0 + 3.0 } else { 7.0 };
+            let half = if rotation == 0.0 { font::width(&content, SMALL, Weight::Regular) / 2.0 + 3.0 } else { 7.0 };
             if place - half < last {
                 continue;
             }
             last = place + half;
             svg.text(&Text {
-                x: if turned == 0.0 { place } else { place + 4.0 },
-                y: foot + if turned == 0.0 { 19.0 } else { 16.0 },
+                x: if rotation == 0.0 { place } else { place + 4.0 },
+                y: foot + if rotation == 0.0 { 19.0 } else { 16.0 },
                 size: SMALL,
                 weight: Weight::Regular,
-                anchor: if turned == 0.0 { Anchor::Middle } else { Anchor::End },
+                anchor: if rotation == 0.0 { Anchor::Middle } else { Anchor::End },
                 colour: self.paper.muted,
-                rim: None,
-                turned,
+                outline: None,
+                rotation,
                 content: &content,
             });
         }
     }
 }
 
-/// How many ticks a length has room for.
+/// The number of ticks that fit on a length.
 pub(super) fn about(length: f64, each: f64) -> f64 {
     whole(length / each).max(2) as f64
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_have_as_many_digits_as_they_need() {
+    fn logarithmic_labels_have_as_many_digits_as_they_need() {
         let (texts, caption) = texts(&Axis::log("energy", "J"), 0.01, 2000.0, 6.0);
         assert_eq!(texts, ["0.01", "0.1", "1", "10", "100", "1,000"]);
         assert_eq!(caption, "energy, J");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_unit_has_none() {
+    fn a_caption_without_unit_or_label_has_no_comma() {
         assert_eq!(texts(&Axis::linear("requests", ""), 0.0, 2000.0, 4.0).1, "requests");
         assert_eq!(texts(&Axis::linear("", "W"), 0.0, 2.0, 4.0).1, "W");
     }

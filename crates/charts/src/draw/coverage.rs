@@ -1,16 +1,16 @@
-//! What marks cover: a panel goes in, the ends of its values on both axes come out, and whether there is anything.
+//! Measures the range that the marks of a panel cover on both axes.
 
-use super::ruler::{Extent, demanded, has_place};
+use super::ruler::{Extent, fixed_domain, has_place};
 use crate::{Axis, Mark, Panel, Points, Scale, Side, Spans};
 
-/// What the marks of a panel cover.
+/// The range that the marks of a panel cover.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Cover {
+pub(super) struct Coverage {
     pub(super) x: Extent,
     pub(super) y: Extent,
-    /// Whether there is anything but rules.
+    /// Whether there are marks other than rules.
     pub(super) anything: bool,
-    /// Whether dots are in it, which want some air around them.
+    /// Whether there are dots, which need some space around them.
     pub(super) dots: bool,
     /// The number of lanes of its spans.
     pub(super) lanes: u64,
@@ -21,15 +21,15 @@ pub(super) fn has_names(axis: &Axis) -> bool {
     matches!(axis.scale, Scale::Names { .. })
 }
 
-/// Whether the vertical axis begins at the top: names, and lanes of spans where nothing else has a height.
+/// Whether the vertical axis starts at the top. This is so for names, and for lanes of spans without other marks.
 pub(super) fn from_top(panel: &Panel) -> bool {
     has_names(&panel.y)
         || (panel.marks.iter().any(|mark| matches!(mark, Mark::Spans(_)))
             && panel.marks.iter().all(|mark| matches!(mark, Mark::Spans(_) | Mark::Rule { side: Side::X, .. })))
 }
 
-/// Half the way between the two bars that are closest to one another, as a difference or, on a logarithmic axis, a
-/// ratio: every bar reaches so far to both sides.
+/// Half the distance between the two closest bars, which is half the width of every bar. On a logarithmic axis it is a
+/// ratio.
 pub(super) fn half_gap(axis: &Axis, places: impl Iterator<Item = f64>) -> f64 {
     let logarithmic = axis.scale == Scale::Log;
     let mut places: Vec<f64> = places
@@ -42,21 +42,22 @@ pub(super) fn half_gap(axis: &Axis, places: impl Iterator<Item = f64>) -> f64 {
     if logarithmic { 10f64.powf(gap / 2.0) } else { gap / 2.0 }
 }
 
-struct Covering<'a> {
+/// Adds marks to a [`Coverage`], one at a time.
+struct CoverageBuilder<'a> {
     x: &'a Axis,
     y: &'a Axis,
     x_window: Option<Extent>,
     y_window: Option<Extent>,
-    cover: Cover,
+    coverage: Coverage,
 }
 
-impl Covering<'_> {
+impl CoverageBuilder<'_> {
     fn pair(&mut self, x: f64, y: f64) -> bool {
         let shown = has_place(self.x, x) && has_place(self.y, y) && self.x_window.is_none_or(|window| window.holds(x));
         if shown {
-            self.cover.x.add(x);
-            self.cover.y.add(y);
-            self.cover.anything |= self.y_window.is_none_or(|window| window.holds(y));
+            self.coverage.x.add(x);
+            self.coverage.y.add(y);
+            self.coverage.anything |= self.y_window.is_none_or(|window| window.holds(y));
         }
         shown
     }
@@ -69,9 +70,9 @@ impl Covering<'_> {
             }
             for end in [points.low.get(index), points.high.get(index)].into_iter().flatten() {
                 if across && has_place(self.x, *end) {
-                    self.cover.x.add(*end);
+                    self.coverage.x.add(*end);
                 } else if !across && has_place(self.y, *end) {
-                    self.cover.y.add(*end);
+                    self.coverage.y.add(*end);
                 }
             }
         }
@@ -79,23 +80,23 @@ impl Covering<'_> {
 
     fn bars(&mut self, points: &Points) {
         self.points(points);
-        if !self.cover.anything {
+        if !self.coverage.anything {
             return;
         }
         if has_names(self.y) {
             if self.x.scale != Scale::Log {
-                self.cover.x.add(0.0);
+                self.coverage.x.add(0.0);
             }
             return;
         }
         if self.y.scale != Scale::Log {
-            self.cover.y.add(0.0);
+            self.coverage.y.add(0.0);
         }
         let half = half_gap(self.x, points.x.iter().copied());
         for x in points.x.iter().copied().filter(|x| has_place(self.x, *x)) {
             let ends = if self.x.scale == Scale::Log { [x / half, x * half] } else { [x - half, x + half] };
             for end in ends.into_iter().filter(|end| has_place(self.x, *end)) {
-                self.cover.x.add(end);
+                self.coverage.x.add(end);
             }
         }
     }
@@ -106,15 +107,15 @@ impl Covering<'_> {
             let (low, high) = (start.min(*end), start.max(*end));
             let seen = self.x_window.is_none_or(|window| high >= window.low && low <= window.high);
             if has_place(self.x, *start) && has_place(self.x, *end) && seen {
-                self.cover.x.add(low);
-                self.cover.x.add(high);
+                self.coverage.x.add(low);
+                self.coverage.x.add(high);
                 for end in [f64::from(lane) - 0.5, f64::from(lane) + 0.5] {
                     if has_place(self.y, end) {
-                        self.cover.y.add(end);
+                        self.coverage.y.add(end);
                     }
                 }
-                self.cover.lanes = self.cover.lanes.max(u64::from(lane) + 1);
-                self.cover.anything = true;
+                self.coverage.lanes = self.coverage.lanes.max(u64::from(lane) + 1);
+                self.coverage.anything = true;
             }
         }
     }
@@ -123,7 +124,7 @@ impl Covering<'_> {
         match mark {
             Mark::Points(points) => {
                 self.points(points);
-                self.cover.dots |= !points.x.is_empty();
+                self.coverage.dots |= !points.x.is_empty();
             }
             Mark::Line { x, y, .. } | Mark::Step { x, y, .. } => {
                 for (x, y) in x.iter().zip(y) {
@@ -132,42 +133,47 @@ impl Covering<'_> {
             }
             Mark::Band { x, low, high, .. } => {
                 for ((x, low), high) in x.iter().zip(low).zip(high) {
-                    // What lies below a line on a logarithmic axis begins at its foot.
+                    // The area below a line on a logarithmic axis starts at the bottom of the panel.
                     if self.pair(*x, *high) && has_place(self.y, *low) {
-                        self.cover.y.add(*low);
+                        self.coverage.y.add(*low);
                     }
                 }
             }
             Mark::Bars(points) => self.bars(points),
             Mark::Spans(spans) => self.spans(spans),
-            Mark::Rule { side: Side::X, at, .. } if has_place(self.x, *at) => self.cover.x.add(*at),
-            Mark::Rule { side: Side::Y, at, .. } if has_place(self.y, *at) => self.cover.y.add(*at),
+            Mark::Rule { side: Side::X, at, .. } if has_place(self.x, *at) => self.coverage.x.add(*at),
+            Mark::Rule { side: Side::Y, at, .. } if has_place(self.y, *at) => self.coverage.y.add(*at),
             Mark::Rule { .. } => {}
         }
     }
 }
 
-/// Outside of what nothing is shown.
+/// The visible range of an axis, if it does not depend on the marks.
 fn window(axis: &Axis) -> Option<Extent> {
     match &axis.scale {
         Scale::Names { names } => Some(Extent { low: -0.5, high: names.len() as f64 - 0.5 }),
-        _ => demanded(axis),
+        _ => fixed_domain(axis),
     }
 }
 
-/// What the marks of a panel cover. Of what lies outside the ends the horizontal axis demands, nothing counts.
-pub(super) fn cover(panel: &Panel, x: &Axis) -> Cover {
-    let mut covering =
-        Covering { x, y: &panel.y, x_window: window(x), y_window: window(&panel.y), cover: Cover::default() };
+/// Measures what the marks of a panel cover. Values outside a fixed range of the horizontal axis do not count.
+pub(super) fn measure(panel: &Panel, x: &Axis) -> Coverage {
+    let mut covering = CoverageBuilder {
+        x,
+        y: &panel.y,
+        x_window: window(x),
+        y_window: window(&panel.y),
+        coverage: Coverage::default(),
+    };
     for mark in &panel.marks {
         covering.mark(mark);
     }
-    let mut cover = covering.cover;
-    if from_top(panel) && cover.lanes > 0 && panel.y.scale != Scale::Log {
-        cover.y.add(-0.5);
-        cover.y.add(cover.lanes as f64 - 0.5);
+    let mut coverage = covering.coverage;
+    if from_top(panel) && coverage.lanes > 0 && panel.y.scale != Scale::Log {
+        coverage.y.add(-0.5);
+        coverage.y.add(coverage.lanes as f64 - 0.5);
     }
-    cover
+    coverage
 }
 
 #[cfg(test)]
@@ -181,32 +187,32 @@ mod tests {
     }
 
     #[test]
-    fn pairs_without_a_place_do_not_count() {
+    fn values_that_cannot_be_drawn_do_not_count() {
         let panel = line(vec![0.0, 1.0, f64::NAN, 3.0, 4.0], vec![f64::INFINITY, 5.0, 6.0, 7.0]);
-        let cover = cover(&panel, &Axis::linear("", ""));
-        assert_eq!((cover.x, cover.y), (Extent { low: 1.0, high: 3.0 }, Extent { low: 5.0, high: 7.0 }));
-        assert!(cover.anything);
+        let coverage = measure(&panel, &Axis::linear("", ""));
+        assert_eq!((coverage.x, coverage.y), (Extent { low: 1.0, high: 3.0 }, Extent { low: 5.0, high: 7.0 }));
+        assert!(coverage.anything);
     }
 
     #[test]
-    fn what_the_axis_leaves_out_does_not_stretch_the_other() {
+    fn values_outside_one_axis_do_not_extend_the_other() {
         let panel = line(vec![0.0, 1.0, 2.0], vec![5.0, 6.0, 1000.0]);
-        assert_eq!(cover(&panel, &Axis::linear("", "").within(0.0, 1.0)).y.high, 6.0);
-        assert!(!cover(&panel, &Axis::linear("", "").within(10.0, 11.0)).anything);
+        assert_eq!(measure(&panel, &Axis::linear("", "").within(0.0, 1.0)).y.high, 6.0);
+        assert!(!measure(&panel, &Axis::linear("", "").within(10.0, 11.0)).anything);
     }
 
     #[test]
-    fn rules_alone_are_nothing() {
+    fn a_panel_with_only_rules_has_no_data() {
         let rule = Mark::Rule { side: Side::Y, at: 3.0, label: "goal".into(), hue: Hue::Muted };
         let panel = Panel { y: Axis::linear("", ""), marks: vec![rule], share: 1.0 };
-        assert!(!cover(&panel, &Axis::linear("", "")).anything);
+        assert!(!measure(&panel, &Axis::linear("", "")).anything);
     }
 
     #[test]
-    fn bars_reach_zero_and_half_a_gap() {
+    fn bars_extend_to_zero_and_by_half_their_width() {
         let bars = Points { x: vec![1.0, 2.0, 4.0], y: vec![5.0, 6.0, 7.0], ..Points::default() };
         let panel = Panel { y: Axis::linear("", ""), marks: vec![Mark::Bars(bars)], share: 1.0 };
-        let cover = cover(&panel, &Axis::linear("", ""));
-        assert_eq!((cover.x, cover.y), (Extent { low: 0.5, high: 4.5 }, Extent { low: 0.0, high: 7.0 }));
+        let coverage = measure(&panel, &Axis::linear("", ""));
+        assert_eq!((coverage.x, coverage.y), (Extent { low: 0.5, high: 4.5 }, Extent { low: 0.0, high: 7.0 }));
     }
 }

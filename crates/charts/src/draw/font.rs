@@ -1,16 +1,16 @@
-//! How wide text is: characters go in, pixels come out. It is measured in the font the PNG is drawn with.
+//! Measures and shortens text in the font of the PNG.
 //!
-//! A browser without that font draws in its own, which is about as wide.
+//! A browser without that font uses its own, which is about as wide.
 
 use std::sync::OnceLock;
 
 use ttf_parser::Face;
 
-/// Regular and semi-bold, cut down to Latin, Greek and signs; figures are all of one width.
+/// Regular and semi-bold, reduced to Latin, Greek and symbols; all digits have the same width.
 pub(super) const REGULAR: &[u8] = include_bytes!("../../../../assets/fonts/Inter-Regular.otf");
 pub(super) const STRONG: &[u8] = include_bytes!("../../../../assets/fonts/Inter-SemiBold.otf");
 
-/// How heavy text is.
+/// The font weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
     Regular,
@@ -31,7 +31,7 @@ pub(super) fn has(character: char) -> bool {
     face(Weight::Regular).is_some_and(|face| face.glyph_index(character).is_some())
 }
 
-/// In parts of the font's size. What the font lacks is taken for a square, as Chinese is.
+/// The width of a character relative to the font size. A character that the font lacks counts as a square, like Chinese.
 fn advance(character: char, weight: Weight) -> f64 {
     let measured = face(weight).and_then(|face| {
         let advance = face.glyph_hor_advance(face.glyph_index(character)?)?;
@@ -40,12 +40,12 @@ fn advance(character: char, weight: Weight) -> f64 {
     measured.unwrap_or(1.0)
 }
 
-/// How wide a text is in pixels.
+/// The width of a text in pixels.
 pub(super) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     text.chars().map(|character| advance(character, weight)).sum::<f64>() * size
 }
 
-/// The text, with its middle replaced by `…` where it is wider than this.
+/// The text, with its middle replaced by `…` if it is too wide.
 pub(super) fn cut(text: &str, room: f64, size: f64, weight: Weight) -> String {
     if width(text, size, weight) <= room {
         return text.to_owned();
@@ -54,7 +54,7 @@ pub(super) fn cut(text: &str, room: f64, size: f64, weight: Weight) -> String {
     let mut left = room - advance('…', weight) * size;
     let (mut front, mut back) = (0, characters.len());
     while front < back {
-        // The front is given one more than the back, as names differ at both ends.
+        // Keeps both ends, because names differ at both.
         let at_front = front <= characters.len() - back;
         let next = characters[if at_front { front } else { back - 1 }];
         left -= advance(next, weight) * size;
@@ -72,7 +72,7 @@ pub(super) fn cut(text: &str, room: f64, size: f64, weight: Weight) -> String {
     format!("{}…{}", head.trim_end(), tail.trim_start())
 }
 
-/// The text in lines no wider than this; what does not fit into so many lines is cut.
+/// Wraps a text into at most `most` lines and shortens what does not fit.
 pub(super) fn wrap(text: &str, room: f64, size: f64, weight: Weight, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -93,24 +93,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_of_one_width() {
+    fn digits_have_the_same_width() {
         for weight in [Weight::Regular, Weight::Strong] {
             assert!(face(weight).is_some());
             let one = width("1", 10.0, weight);
-            // Inter's own semi-bold 4 is a thousandth narrower.
+            // The semi-bold 4 of Inter is a thousandth narrower.
             assert!(('0'..='9').all(|digit| (width(&digit.to_string(), 10.0, weight) - one).abs() < 0.02));
             assert!(one > 5.0 && one < 8.0);
         }
     }
 
     #[test]
-    fn what_is_written_on_axes_is_in_the_font() {
+    fn the_font_has_the_characters_of_axes() {
         assert!("µ±×…−⁻⁰¹²³⁴⁵⁶⁷⁸⁹→≥≤≈Ωäéß·".chars().all(has));
         assert!(!has('模'));
     }
 
     #[test]
-    fn names_are_cut_in_the_middle() {
+    fn long_names_are_shortened_in_the_middle() {
         let name = "meta-llama/Llama-3.1-70B-Instruct-FP8";
         let cut = cut(name, 120.0, 12.0, Weight::Regular);
         assert_eq!(cut, "meta-llam…ruct-FP8");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_wrapped_and_the_last_line_takes_the_rest() {
+    fn text_wraps_and_the_last_line_is_shortened() {
         let lines = wrap("one two three four five six seven", 60.0, 12.0, Weight::Regular, 2);
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|line| width(line, 12.0, Weight::Regular) <= 60.0));

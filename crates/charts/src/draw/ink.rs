@@ -1,13 +1,12 @@
-//! Where there is ink already: marks and texts go in, how much a place is covered comes out. Labels are put where there
-//! is least.
+//! Tracks which parts of a panel are covered by marks and texts, so that labels can use the emptiest place.
 
 use super::Area;
 use super::number::whole;
 
-/// A cell is about a fifth of a letter high.
+/// The size of a cell in pixels: about a fifth of the height of a letter.
 const CELL: f64 = 2.5;
 
-/// What is drawn in a panel so far.
+/// The covered parts of a panel.
 #[derive(Debug)]
 pub(super) struct Ink {
     area: Area,
@@ -24,7 +23,7 @@ impl Ink {
         Self { area, columns, rows, cells: vec![false; columns * rows], texts: Vec::new() }
     }
 
-    /// The cells an area covers, as far as they are in the panel.
+    /// The cells of the panel that an area covers.
     fn covered(&self, area: Area) -> impl Iterator<Item = usize> + use<> {
         let columns = self.columns;
         let left = whole((area.x - self.area.x) / CELL);
@@ -34,7 +33,7 @@ impl Ink {
         (top..=bottom).flat_map(move |row| (left..=right).map(move |column| row * columns + column))
     }
 
-    /// Something is drawn in an area.
+    /// Marks an area as covered.
     pub(super) fn fill(&mut self, area: Area) {
         if area.overlaps(self.area) {
             for cell in self.covered(area) {
@@ -49,7 +48,7 @@ impl Ink {
         self.fill(Area { x: x - radius, y: y - radius, width: 2.0 * radius, height: 2.0 * radius });
     }
 
-    /// A line between two places.
+    /// Marks the cells along a straight line as covered.
     pub(super) fn stroke(&mut self, from: (f64, f64), to: (f64, f64)) {
         let length = (to.0 - from.0).hypot(to.1 - from.1);
         let steps = whole(length / CELL).min(2000) + 1;
@@ -59,24 +58,24 @@ impl Ink {
         }
     }
 
-    /// A text is written.
+    /// Marks an area as covered by text.
     pub(super) fn write(&mut self, area: Area) {
         self.texts.push(area);
     }
 
-    /// Whether no text stands there.
+    /// Whether an area overlaps no text.
     pub(super) fn is_free(&self, area: Area) -> bool {
         !self.texts.iter().any(|text| text.overlaps(area))
     }
 
-    /// How much of an area is covered: 0 for nothing, 1 and more where another text is.
+    /// How much of an area is covered: 0 for nothing, at least 2 if it overlaps a text.
     pub(super) fn cost(&self, area: Area) -> f64 {
         let texts = self.texts.iter().filter(|text| text.overlaps(area)).count() as f64;
-        // What runs through the letters is worse than what touches them.
+        // Ink behind the letters counts more than ink that touches them.
         texts * 2.0 + 0.8 * self.inked(area.grown(-2.0)) + 0.2 * self.inked(area.grown(2.0))
     }
 
-    /// The part of an area with ink.
+    /// The fraction of an area that is covered.
     fn inked(&self, area: Area) -> f64 {
         let (mut inked, mut all) = (0.0, 0.0);
         for cell in self.covered(area) {
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn ink_costs_and_texts_cost_more() {
+    fn texts_cost_more_than_ink() {
         let mut ink = Ink::new(area(100.0, 50.0, 200.0, 100.0));
         assert_eq!(ink.cost(area(110.0, 60.0, 40.0, 12.0)), 0.0);
         ink.stroke((100.0, 65.0), (300.0, 65.0));
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_no_ink() {
+    fn ink_outside_the_panel_does_not_count() {
         let mut ink = Ink::new(area(0.0, 0.0, 100.0, 100.0));
         ink.dot((1e9, -1e9), 3.0);
         ink.fill(area(f64::NAN, 0.0, 1.0, 1.0));

@@ -1,4 +1,4 @@
-//! Labels in a panel: names of lines, rules and points go in, text that covers no other text comes out.
+//! Places the labels of lines, rules, points and bars so that no two overlap.
 
 use super::font::{self, Weight};
 use super::ink::Ink;
@@ -6,29 +6,29 @@ use super::write::{Anchor, Svg, Text};
 use super::{Area, SMALL, View};
 use crate::{Hue, Side};
 
-/// The name of a point.
+/// The label of a point.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Named {
+pub(super) struct PointLabel {
     pub(super) place: (f64, f64),
     pub(super) radius: f64,
     pub(super) text: String,
     pub(super) hue: Hue,
 }
 
-/// What stands at the end of a bar.
+/// The label at the end of a bar.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Beside {
+pub(super) struct BarLabel {
     pub(super) place: (f64, f64),
     pub(super) room: f64,
     pub(super) text: String,
 }
 
-/// The name of a line.
+/// The label of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LineEnd {
-    /// Its last visible place.
+    /// The last visible point of the line.
     pub(super) end: (f64, f64),
-    /// Its middle height: of lines that end at one place the upper is named above.
+    /// The mean height of the line. It orders the labels of lines that end at the same point.
     pub(super) middle: f64,
     pub(super) text: String,
     pub(super) hue: Hue,
@@ -46,12 +46,12 @@ pub(super) struct RuleLabel {
 /// The height of a line of small text.
 const LINE: f64 = SMALL + 3.0;
 
-/// The most room for a name in the margin.
+/// The maximum width of a label in the margin.
 pub(super) const MARGIN: f64 = 170.0;
 
-/// Moves heights apart to `apart` at least, between two ends, each as little as can be. They come in order and stay so.
+/// Moves sorted heights to distances of at least `apart`, between two ends, each as little as possible.
 pub(super) fn spread(wanted: &[f64], apart: f64, low: f64, high: f64) -> Vec<f64> {
-    // Groups of neighbours that touch move as one (pool adjacent violators): (sum of wanted starts, count).
+    // Neighbours that touch move as a group (pool adjacent violators): (sum of wanted starts, count).
     let mut groups: Vec<(f64, usize)> = Vec::new();
     let room = (high - low - apart * (wanted.len().max(1) - 1) as f64).max(0.0);
     let start = |group: (f64, usize)| (group.0 / group.1 as f64).clamp(low, low + room);
@@ -71,23 +71,23 @@ pub(super) fn spread(wanted: &[f64], apart: f64, low: f64, high: f64) -> Vec<f64
 }
 
 fn small<'a>(content: &'a str, colour: &'a str, weight: Weight) -> Text<'a> {
-    Text { x: 0.0, y: 0.0, size: SMALL, weight, anchor: Anchor::Start, colour, rim: None, turned: 0.0, content }
+    Text { x: 0.0, y: 0.0, size: SMALL, weight, anchor: Anchor::Start, colour, outline: None, rotation: 0.0, content }
 }
 
-/// The area of a text whose left middle is at a place.
-fn area_of(text: &str, weight: Weight, (x, middle): (f64, f64)) -> Area {
+/// The area of a text, given its left edge and its vertical middle.
+fn text_area(text: &str, weight: Weight, (x, middle): (f64, f64)) -> Area {
     Area { x, y: middle - SMALL / 2.0, width: font::width(text, SMALL, weight), height: SMALL }
 }
 
-/// Writes a text with its left middle at a place, inside the panel.
+/// Writes a text inside the panel, given its left edge and its vertical middle.
 fn write(svg: &mut Svg, view: &View, ink: &mut Ink, text: &Text<'_>, (x, middle): (f64, f64)) {
-    let rim = Some(view.theme.paper().background);
-    svg.text(&Text { x, y: middle + SMALL * 0.36, rim, ..*text });
-    ink.write(area_of(text.content, text.weight, (x, middle)));
+    let outline = Some(view.theme.paper().background);
+    svg.text(&Text { x, y: middle + SMALL * 0.36, outline, ..*text });
+    ink.write(text_area(text.content, text.weight, (x, middle)));
 }
 
-/// Names of lines: beside their ends where these are inside the panel and there is room, in the margin otherwise.
-/// Gives how many found no room.
+/// Writes the labels of lines: inside the panel beside their ends if there is space, otherwise in the margin. Returns the
+/// number of labels without space.
 pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<LineEnd>) -> usize {
     let area = view.area;
     let right = area.x + area.width;
@@ -101,7 +101,7 @@ pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<Lin
         let inside = [(6.0, 0.0), (4.0, -9.0), (4.0, 9.0), (-width, -11.0), (-width, 11.0)]
             .map(|(x, y)| (end.end.0 + x, end.end.1 + y))
             .into_iter()
-            .map(|place| (place, area_of(&end.text, Weight::Strong, place)))
+            .map(|place| (place, text_area(&end.text, Weight::Strong, place)))
             .filter(|(_, own)| own.x + own.width < right && own.inside(area.grown(4.0)) && ink.is_free(*own))
             .map(|(place, own)| (place, ink.cost(own)))
             .find(|(_, cost)| *cost < 0.02 || (*cost < 0.4 && width > room));
@@ -110,12 +110,12 @@ pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<Lin
                 let text = small(&end.text, end.hue.text_colour(view.theme), Weight::Strong);
                 write(svg, view, ink, &text, place);
             }
-            // A few letters and their `…` at least.
+            // There must be space for at least a few letters and `…`.
             _ if room >= width.min(30.0) => margin.push(end),
             _ => left_out += 1,
         }
     }
-    // Ends within three pixels count as one height.
+    // Ends within three pixels count as the same height.
     let height = |end: &LineEnd| (end.end.1 / 3.0).round();
     margin.sort_by(|one, other| height(one).total_cmp(&height(other)).then(one.middle.total_cmp(&other.middle)));
     let fitting = super::number::whole(area.height / LINE).max(1);
@@ -132,12 +132,12 @@ pub(super) fn line_ends(svg: &mut Svg, view: &View, ink: &mut Ink, ends: Vec<Lin
             svg.line(from, (right + 11.0, height), &style);
         }
         svg.text(&Text { x: right + 13.0, y: height + SMALL * 0.36, ..small(&text, colour, Weight::Strong) });
-        ink.write(area_of(&text, Weight::Strong, (right + 13.0, height)).grown(2.0));
+        ink.write(text_area(&text, Weight::Strong, (right + 13.0, height)).grown(2.0));
     }
     left_out
 }
 
-/// Labels of rules, along the line where there is least ink. Gives how many found no room.
+/// Writes the labels of rules along the rule, where there is least ink. Returns the number of labels without space.
 pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLabel]) -> usize {
     let mut left_out = 0;
     let area = view.area;
@@ -152,27 +152,27 @@ pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLab
         match label.side {
             Side::Y => {
                 let (left, right) = (area.x + 4.0, area.x + area.width - width - 4.0);
-                // At an end if that can be, above rather than below.
+                // Prefers the ends of the rule, and above rather than below.
                 for part in [0, 6, 1, 5, 2, 4, 3] {
                     let x = right + (left - right) * f64::from(part) / 6.0;
                     places.extend([(x, label.place - 11.0), (x, label.place + 11.0)]);
                 }
             }
             Side::X => {
-                // From top to bottom: between two rows of points, too.
+                // From top to bottom, including between two rows of points.
                 for step in 0..40 {
                     let y = area.y + 8.0 + f64::from(step) * (area.height - 16.0) / 39.0;
                     places.extend([(label.place + 6.0, y), (label.place - width - 6.0, y)]);
                 }
             }
         }
-        // Those outside of the panel cost most, then other texts, then ink; of equals the first.
+        // Positions outside the panel cost most, then other texts, then ink. The first of equal positions wins.
         let cost = |place: &(f64, f64)| {
-            let own = area_of(&content, Weight::Regular, *place);
+            let own = text_area(&content, Weight::Regular, *place);
             ink.cost(own) + if own.inside(area.grown(6.0)) { 0.0 } else { 10.0 }
         };
         let best = places.into_iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
-        if let Some(place) = best.filter(|place| ink.is_free(area_of(&content, Weight::Regular, *place))) {
+        if let Some(place) = best.filter(|place| ink.is_free(text_area(&content, Weight::Regular, *place))) {
             write(svg, view, ink, &small(&content, label.hue.text_colour(view.theme), Weight::Regular), place);
         } else {
             left_out += 1;
@@ -181,9 +181,9 @@ pub(super) fn rules(svg: &mut Svg, view: &View, ink: &mut Ink, labels: &[RuleLab
     left_out
 }
 
-/// Names beside points, where they cover no other; gives how many did not find a place.
-pub(super) fn names(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[Named]) -> usize {
-    // More are a thicket, whatever room there is.
+/// Writes the labels of points where they overlap no other text. Returns the number of labels without space.
+pub(super) fn points(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[PointLabel]) -> usize {
+    // More labels are illegible, however much space there is.
     if named.len() > 60 {
         return named.len();
     }
@@ -203,8 +203,8 @@ pub(super) fn names(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[Named]) 
             (x - width - away + 2.0, y - away - 3.0),
             (x - width - away + 2.0, y + away + 4.0),
         ];
-        let own = |place: &(f64, f64)| area_of(&content, Weight::Regular, *place);
-        // To the right the margin may be used, too.
+        let own = |place: &(f64, f64)| text_area(&content, Weight::Regular, *place);
+        // Labels may also use the margin on the right.
         let picture = Area { width: view.area.width + view.margin, ..view.area }.grown(8.0);
         let best = places
             .into_iter()
@@ -221,8 +221,8 @@ pub(super) fn names(svg: &mut Svg, view: &View, ink: &mut Ink, named: &[Named]) 
     left_out
 }
 
-/// Texts at the ends of bars: to the right of those that lie, above those that stand.
-pub(super) fn beside(svg: &mut Svg, view: &View, ink: &mut Ink, texts: &[Beside]) {
+/// Writes the labels of bars: to the right of horizontal bars, above vertical bars.
+pub(super) fn bars(svg: &mut Svg, view: &View, ink: &mut Ink, texts: &[BarLabel]) {
     let colour = view.theme.paper().muted;
     for text in texts.iter().take(300) {
         let room =
@@ -235,7 +235,7 @@ pub(super) fn beside(svg: &mut Svg, view: &View, ink: &mut Ink, texts: &[Beside]
             let right = view.area.x + view.area.width + view.margin;
             ((text.place.0 - width / 2.0).min(right - width).max(0.0), text.place.1 - 9.0)
         };
-        if ink.is_free(area_of(&content, Weight::Regular, place)) && content != "…" {
+        if ink.is_free(text_area(&content, Weight::Regular, place)) && content != "…" {
             write(svg, view, ink, &small(&content, colour, Weight::Regular), place);
         }
     }
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_touch_move_as_little_as_can_be() {
+    fn touching_labels_move_as_little_as_possible() {
         assert_eq!(spread(&[50.0, 100.0], 15.0, 0.0, 200.0), [50.0, 100.0]);
         assert_eq!(spread(&[50.0, 50.0], 15.0, 0.0, 200.0), [42.5, 57.5]);
         assert_eq!(spread(&[0.0, 0.0, 0.0], 15.0, 0.0, 200.0), [0.0, 15.0, 30.0]);
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn none_touch_and_all_are_inside(mut wanted in prop::collection::vec(-50.0..450.0f64, 0..20)) {
+        fn no_labels_touch_and_all_are_inside(mut wanted in prop::collection::vec(-50.0..450.0f64, 0..20)) {
             wanted.sort_unstable_by(f64::total_cmp);
             let placed = spread(&wanted, 15.0, 0.0, 400.0);
             prop_assert!(placed.windows(2).all(|pair| pair[1] - pair[0] >= 15.0 - 1e-9));

@@ -1,7 +1,7 @@
-//! Where everything stands: a chart goes in; the size of the picture, and areas, axes and lines of text come out.
+//! Computes the layout of a chart: the areas and axes of its panels, and the lines of text around them.
 
-use super::axes::{self, Stand, Ticks};
-use super::cover::{self, Cover, has_names};
+use super::axes::{self, LabelOrientation, Ticks};
+use super::coverage::{self, Coverage, has_names};
 use super::font::{self, Weight};
 use super::labels::MARGIN;
 use super::legend::Legend;
@@ -18,46 +18,46 @@ pub(super) const SUBTITLE_LINE: f64 = 18.0;
 pub(super) const NOTE_LINE: f64 = 15.0;
 /// The height of a caption above its panel.
 const CAPTION: f64 = 30.0;
-/// Between two panels.
+/// The gap between two panels.
 const BETWEEN: f64 = 16.0;
 
-/// One panel at its place.
-pub(super) struct Place {
+/// The layout of one panel.
+pub(super) struct PanelLayout {
     pub(super) area: Area,
     pub(super) ruler: Ruler,
     pub(super) ticks: Ticks,
-    pub(super) cover: Cover,
+    pub(super) coverage: Coverage,
 }
 
-/// Everything at its place.
+/// The layout of a chart.
 pub(super) struct Layout {
     pub(super) title: Vec<String>,
     pub(super) subtitle: Vec<String>,
     pub(super) legend: Legend,
-    /// Where the legend begins.
+    /// The y of the top of the legend.
     pub(super) legend_top: f64,
-    pub(super) panels: Vec<Place>,
+    pub(super) panels: Vec<PanelLayout>,
     pub(super) x: Ruler,
     pub(super) x_ticks: Ticks,
-    pub(super) stand: Stand,
-    /// Where captions of panels begin.
+    pub(super) orientation: LabelOrientation,
+    /// The x of the captions of panels.
     pub(super) captions: f64,
-    /// Room for texts to the left of panels.
+    /// The space for texts to the left of panels.
     pub(super) left: f64,
-    /// Room for texts to the right of panels.
+    /// The space for texts to the right of panels.
     pub(super) right: f64,
-    /// Where notes begin.
+    /// The y of the top of the notes.
     pub(super) foot: f64,
-    /// Whether any panel has anything.
+    /// Whether any panel has data.
     pub(super) anything: bool,
 }
 
-/// How high a panel is: by its rows where it has some, by its share otherwise.
-fn height(panel: &Panel, cover: &Cover, by_share: f64) -> f64 {
+/// The height of a panel: by the number of its rows if it has any, otherwise by its share.
+fn height(panel: &Panel, coverage: &Coverage, by_share: f64) -> f64 {
     let rows = match &panel.y.scale {
-        _ if !cover.anything => return 70.0,
+        _ if !coverage.anything => return 70.0,
         Scale::Names { names } => names.len() as f64,
-        Scale::Plain if cover.lanes > 0 && cover.lanes <= 24 => cover.lanes as f64,
+        Scale::Plain if coverage.lanes > 0 && coverage.lanes <= 24 => coverage.lanes as f64,
         _ => return by_share,
     };
     let each = match rows {
@@ -67,16 +67,16 @@ fn height(panel: &Panel, cover: &Cover, by_share: f64) -> f64 {
         rows if rows <= 40.0 => 20.0,
         _ => 15.0,
     };
-    // Several bars for each name have room side by side, with their texts.
+    // Several bars per name need space side by side, with their labels.
     let bars = panel.marks.iter().filter(|mark| matches!(mark, Mark::Bars(_))).count() as f64;
     let texts = panel.marks.iter().any(|mark| matches!(mark, Mark::Bars(points) if !points.names.is_empty()));
     let each =
         if has_names(&panel.y) { f64::max(each, bars * if texts { 22.0 } else { 14.0 }) } else { f64::min(each, 24.0) };
-    // 160 names are legible on a picture that high; of more, some are not written.
+    // 160 names are legible at this height; with more, some are omitted.
     (rows * each).clamp(70.0, 2400.0)
 }
 
-fn heights(chart: &Chart, covers: &[Cover]) -> Vec<f64> {
+fn heights(chart: &Chart, coverages: &[Coverage]) -> Vec<f64> {
     let shares: Vec<f64> = chart
         .panels
         .iter()
@@ -88,18 +88,18 @@ fn heights(chart: &Chart, covers: &[Cover]) -> Vec<f64> {
     chart
         .panels
         .iter()
-        .zip(covers)
+        .zip(coverages)
         .zip(by_share)
-        .map(|((panel, cover), by_share)| height(panel, cover, by_share))
+        .map(|((panel, coverage), by_share)| height(panel, coverage, by_share))
         .collect()
 }
 
-/// Where on the way along the axis the last of these values is that has a place.
+/// The position of the last visible value, as a fraction of the axis.
 fn last(ruler: &Ruler, values: &[f64]) -> f64 {
     values.iter().filter_map(|value| ruler.visible(*value)).fold(0.0, f64::max)
 }
 
-/// How much room labels need to the right of the panels. Of a plot about 650 pixels wide, some may be left.
+/// The space that labels need to the right of the panels. It assumes a plot about 650 pixels wide.
 fn right(chart: &Chart, ends: Extent) -> f64 {
     let parts = Ruler::new(&chart.x, ends, 0.0, 1.0);
     let mut most: f64 = 0.0;
@@ -109,7 +109,7 @@ fn right(chart: &Chart, ends: Extent) -> f64 {
                 Mark::Line { label, x, .. } | Mark::Step { label, x, .. } if !clean(label).is_empty() => {
                     let width = font::width(&clean(label), SMALL, Weight::Strong).min(MARGIN);
                     let left = (1.0 - last(&parts, x)) * 600.0;
-                    // Where it would not fit inside, or the end is at the edge.
+                    // The label does not fit inside the panel.
                     if left < width + 12.0 {
                         most = most.max(width + 13.0);
                     }
@@ -129,7 +129,7 @@ fn right(chart: &Chart, ends: Extent) -> f64 {
     most
 }
 
-/// Ticks of the horizontal axis, as many as have room for their texts.
+/// The ticks of the horizontal axis, as many as there is space for their labels.
 fn horizontal(axis: &Axis, ends: Extent, width: f64) -> Ticks {
     let ruler = Ruler::new(axis, ends, 0.0, width);
     let mut about = axes::about(width, 80.0);
@@ -146,8 +146,8 @@ fn horizontal(axis: &Axis, ends: Extent, width: f64) -> Ticks {
 
 impl Layout {
     pub(super) fn new(chart: &Chart) -> Self {
-        let covers: Vec<Cover> = chart.panels.iter().map(|panel| cover::cover(panel, &chart.x)).collect();
-        let anything = covers.iter().any(|cover| cover.anything);
+        let coverages: Vec<Coverage> = chart.panels.iter().map(|panel| coverage::measure(panel, &chart.x)).collect();
+        let anything = coverages.iter().any(|coverage| coverage.anything);
         let room = WIDTH - 2.0 * EDGE;
         let title = font::wrap(&clean(&chart.title), room, TITLE, Weight::Strong, 2);
         let subtitle = font::wrap(&clean(&chart.subtitle), room, SUBTITLE, Weight::Regular, 2);
@@ -155,26 +155,26 @@ impl Layout {
         let legend_top = EDGE + title.len() as f64 * TITLE_LINE + subtitle.len() as f64 * SUBTITLE_LINE + 8.0;
 
         let mut covered = Extent::default();
-        for cover in &covers {
-            covered.join(cover.x);
+        for coverage in &coverages {
+            covered.join(coverage.x);
         }
-        let fit = if covers.iter().any(|cover| cover.dots) { Fit::Airy } else { Fit::Tight };
+        let fit = if coverages.iter().any(|coverage| coverage.dots) { Fit::Airy } else { Fit::Tight };
         let x_ends = ruler::ends(&chart.x, covered, fit);
         let mut right = right(chart, x_ends).max(10.0);
 
         // From top to bottom.
         let mut y = legend_top + legend.height();
         let mut panels = Vec::new();
-        for ((panel, cover), height) in chart.panels.iter().zip(&covers).zip(heights(chart, &covers)) {
-            // Decades are told apart when they are closer than even ticks.
+        for ((panel, coverage), height) in chart.panels.iter().zip(&coverages).zip(heights(chart, &coverages)) {
+            // Logarithmic ticks can be closer together than linear ones.
             let about = axes::about(height, if panel.y.scale == Scale::Log { 34.0 } else { 50.0 });
             let fit = if panel.y.scale == Scale::Plain { Fit::Tight } else { Fit::Ticks(about) };
-            let ends = ruler::ends(&panel.y, cover.y, fit);
+            let ends = ruler::ends(&panel.y, coverage.y, fit);
             let ticks = Ticks::new(&panel.y, ends, about);
             y += if ticks.caption.is_empty() { 10.0 } else { CAPTION };
-            let (from, to) = if cover::from_top(panel) { (y, y + height) } else { (y + height, y) };
+            let (from, to) = if coverage::from_top(panel) { (y, y + height) } else { (y + height, y) };
             let area = Area { x: 0.0, y, width: 0.0, height };
-            panels.push(Place { area, ruler: Ruler::new(&panel.y, ends, from, to), ticks, cover: *cover });
+            panels.push(PanelLayout { area, ruler: Ruler::new(&panel.y, ends, from, to), ticks, coverage: *coverage });
             y += height + BETWEEN;
         }
         y -= BETWEEN;
@@ -183,11 +183,11 @@ impl Layout {
         let texts = panels.iter().map(|place| place.ticks.width()).fold(0.0, f64::max).min(230.0);
         let mut left = if texts > 0.0 { texts + 8.0 } else { 0.0 };
         let mut x_ticks = horizontal(&chart.x, x_ends, room - left - right);
-        let mut stand = Stand::Level(f64::INFINITY);
+        let mut orientation = LabelOrientation::Level(f64::INFINITY);
         if has_names(&chart.x) {
             let slot = (room - left - right) / x_ticks.major.len().max(1) as f64;
-            stand = Stand::new(x_ticks.width(), slot);
-            if let Stand::Turned(widest) = stand {
+            orientation = LabelOrientation::new(x_ticks.width(), slot);
+            if let LabelOrientation::Turned(widest) = orientation {
                 left = left.max(widest * axes::SLOPE.to_radians().cos() - slot / 2.0);
             }
         } else {
@@ -202,9 +202,23 @@ impl Layout {
             (place.area.x, place.area.width) = (start, width);
         }
         let x = Ruler::new(&chart.x, x_ends, start, start + width);
-        let depth = if x_ticks.major.is_empty() { 4.0 } else { stand.depth() };
+        let depth = if x_ticks.major.is_empty() { 4.0 } else { orientation.depth() };
         let caption = if x_ticks.caption.is_empty() { 0.0 } else { 19.0 };
         let foot = if anything { y + depth + caption + 6.0 } else { legend_top + 150.0 };
-        Self { title, subtitle, legend, legend_top, panels, x, x_ticks, stand, captions, left, right, foot, anything }
+        Self {
+            title,
+            subtitle,
+            legend,
+            legend_top,
+            panels,
+            x,
+            x_ticks,
+            orientation,
+            captions,
+            left,
+            right,
+            foot,
+            anything,
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The legend above the plot: labels of points, bars and spans, where there are two or more. Lines are named at their
-//! ends.
+//! Draws the legend above the plot: the labels of points, bars and spans, if there are at least two. Lines have labels at
+//! their ends instead.
 
 use super::font::{self, Weight};
 use super::write::{Anchor, Svg, Text, clean};
@@ -7,16 +7,16 @@ use super::{Area, EDGE, SMALL, WIDTH};
 use crate::palette::Theme;
 use crate::{Chart, Hue, Mark};
 
-/// What stands before a label.
+/// The symbol before a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Dot,
     Box,
-    /// Pale, then full.
+    /// Pale, then full colour.
     Turn,
 }
 
-/// A label at its place, from the top left of the legend.
+/// A label and its position relative to the top left of the legend.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     sign: Sign,
@@ -34,15 +34,15 @@ pub(super) struct Legend {
 
 const ROW: f64 = 20.0;
 
-/// More would hide the plot.
-const MOST: usize = 40;
+/// The maximum number of labels; more would crowd out the plot.
+const MAX: usize = 40;
 
 impl Legend {
     pub(super) fn new(chart: &Chart) -> Self {
-        let mut found: Vec<(Sign, Hue, String)> = Vec::new();
+        let mut labels: Vec<(Sign, Hue, String)> = Vec::new();
         for mark in chart.panels.iter().flat_map(|panel| &panel.marks) {
             let (sign, hue, label) = match mark {
-                // Of what there is none, nothing is told apart.
+                // Empty marks need no label.
                 Mark::Points(points) | Mark::Bars(points) if points.x.is_empty() => continue,
                 Mark::Spans(spans) if spans.start.is_empty() => continue,
                 Mark::Points(points) => (Sign::Dot, points.hue, &points.label),
@@ -53,17 +53,17 @@ impl Legend {
                 _ => continue,
             };
             let label = clean(label);
-            let known = found.iter().any(|(_, other, text)| *other == hue && *text == label);
-            if !label.is_empty() && !known && found.len() < MOST {
-                found.push((sign, hue, label));
+            let known = labels.iter().any(|(_, other, text)| *other == hue && *text == label);
+            if !label.is_empty() && !known && labels.len() < MAX {
+                labels.push((sign, hue, label));
             }
         }
-        if found.len() < 2 {
+        if labels.len() < 2 {
             return Self::default();
         }
         let (mut x, mut row) = (0.0, 0);
         let mut entries = Vec::new();
-        for (sign, hue, label) in found {
+        for (sign, hue, label) in labels {
             let text = font::cut(&label, 260.0, SMALL, Weight::Regular);
             let width = 16.0 + font::width(&text, SMALL, Weight::Regular);
             if x > 0.0 && x + width > WIDTH - 2.0 * EDGE {
@@ -99,8 +99,8 @@ impl Legend {
                 weight: Weight::Regular,
                 anchor: Anchor::Start,
                 colour: theme.paper().text,
-                rim: None,
-                turned: 0.0,
+                outline: None,
+                rotation: 0.0,
                 content: &entry.text,
             });
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn many_labels_go_into_rows() {
+    fn many_labels_wrap_into_rows() {
         let long = "a label that is quite long, number ";
         let labels: Vec<String> = (0..9).map(|number| format!("{long}{number}")).collect();
         let legend = Legend::new(&chart(&labels.iter().map(String::as_str).collect::<Vec<_>>()));

@@ -1,20 +1,20 @@
-//! Lines, steps and bands: values go in, paths clipped to the panel come out.
+//! Draws lines, steps and bands as paths clipped to the panel.
 //!
-//! A value that is not finite breaks a line. Where more points than pixels lie side by side, each column of pixels keeps
-//! its first, lowest, highest and last: the picture is the same.
+//! A value that is not finite breaks a line. If there are more points than pixels, each column of pixels keeps its first,
+//! lowest, highest and last point, which gives the same picture.
 
 use super::ink::Ink;
 use super::write::{Path, Svg};
 use super::{Area, View};
 use crate::{Hue, Stroke};
 
-type Place = (f64, f64);
+type Point = (f64, f64);
 
-/// How a line goes from point to point.
+/// How a line connects two points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Interpolation {
     Straight,
-    /// Level until the next point.
+    /// Horizontal until the next point.
     Steps,
 }
 
@@ -22,23 +22,23 @@ pub(super) enum Course {
 pub(super) struct Line<'a> {
     pub(super) x: &'a [f64],
     pub(super) y: &'a [f64],
-    pub(super) course: Course,
+    pub(super) interpolation: Interpolation,
     pub(super) stroke: Stroke,
     pub(super) hue: Hue,
 }
 
-/// Indices in the order of x, without those that have no place.
-fn in_order(view: &View, x: &[f64], length: usize) -> Vec<(usize, f64)> {
+/// The indices of drawable points and their pixels, sorted by x.
+fn sorted_by_x(view: &View, x: &[f64], length: usize) -> Vec<(usize, f64)> {
     let mut order: Vec<(usize, f64)> =
         x.iter().take(length).enumerate().filter_map(|(index, x)| Some((index, view.x.place(*x)?))).collect();
     order.sort_by(|one, other| one.1.total_cmp(&other.1));
     order
 }
 
-/// Unbroken parts of a line.
-fn runs(view: &View, line: &Line<'_>) -> Vec<Vec<Place>> {
+/// The unbroken parts of a line.
+fn runs(view: &View, line: &Line<'_>) -> Vec<Vec<Point>> {
     let mut runs = vec![Vec::new()];
-    for (index, x) in in_order(view, line.x, line.x.len().min(line.y.len())) {
+    for (index, x) in sorted_by_x(view, line.x, line.x.len().min(line.y.len())) {
         match (view.y.place(line.y[index]), runs.last_mut()) {
             (Some(y), Some(run)) => run.push((x, y)),
             _ => runs.push(Vec::new()),
@@ -48,11 +48,11 @@ fn runs(view: &View, line: &Line<'_>) -> Vec<Vec<Place>> {
     runs
 }
 
-/// Above so many points a run is thinned.
-const MOST: usize = 2000;
+/// Parts of a line with more points are thinned.
+const MAX: usize = 2000;
 
-fn thinned(run: Vec<Place>) -> Vec<Place> {
-    if run.len() <= MOST {
+fn thin(run: Vec<Point>) -> Vec<Point> {
+    if run.len() <= MAX {
         return run;
     }
     let mut out = Vec::new();
@@ -67,7 +67,7 @@ fn thinned(run: Vec<Place>) -> Vec<Place> {
     out
 }
 
-fn stepped(run: &[Place]) -> Vec<Place> {
+fn with_steps(run: &[Point]) -> Vec<Point> {
     let mut out = Vec::with_capacity(run.len() * 2);
     for pair in run.windows(2) {
         out.push(pair[0]);
@@ -77,8 +77,8 @@ fn stepped(run: &[Place]) -> Vec<Place> {
     out
 }
 
-/// The part of a straight line inside an area (Liang and Barsky, 1984).
-fn clipped(from: Place, to: Place, area: Area) -> Option<(Place, Place)> {
+/// Clips a straight line to an area (Liang and Barsky, 1984).
+fn clip_line(from: Point, to: Point, area: Area) -> Option<(Point, Point)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut start, mut end) = (0f64, 1f64);
     for (slope, room) in [
@@ -101,14 +101,14 @@ fn clipped(from: Place, to: Place, area: Area) -> Option<(Place, Place)> {
     (start <= end).then(|| (at(start), at(end)))
 }
 
-/// Draws a line; gives its last visible place.
-pub(super) fn line(svg: &mut Svg, view: &View, ink: &mut Ink, line: &Line<'_>) -> Option<Place> {
-    // Half the width of the line, so that one along the edge is whole.
+/// Draws a line and returns its last visible point.
+pub(super) fn line(svg: &mut Svg, view: &View, ink: &mut Ink, line: &Line<'_>) -> Option<Point> {
+    // Half the width of the line, so that a line along the edge is not cut.
     let area = view.area.grown(1.0);
     let (mut path, mut end) = (Path::default(), None);
     for run in runs(view, line) {
-        let run = thinned(run);
-        let run = if line.course == Course::Steps { stepped(&run) } else { run };
+        let run = thin(run);
+        let run = if line.interpolation == Interpolation::Steps { with_steps(&run) } else { run };
         if let [only] = run[..] {
             if area.holds(only) {
                 path.dot(only);
@@ -118,7 +118,7 @@ pub(super) fn line(svg: &mut Svg, view: &View, ink: &mut Ink, line: &Line<'_>) -
         }
         let mut pen = None;
         for pair in run.windows(2) {
-            let Some((from, to)) = clipped(pair[0], pair[1], area) else { continue };
+            let Some((from, to)) = clip_line(pair[0], pair[1], area) else { continue };
             if pen != Some(from) {
                 path.start(from);
             }
@@ -129,7 +129,7 @@ pub(super) fn line(svg: &mut Svg, view: &View, ink: &mut Ink, line: &Line<'_>) -
         }
     }
     let (width, dashes) = match line.stroke {
-        // A line that goes up and down at every pixel is a blot when it is thick.
+        // A dense line needs a thin stroke, or it becomes a blot.
         Stroke::Solid if line.x.len() > 1500 => ("1", ""),
         Stroke::Solid if line.x.len() > 400 => ("1.4", ""),
         Stroke::Solid => ("2", ""),
@@ -146,8 +146,8 @@ pub(super) fn line(svg: &mut Svg, view: &View, ink: &mut Ink, line: &Line<'_>) -
     end
 }
 
-/// The part of a polygon on one side of a straight line (Sutherland and Hodgman, 1974).
-fn kept(polygon: &[Place], distance: impl Fn(Place) -> f64) -> Vec<Place> {
+/// Clips a polygon to one side of a straight line (Sutherland and Hodgman, 1974).
+fn clip_polygon(polygon: &[Point], distance: impl Fn(Point) -> f64) -> Vec<Point> {
     let mut out = Vec::with_capacity(polygon.len());
     for (index, to) in polygon.iter().copied().enumerate() {
         let from = polygon[(index + polygon.len() - 1) % polygon.len()];
@@ -163,7 +163,7 @@ fn kept(polygon: &[Place], distance: impl Fn(Place) -> f64) -> Vec<Place> {
     out
 }
 
-/// What lies between two lines.
+/// The area between two lines.
 pub(super) struct Band<'a> {
     pub(super) x: &'a [f64],
     pub(super) low: &'a [f64],
@@ -174,9 +174,9 @@ pub(super) struct Band<'a> {
 pub(super) fn band(svg: &mut Svg, view: &View, band: &Band<'_>) {
     let length = band.x.len().min(band.low.len()).min(band.high.len());
     let mut runs: Vec<Vec<(f64, f64, f64)>> = vec![Vec::new()];
-    for (index, x) in in_order(view, band.x, length) {
+    for (index, x) in sorted_by_x(view, band.x, length) {
         let low = band.low[index];
-        // Below a line on a logarithmic axis: from its foot.
+        // The area below a line on a logarithmic axis starts at the bottom.
         let foot = if view.y.is_logarithmic() && low <= 0.0 { Some(view.y.clamped(low)) } else { view.y.place(low) };
         match (foot, view.y.place(band.high[index]), runs.last_mut()) {
             (Some(low), Some(high), Some(run)) => run.push((x, low, high)),
@@ -185,7 +185,7 @@ pub(super) fn band(svg: &mut Svg, view: &View, band: &Band<'_>) {
     }
     let mut path = Path::default();
     for mut run in runs.into_iter().filter(|run| !run.is_empty()) {
-        if run.len() > MOST {
+        if run.len() > MAX {
             run = run
                 .chunk_by(|one, other| one.0.floor() == other.0.floor())
                 .map(|column| {
@@ -201,11 +201,11 @@ pub(super) fn band(svg: &mut Svg, view: &View, band: &Band<'_>) {
         let there = run.iter().map(|place| (place.0, place.2));
         let back = run.iter().rev().map(|place| (place.0, place.1));
         let area = view.area;
-        let mut polygon: Vec<Place> = there.chain(back).collect();
-        polygon = kept(&polygon, |place| place.0 - area.x);
-        polygon = kept(&polygon, |place| area.x + area.width - place.0);
-        polygon = kept(&polygon, |place| place.1 - area.y);
-        polygon = kept(&polygon, |place| area.y + area.height - place.1);
+        let mut polygon: Vec<Point> = there.chain(back).collect();
+        polygon = clip_polygon(&polygon, |place| place.0 - area.x);
+        polygon = clip_polygon(&polygon, |place| area.x + area.width - place.0);
+        polygon = clip_polygon(&polygon, |place| place.1 - area.y);
+        polygon = clip_polygon(&polygon, |place| area.y + area.height - place.1);
         let Some((first, rest)) = polygon.split_first() else { continue };
         path.start(*first);
         for place in rest {
@@ -223,32 +223,32 @@ mod tests {
     const AREA: Area = Area { x: 0.0, y: 0.0, width: 100.0, height: 100.0 };
 
     #[test]
-    fn a_line_that_leaves_the_panel_is_cut_where_it_leaves() {
-        assert_eq!(clipped((50.0, 50.0), (50.0, 200.0), AREA), Some(((50.0, 50.0), (50.0, 100.0))));
-        assert_eq!(clipped((-50.0, 50.0), (150.0, 50.0), AREA), Some(((0.0, 50.0), (100.0, 50.0))));
-        assert_eq!(clipped((-50.0, -50.0), (-10.0, 200.0), AREA), None);
-        assert_eq!(clipped((0.0, 1e9), (100.0, 2e9), AREA), None);
+    fn a_line_is_clipped_to_the_panel() {
+        assert_eq!(clip_line((50.0, 50.0), (50.0, 200.0), AREA), Some(((50.0, 50.0), (50.0, 100.0))));
+        assert_eq!(clip_line((-50.0, 50.0), (150.0, 50.0), AREA), Some(((0.0, 50.0), (100.0, 50.0))));
+        assert_eq!(clip_line((-50.0, -50.0), (-10.0, 200.0), AREA), None);
+        assert_eq!(clip_line((0.0, 1e9), (100.0, 2e9), AREA), None);
     }
 
     #[test]
-    fn a_column_of_pixels_keeps_its_ends() {
-        let run: Vec<Place> = (0..10_000u32).map(|n| (f64::from(n) / 100.0, f64::from(n * 7919 % 1000))).collect();
-        let thin = thinned(run.clone());
-        assert!(thin.len() <= 400);
-        let most = |run: &[Place]| run.iter().map(|place| place.1).fold(0.0, f64::max);
-        assert_eq!(most(&thin), most(&run));
-        assert_eq!((thin.first(), thin.last()), (run.first(), run.last()));
+    fn thinning_keeps_the_extremes_of_each_column() {
+        let run: Vec<Point> = (0..10_000u32).map(|n| (f64::from(n) / 100.0, f64::from(n * 7919 % 1000))).collect();
+        let thinned = thin(run.clone());
+        assert!(thinned.len() <= 400);
+        let most = |run: &[Point]| run.iter().map(|place| place.1).fold(0.0, f64::max);
+        assert_eq!(most(&thinned), most(&run));
+        assert_eq!((thinned.first(), thinned.last()), (run.first(), run.last()));
     }
 
     #[test]
-    fn steps_keep_their_value() {
-        assert_eq!(stepped(&[(0.0, 1.0), (2.0, 3.0)]), [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0)]);
+    fn steps_keep_their_value_until_the_next_point() {
+        assert_eq!(with_steps(&[(0.0, 1.0), (2.0, 3.0)]), [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0)]);
     }
 
     #[test]
-    fn polygons_are_cut() {
+    fn polygons_are_clipped() {
         let square = [(-10.0, 10.0), (10.0, 10.0), (10.0, 20.0), (-10.0, 20.0)];
-        assert_eq!(kept(&square, |place| place.0), [(0.0, 10.0), (10.0, 10.0), (10.0, 20.0), (0.0, 20.0)]);
-        assert!(kept(&square, |place| place.0 - 50.0).is_empty());
+        assert_eq!(clip_polygon(&square, |place| place.0), [(0.0, 10.0), (10.0, 10.0), (10.0, 20.0), (0.0, 20.0)]);
+        assert!(clip_polygon(&square, |place| place.0 - 50.0).is_empty());
     }
 }

@@ -1,12 +1,11 @@
-//! Still pictures: a [`Chart`] goes in, SVG or PNG comes out.
+//! Draws a [`Chart`] as SVG or PNG.
 //!
-//! Whatever the chart holds, the SVG is well formed and nothing that is drawn is wrong: values without a place (not
-//! finite, not positive on a logarithmic axis) are left out, what lies outside an axis is cut where it leaves, and a
-//! chart with nothing to draw says so.
+//! The SVG is well formed whatever the chart contains. Values that are not finite, or not positive on a logarithmic axis,
+//! are not drawn. Lines and areas are clipped to the panel. A chart without data says "no data".
 
 mod axes;
 mod bars;
-mod cover;
+mod coverage;
 mod font;
 mod ink;
 mod labels;
@@ -26,11 +25,11 @@ mod write;
 use std::fmt::Write as _;
 
 use axes::{Horizontal, Vertical};
-use cover::has_names;
+use coverage::has_names;
 use font::Weight;
-use layout::{Layout, NOTE, NOTE_LINE, Place, SUBTITLE, SUBTITLE_LINE, TITLE, TITLE_LINE};
+use layout::{Layout, NOTE, NOTE_LINE, PanelLayout, SUBTITLE, SUBTITLE_LINE, TITLE, TITLE_LINE};
 use number::Style;
-use panel::LeftOut;
+use panel::Omissions;
 pub use png::{PictureError, png};
 use ruler::Ruler;
 use write::{Anchor, Svg, Text, clean};
@@ -40,12 +39,12 @@ use crate::{Chart, Mark, Panel, Scale};
 
 /// The width of every picture, in pixels.
 const WIDTH: f64 = 800.0;
-/// What stays free around it.
+/// The margin around a picture.
 const EDGE: f64 = 20.0;
-/// The size of ticks and labels.
+/// The font size of ticks and labels.
 const SMALL: f64 = 12.0;
-/// Notes beyond these are counted, not written.
-const MOST_NOTES: usize = 8;
+/// The maximum number of notes; further notes are only counted.
+const MAX_NOTES: usize = 8;
 
 /// A rectangle in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,21 +76,21 @@ impl Area {
     }
 }
 
-/// A panel as its marks see it.
+/// The area and the scales of a panel while its marks are drawn.
 struct View {
     area: Area,
     x: Ruler,
     y: Ruler,
     /// Room to the right of the area.
     margin: f64,
-    /// Whether the vertical axis has names, so that bars and intervals lie.
+    /// Whether the vertical axis has names, so that bars and intervals are horizontal.
     across: bool,
     theme: Theme,
 }
 
-/// The chart as an SVG, 800 pixels wide and about 500 high: higher for several panels and for many names.
+/// Draws a chart as SVG, 800 pixels wide and about 500 pixels high; several panels or many names make it higher.
 ///
-/// It names the font Inter and falls back to the reader's own; nothing is embedded and nothing is fetched.
+/// It uses the font Inter and falls back to the reader's own font. It embeds nothing and loads nothing.
 ///
 /// ```
 /// use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Stroke, Theme, svg};
@@ -108,7 +107,7 @@ struct View {
 ///     title: "Time to first token".into(),
 ///     subtitle: String::new(),
 ///     notes: vec![],
-///     x: Axis::linear("requests at once", ""),
+///     x: Axis::linear("concurrency", ""),
 ///     panels: vec![Panel { y: Axis::from_zero("time to first token", "s"), marks: vec![line], share: 1.0 }],
 /// };
 /// assert!(svg(&chart, Theme::Light).contains("time to first token, ms"));
@@ -123,12 +122,12 @@ pub fn svg(chart: &Chart, theme: Theme) -> String {
     if layout.anything {
         layout.legend.draw(&mut body, theme, layout.legend_top);
         for (panel, place) in chart.panels.iter().zip(&layout.panels) {
-            notes.extend(left_out(draw_panel(&mut body, chart, &layout, (panel, place), theme)));
+            notes.extend(omission_notes(draw_panel(&mut body, chart, &layout, (panel, place), theme)));
         }
         foot(&mut body, &layout, paper);
     } else {
         let area = Area { x: EDGE, y: layout.legend_top, width: WIDTH - 2.0 * EDGE, height: 130.0 };
-        nothing(&mut body, area, paper);
+        no_data(&mut body, area, paper);
     }
     let height = write_notes(&mut body, &notes, layout.foot, paper);
 
@@ -150,25 +149,25 @@ pub fn svg(chart: &Chart, theme: Theme) -> String {
     out.finish()
 }
 
-fn line_of<'a>(content: &'a str, size: f64, colour: &'a str) -> Text<'a> {
+fn text_line<'a>(content: &'a str, size: f64, colour: &'a str) -> Text<'a> {
     let (weight, anchor) = (Weight::Regular, Anchor::Start);
-    Text { x: EDGE, y: 0.0, size, weight, anchor, colour, rim: None, turned: 0.0, content }
+    Text { x: EDGE, y: 0.0, size, weight, anchor, colour, outline: None, rotation: 0.0, content }
 }
 
 fn heading(svg: &mut Svg, layout: &Layout, paper: Paper) {
     let mut y = EDGE - 5.0;
     for line in &layout.title {
         y += TITLE_LINE;
-        svg.text(&Text { y, weight: Weight::Strong, ..line_of(line, TITLE, paper.text) });
+        svg.text(&Text { y, weight: Weight::Strong, ..text_line(line, TITLE, paper.text) });
     }
     for line in &layout.subtitle {
         y += SUBTITLE_LINE;
-        svg.text(&Text { y: y + 1.0, ..line_of(line, SUBTITLE, paper.muted) });
+        svg.text(&Text { y: y + 1.0, ..text_line(line, SUBTITLE, paper.muted) });
     }
 }
 
-fn nothing(svg: &mut Svg, area: Area, paper: Paper) {
-    let text = line_of("no data", 14.0, paper.muted);
+fn no_data(svg: &mut Svg, area: Area, paper: Paper) {
+    let text = text_line("no data", 14.0, paper.muted);
     let (x, y) = (area.x + area.width / 2.0, area.y + area.height / 2.0 + 5.0);
     svg.text(&Text { x, y, anchor: Anchor::Middle, ..text });
 }
@@ -177,40 +176,41 @@ fn draw_panel(
     svg: &mut Svg,
     chart: &Chart,
     layout: &Layout,
-    (panel, place): (&Panel, &Place),
+    (panel, place): (&Panel, &PanelLayout),
     theme: Theme,
-) -> LeftOut {
+) -> Omissions {
     let (paper, area) = (theme.paper(), place.area);
     if !place.ticks.caption.is_empty() {
         let caption = font::cut(&place.ticks.caption, WIDTH - EDGE - layout.captions, SMALL, Weight::Regular);
-        svg.text(&Text { x: layout.captions, y: area.y - 14.0, ..line_of(&caption, SMALL, paper.muted) });
+        svg.text(&Text { x: layout.captions, y: area.y - 14.0, ..text_line(&caption, SMALL, paper.muted) });
     }
-    if !place.cover.anything {
-        nothing(svg, area, paper);
-        return LeftOut::default();
+    if !place.coverage.anything {
+        no_data(svg, area, paper);
+        return Omissions::default();
     }
-    let horizontal = Horizontal { area, ruler: &layout.x, ticks: &layout.x_ticks, stand: layout.stand, paper };
+    let horizontal =
+        Horizontal { area, ruler: &layout.x, ticks: &layout.x_ticks, orientation: layout.orientation, paper };
     let names = has_names(&panel.y);
-    // Upright lines where the horizontal axis is the one that is read, or joins panels.
+    // Vertical grid lines help if values are on the horizontal axis or panels share it.
     if !has_names(&chart.x) && (names || panel.y.scale == Scale::Plain || chart.panels.len() > 1) {
         horizontal.grid(svg);
     }
     Vertical { area, ruler: &place.ruler, ticks: &place.ticks, names, paper, room: layout.left - 8.0 }.draw(svg);
     let view = View { area, x: layout.x, y: place.ruler, margin: layout.right, across: names, theme };
-    let zero = !cover::from_top(panel) && panel.y.scale != Scale::Plain;
-    // Over areas, which end at it; under dots and lines, which cross it.
+    let zero = !coverage::from_top(panel) && panel.y.scale != Scale::Plain;
+    // The base line is above bars and spans, which end at it, and below dots and lines, which cross it.
     let over = panel.marks.iter().any(|mark| matches!(mark, Mark::Bars(_) | Mark::Spans(_)));
     if !over {
         base(svg, &view, &horizontal, zero);
     }
-    let left_out = panel::draw(svg, &view, panel, &chart.x);
+    let omissions = panel::draw(svg, &view, panel, &chart.x);
     if over {
         base(svg, &view, &horizontal, zero);
     }
-    left_out
+    omissions
 }
 
-/// The line values stand on: zero where it is on the axis, the foot of the panel otherwise.
+/// Draws the base line: zero if it is on the axis, otherwise the bottom of the panel.
 fn base(svg: &mut Svg, view: &View, horizontal: &Horizontal<'_>, with_zero: bool) {
     let Area { x, y, width, height } = view.area;
     let style = format!("stroke=\"{}\" stroke-width=\"1\"", view.theme.paper().axis);
@@ -227,44 +227,44 @@ fn base(svg: &mut Svg, view: &View, horizontal: &Horizontal<'_>, with_zero: bool
     }
 }
 
-/// Texts of the horizontal axis, below the last panel.
+/// Writes the tick labels and the caption of the horizontal axis, below the last panel.
 fn foot(svg: &mut Svg, layout: &Layout, paper: Paper) {
-    let Some(Place { area, .. }) = layout.panels.last() else { return };
+    let Some(PanelLayout { area, .. }) = layout.panels.last() else { return };
     let ticks = &layout.x_ticks;
-    Horizontal { area: *area, ruler: &layout.x, ticks, stand: layout.stand, paper }.texts(svg);
-    let texts = if ticks.major.is_empty() { 4.0 } else { layout.stand.depth() };
+    Horizontal { area: *area, ruler: &layout.x, ticks, orientation: layout.orientation, paper }.texts(svg);
+    let texts = if ticks.major.is_empty() { 4.0 } else { layout.orientation.depth() };
     let caption = font::cut(&ticks.caption, area.width, SMALL, Weight::Regular);
     svg.text(&Text {
         x: area.x + area.width,
         y: area.y + area.height + texts + 17.0,
         anchor: Anchor::End,
-        ..line_of(&caption, SMALL, paper.muted)
+        ..text_line(&caption, SMALL, paper.muted)
     });
 }
 
-fn left_out(left_out: LeftOut) -> impl Iterator<Item = String> {
-    let LeftOut { names, line_names, rule_names, whiskers } = left_out;
+fn omission_notes(omissions: Omissions) -> impl Iterator<Item = String> {
+    let Omissions { names, line_names, rule_names, whiskers } = omissions;
     let note =
         |count: usize, text: &str| (count > 0).then(|| format!("{} {text}", Style::Fixed(0).write(count as f64)));
     [
-        note(names, "names of points have no room and are left out."),
-        note(line_names, "names of lines have no room and are left out."),
-        note(rule_names, "labels of rules have no room and are left out."),
-        note(whiskers, "intervals would cover the points and are left out."),
+        note(names, "point labels are not shown for lack of space."),
+        note(line_names, "line labels are not shown for lack of space."),
+        note(rule_names, "rule labels are not shown for lack of space."),
+        note(whiskers, "intervals are not shown because they would hide the points."),
     ]
     .into_iter()
     .flatten()
 }
 
-/// Writes the notes; gives the height of the picture.
+/// Writes the notes and returns the height of the picture.
 fn write_notes(svg: &mut Svg, notes: &[String], top: f64, paper: Paper) -> f64 {
     let mut y = top;
-    let more = notes.len().saturating_sub(MOST_NOTES);
-    let rest = (more > 0).then(|| format!("{more} more notes are left out."));
-    for note in notes.iter().take(MOST_NOTES).chain(&rest) {
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    let rest = (more > 0).then(|| format!("{more} more notes are not shown."));
+    for note in notes.iter().take(MAX_NOTES).chain(&rest) {
         for line in font::wrap(note, WIDTH - 2.0 * EDGE, NOTE, Weight::Regular, 4) {
             y += NOTE_LINE;
-            svg.text(&Text { y, ..line_of(&line, NOTE, paper.muted) });
+            svg.text(&Text { y, ..text_line(&line, NOTE, paper.muted) });
         }
     }
     (y + 16.0).ceil()

@@ -1,39 +1,37 @@
-//! Numbers as they stand on axes: a value and the step between ticks go in, text comes out.
-//!
-//! Two ticks never read the same: as many digits are written as the step has.
+//! Formats tick labels. They have as many digits as the step between ticks, so that no two labels are equal.
 
-/// What can be drawn. Beyond these ends, differences and ratios of two values no longer fit into a float.
+/// Whether a value can be drawn. Beyond 1e300, differences and ratios of two values overflow.
 pub(super) fn drawable(value: f64) -> bool {
     value.is_finite() && value.abs() <= 1e300
 }
 
-/// A float as a count, clamped to 0 and a million.
+/// Converts a float to a count between 0 and a million.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first; NaN becomes 0")]
 pub(super) fn whole(value: f64) -> usize {
     value.clamp(0.0, 1e6) as usize
 }
 
-/// The exponent of its first digit: 3 for 1,500. Zero has 0.
+/// The decimal exponent of a value: 3 for 1,500, and 0 for zero.
 #[expect(clippy::cast_possible_truncation, reason = "the logarithm of a float is below 400")]
 pub(super) fn exponent(value: f64) -> i32 {
     let exponent = value.abs().log10().floor();
-    // 999.9999999999999 is meant to be 1,000.
+    // 999.9999999999999 counts as 1,000.
     let power = 10f64.powf(exponent + 1.0);
     let exponent = if value.abs() >= power * (1.0 - 1e-12) { exponent + 1.0 } else { exponent };
     if exponent.is_finite() { exponent as i32 } else { 0 }
 }
 
-/// How all ticks of an axis are written.
+/// The number format of all ticks of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Style {
-    /// `1,234.50`, with so many digits behind the point.
+    /// `1,234.50`, with this many decimals.
     Fixed(usize),
-    /// `1.2×10¹²`, with so many digits behind the point.
+    /// `1.2×10¹²`, with this many decimals.
     Powers(usize),
 }
 
 impl Style {
-    /// For ticks a step apart, the largest of which (by its amount) is this.
+    /// The format for ticks with this step and this largest absolute value.
     pub(super) fn new(step: f64, largest: f64) -> Self {
         let (largest, step) = (largest.abs(), step.abs());
         let digits = |from: i32| usize::try_from((from - exponent(step)).max(0)).unwrap_or(0).min(17);
@@ -57,7 +55,7 @@ impl Style {
                     mantissa = value / 10f64.powi(power);
                 }
                 let sign = if power < 0 { "⁻" } else { "" };
-                let power: String = power.unsigned_abs().to_string().chars().map(raised).collect();
+                let power: String = power.unsigned_abs().to_string().chars().map(superscript).collect();
                 let mantissa = fixed(mantissa, digits);
                 format!("{mantissa}×10{sign}{power}")
             }
@@ -65,12 +63,12 @@ impl Style {
     }
 }
 
-fn raised(digit: char) -> char {
-    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-    digit.to_digit(10).and_then(|digit| RAISED.get(digit as usize)).copied().unwrap_or(digit)
+fn superscript(digit: char) -> char {
+    const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    digit.to_digit(10).and_then(|digit| SUPERSCRIPTS.get(digit as usize)).copied().unwrap_or(digit)
 }
 
-/// With a comma between thousands, and a true minus.
+/// Formats a number with commas between thousands and a minus sign (−).
 fn fixed(value: f64, digits: usize) -> String {
     let plain = format!("{:.digits$}", value.abs());
     let (before, after) = plain.split_once('.').unwrap_or((&plain, ""));
@@ -96,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_digits_as_the_step_has() {
+    fn labels_have_as_many_digits_as_the_step() {
         assert_eq!(Style::new(0.5, 2.0).write(1.5), "1.5");
         assert_eq!(Style::new(500.0, 12_000.0).write(12_000.0), "12,000");
         assert_eq!(Style::new(0.01, 0.05).write(-0.03), "−0.03");
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_minus_zero() {
+    fn zero_has_no_minus_sign() {
         assert_eq!(Style::Fixed(1).write(-0.001), "0.0");
     }
 }

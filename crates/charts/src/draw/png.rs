@@ -1,8 +1,9 @@
-//! The SVG as pixels. The font is embedded, so that it is the same on every machine; only what that font lacks is
-//! looked up in the fonts of the system.
+//! Renders a chart as PNG. The font is embedded, so that the picture is the same on every machine; characters that it
+//! lacks come from system fonts.
 
 use std::sync::{Arc, OnceLock};
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{self, Tree, fontdb::Database};
 
@@ -10,31 +11,40 @@ use super::font;
 use crate::Chart;
 use crate::palette::Theme;
 
-/// Why there is no picture.
+/// Why a chart could not be rendered as PNG.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// It would have no pixels, or more than 100 million.
-    #[error(
-        "a picture of {width:.0} x {height:.0} pixels at {scale} times its size cannot be drawn. hint: use a scale between 0.1 and 4, or write SVG"
-    )]
+    /// The picture would have no pixels, or more than 100 million.
+    #[error("cannot draw {width:.0} x {height:.0} pixels at scale {scale}")]
     Size {
-        /// Of the chart.
+        /// The width of the chart.
         width: f32,
-        /// Of the chart.
+        /// The height of the chart.
         height: f32,
-        /// Asked for.
+        /// The scale.
         scale: f64,
     },
-    /// The SVG was not understood.
-    #[error("the SVG of the picture cannot be read: {0}. hint: write SVG instead")]
+    /// The SVG could not be parsed.
+    #[error("cannot parse the SVG of the chart: {0}")]
     Svg(#[from] usvg::Error),
-    /// The pixels could not be packed.
-    #[error("the picture cannot be packed as PNG: {0}. hint: write SVG instead")]
-    Pack(String),
+    /// The pixels could not be encoded.
+    #[error("cannot encode the chart as PNG: {0}")]
+    Encode(String),
 }
 
-/// More take minutes to draw, and gigabytes.
-const MOST_PIXELS: f64 = 1e8;
+impl Diagnostic for PictureError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Size { .. } => {
+                hint!("set ", option("scale"), " between 0.1 and 4, or use ", option("format").value("svg"))
+            }
+            Self::Svg(_) | Self::Encode(_) => hint!("use ", option("format").value("svg")),
+        })
+    }
+}
+
+/// The maximum number of pixels. More would take minutes and gigabytes of memory.
+const MAX_PIXELS: f64 = 1e8;
 
 fn embedded() -> Database {
     let mut fonts = Database::new();
@@ -44,7 +54,7 @@ fn embedded() -> Database {
     fonts
 }
 
-/// Fonts for a text: reading those of the system takes a while, and is done once, and only where they are needed.
+/// The fonts for a text. System fonts are loaded once, and only if the text needs them, because that is slow.
 fn fonts(text: &str) -> Arc<Database> {
     static EMBEDDED: OnceLock<Arc<Database>> = OnceLock::new();
     static ALL: OnceLock<Arc<Database>> = OnceLock::new();
@@ -59,23 +69,23 @@ fn fonts(text: &str) -> Arc<Database> {
     }))
 }
 
-/// The chart as a PNG, so many times as large as the SVG: 2 for screens of today.
+/// Renders a chart as PNG, `scale` times the size of the SVG. Use 2 for high-resolution screens.
 pub fn png(chart: &Chart, theme: Theme, scale: f64) -> Result<Vec<u8>, PictureError> {
     let svg = super::svg(chart, theme);
     let options = usvg::Options { font_family: "Inter".to_owned(), fontdb: fonts(&svg), ..usvg::Options::default() };
     let tree = Tree::from_str(&svg, &options)?;
     let (width, height) = (tree.size().width(), tree.size().height());
-    let refused = || PictureError::Size { width, height, scale };
+    let wrong_size = || PictureError::Size { width, height, scale };
     let (wide, high) = ((f64::from(width) * scale).ceil(), (f64::from(height) * scale).ceil());
-    if !(wide >= 1.0 && high >= 1.0 && wide * high <= MOST_PIXELS) {
-        return Err(refused());
+    if !(wide >= 1.0 && high >= 1.0 && wide * high <= MAX_PIXELS) {
+        return Err(wrong_size());
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 1e8")]
-    let mut pixels = Pixmap::new(wide as u32, high as u32).ok_or_else(refused)?;
-    #[expect(clippy::cast_possible_truncation, reason = "a scale of a picture that fits needs no more digits")]
+    let mut pixels = Pixmap::new(wide as u32, high as u32).ok_or_else(wrong_size)?;
+    #[expect(clippy::cast_possible_truncation, reason = "the scale of a picture needs few digits")]
     let scale = scale as f32;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| PictureError::Pack(error.to_string()))
+    pixels.encode_png().map_err(|error| PictureError::Encode(error.to_string()))
 }
 
 #[cfg(test)]
@@ -95,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_as_many_as_asked_for() {
+    fn the_scale_multiplies_the_width() {
         let one = png(&chart("title"), Theme::Light, 1.0).unwrap();
         let two = png(&chart("title"), Theme::Light, 2.0).unwrap();
         let width = |png: &[u8]| u32::from_be_bytes(png[16..20].try_into().unwrap());
@@ -103,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_drawn_without_fonts_of_the_system() {
+    fn plain_text_needs_no_system_fonts() {
         assert_ne!(png(&chart("one"), Theme::Light, 1.0).unwrap(), png(&chart("two"), Theme::Light, 1.0).unwrap());
         assert!(fonts("plain text, µs").len() == 2);
     }
 
     #[test]
-    fn what_the_font_lacks_is_no_failure() {
+    fn characters_that_the_font_lacks_are_no_error() {
         assert!(png(&chart("模型 🚀"), Theme::Dark, 1.0).is_ok());
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn invalid_sizes_are_errors_with_a_hint() {
         for scale in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e6] {
             let error = png(&chart("title"), Theme::Light, scale).unwrap_err();
-            assert!(error.to_string().contains("hint: "), "{error}");
+            assert!(matches!(error, PictureError::Size { .. }) && error.hint().is_some(), "{error}");
         }
     }
 }

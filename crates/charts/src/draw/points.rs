@@ -1,25 +1,25 @@
-//! Dots: points go in, circles with whiskers come out.
+//! Draws points as circles with whiskers.
 //!
-//! Above [`MOST`] points none is left out either: those closer than the eye tells apart share a dot, and the more there
-//! are the darker it is. So a picture of 100,000 stays small.
+//! With more than [`MAX`] points, nearby points share a dot, which is darker the more points it stands for. A picture of
+//! 100,000 points stays small.
 
 use std::collections::HashMap;
 
 use super::View;
 use super::ink::Ink;
-use super::labels::Named;
+use super::labels::PointLabel;
 use super::number::drawable;
 use super::write::{Path, Svg, clean};
 use crate::Points;
 
-/// Above so many, near points share a dot.
-pub(super) const MOST: usize = 3000;
+/// With more points, nearby points share a dot.
+pub(super) const MAX: usize = 3000;
 
-/// Above so many, whiskers would cover the dots.
-const MOST_WHISKERS: usize = 1000;
+/// With more whiskers, none are drawn: they would hide the dots.
+const MAX_WHISKERS: usize = 1000;
 
-/// How dots look when there are so many in a panel.
-fn look(count: usize) -> (f64, f64) {
+/// The radius and the opacity of dots, by their number in a panel.
+fn dot_style(count: usize) -> (f64, f64) {
     let radius = match count {
         0..=40 => 4.0,
         41..=300 => 3.2,
@@ -34,19 +34,19 @@ fn look(count: usize) -> (f64, f64) {
 /// Points to draw.
 pub(super) struct Dots<'a> {
     pub(super) points: &'a Points,
-    /// How many dots there are in the whole panel.
-    pub(super) together: usize,
-    /// How far they are moved along the axis of names, so that those of several marks do not hide one another.
-    pub(super) aside: f64,
+    /// The number of dots in the whole panel.
+    pub(super) total: usize,
+    /// The shift along the axis of names, so that the dots of several marks do not hide each other.
+    pub(super) shift: f64,
 }
 
-/// What became of points.
+/// The result of drawing points.
 #[derive(Debug, Default)]
-pub(super) struct Drawn {
-    /// Their names, to be written when everything is drawn.
-    pub(super) named: Vec<Named>,
-    /// Intervals that were left out.
-    pub(super) without_whiskers: usize,
+pub(super) struct DrawnPoints {
+    /// The labels, to be written when all marks are drawn.
+    pub(super) labels: Vec<PointLabel>,
+    /// The number of intervals not drawn.
+    pub(super) omitted_whiskers: usize,
 }
 
 struct Dot {
@@ -57,7 +57,7 @@ struct Dot {
 
 fn dots(view: &View, dots: &Dots<'_>) -> Vec<Dot> {
     let Points { x, y, low, high, names, .. } = dots.points;
-    let (right, down) = if view.across { (0.0, dots.aside) } else { (dots.aside, 0.0) };
+    let (right, down) = if view.across { (0.0, dots.shift) } else { (dots.shift, 0.0) };
     let ruler = if view.across { &view.x } else { &view.y };
     let mut out = Vec::new();
     for (index, (x, y)) in x.iter().zip(y).enumerate() {
@@ -73,17 +73,17 @@ fn dots(view: &View, dots: &Dots<'_>) -> Vec<Dot> {
     out
 }
 
-pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, mark: &Dots<'_>) -> Drawn {
+pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, mark: &Dots<'_>) -> DrawnPoints {
     let dots = dots(view, mark);
     let colour = mark.points.hue.colour(view.theme);
-    let (radius, opacity) = look(mark.together);
-    let mut drawn = Drawn::default();
+    let (radius, opacity) = dot_style(mark.total);
+    let mut drawn = DrawnPoints::default();
     for dot in &dots {
         ink.dot(dot.place, radius);
     }
     let whiskers = dots.iter().filter(|dot| dot.whisker.is_some()).count();
-    if whiskers > MOST_WHISKERS {
-        drawn.without_whiskers = whiskers;
+    if whiskers > MAX_WHISKERS {
+        drawn.omitted_whiskers = whiskers;
     } else {
         let mut path = Path::default();
         for (from, to) in dots.iter().filter_map(|dot| dot.whisker) {
@@ -97,32 +97,34 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, mark: &Dots<'_>) -
             &format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"{opacity}\""),
         );
     }
-    if dots.len() > MOST {
-        crowd(svg, &dots, colour);
+    if dots.len() > MAX {
+        draw_crowd(svg, &dots, colour);
     } else if !dots.is_empty() {
-        // A rim in the colour of the paper keeps neighbours apart while there are few.
-        let rim = if mark.together <= 300 {
+        // An outline in the background colour separates neighbouring dots, if there are few.
+        let outline = if mark.total <= 300 {
             format!(" stroke=\"{}\" stroke-width=\"0.8\"", view.theme.paper().background)
         } else {
             String::new()
         };
-        svg.raw(&format!("<g fill=\"{colour}\" fill-opacity=\"{opacity:.2}\"{rim}>\n"));
+        svg.raw(&format!("<g fill=\"{colour}\" fill-opacity=\"{opacity:.2}\"{outline}>\n"));
         for dot in &dots {
             svg.circle(dot.place, radius, "");
         }
         svg.raw("</g>\n");
     }
     let hue = mark.points.hue;
-    drawn.named =
-        dots.into_iter().filter_map(|dot| Some(Named { place: dot.place, radius, text: dot.name?, hue })).collect();
+    drawn.labels = dots
+        .into_iter()
+        .filter_map(|dot| Some(PointLabel { place: dot.place, radius, text: dot.name?, hue }))
+        .collect();
     drawn
 }
 
-/// The side of a square whose points share a dot.
+/// Points in a square of this size share a dot.
 const NEAR: f64 = 2.0;
 
-/// Dots of five shades: for one point, two and more, four and more …
-fn crowd(svg: &mut Svg, dots: &[Dot], colour: &str) {
+/// Draws shared dots in five shades: for 1 point, 2 or 3, 4 to 7, 8 to 15, and more.
+fn draw_crowd(svg: &mut Svg, dots: &[Dot], colour: &str) {
     let mut squares: HashMap<(i64, i64), usize> = HashMap::new();
     let mut kept: Vec<((f64, f64), usize)> = Vec::new();
     for dot in dots {
@@ -134,7 +136,7 @@ fn crowd(svg: &mut Svg, dots: &[Dot], colour: &str) {
         });
         kept[index].1 += 1;
         if kept[index].1 == 2 {
-            // Several stand in the middle of their square, so that a crowd is an even area.
+            // A shared dot is in the middle of its square, so that many dots make an even area.
             kept[index].0 = ((square.0 as f64 + 0.5) * NEAR, (square.1 as f64 + 0.5) * NEAR);
         }
     }
@@ -160,20 +162,20 @@ mod tests {
 
     #[test]
     fn many_dots_are_smaller_and_paler() {
-        assert_eq!(look(1), (4.0, 0.9));
-        let (small, pale) = look(2900);
+        assert_eq!(dot_style(1), (4.0, 0.9));
+        let (small, pale) = dot_style(2900);
         assert!(small < 3.0 && pale < 0.5);
-        assert!(look(0).1 <= 0.9);
+        assert!(dot_style(0).1 <= 0.9);
     }
 
     #[test]
-    fn a_crowd_shares_dots_and_none_is_lost() {
+    fn nearby_points_share_dots_and_none_is_lost() {
         let mut svg = Svg::default();
         let dots: Vec<Dot> = (0..40u32)
             .map(|n| Dot { place: (f64::from(n % 4) * 10.0, 0.0), whisker: None, name: None })
             .chain([Dot { place: (99.0, 99.0), whisker: None, name: None }])
             .collect();
-        crowd(&mut svg, &dots, "#000000");
+        draw_crowd(&mut svg, &dots, "#000000");
         let out = svg.finish();
         assert_eq!(out.matches('M').count(), 5);
         assert!(out.contains("M99 99"));

@@ -1,10 +1,10 @@
-//! From values to places: an axis and what its marks cover go in, pixels come out.
+//! Maps the values of an axis to pixels.
 
 use super::number::drawable;
 use super::ticks;
 use crate::{Axis, Scale};
 
-/// From where to where values reach.
+/// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Extent {
     pub(super) low: f64,
@@ -37,40 +37,40 @@ impl Extent {
     }
 }
 
-/// How an axis is laid around what its marks cover.
+/// How the range of an axis is chosen around its marks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Fit {
-    /// As it is: lines and spans reach both ends.
+    /// Exactly the range of the marks, for lines and spans.
     Tight,
-    /// With some air at both ends: dots.
+    /// With some space at both ends, for dots.
     Airy,
-    /// To the next ticks, of which there are about so many.
+    /// Extended to the next ticks; there are about this many.
     Ticks(f64),
 }
 
-/// Whether a value has a place on an axis.
+/// Whether a value can be drawn on an axis.
 pub(super) fn has_place(axis: &Axis, value: f64) -> bool {
     drawable(value) && (axis.scale != Scale::Log || value >= 1e-300)
 }
 
-/// What the axis itself says about its ends, where that can be.
-pub(super) fn demanded(axis: &Axis) -> Option<Extent> {
+/// The fixed range of an axis, if it has a valid one.
+pub(super) fn fixed_domain(axis: &Axis) -> Option<Extent> {
     let (one, other) = axis.domain?;
     let (low, high) = (one.min(other), one.max(other));
     (has_place(axis, one) && has_place(axis, other) && wide_enough(low, high)).then_some(Extent { low, high })
 }
 
-/// Closer than this, ticks would need more digits than a float has.
+/// Whether the ends are far enough apart for ticks with the digits of a float.
 fn wide_enough(low: f64, high: f64) -> bool {
     high - low > 1e-11 * low.abs().max(high.abs()) && high - low >= 1e-290
 }
 
-/// From where to where the axis goes.
+/// The range of an axis.
 pub(super) fn ends(axis: &Axis, mut covered: Extent, fit: Fit) -> Extent {
     if let Scale::Names { names } = &axis.scale {
         return Extent { low: -0.5, high: names.len().max(1) as f64 - 0.5 };
     }
-    if let Some(extent) = demanded(axis) {
+    if let Some(extent) = fixed_domain(axis) {
         return extent;
     }
     if axis.scale == Scale::Log {
@@ -99,7 +99,7 @@ pub(super) fn ends(axis: &Axis, mut covered: Extent, fit: Fit) -> Extent {
     }
     let Extent { mut low, mut high } = covered;
     if !wide_enough(low, high) {
-        // One value: it stands in the middle, or above zero.
+        // A single value is in the middle, or above zero.
         let half = if low.abs() < 1e-280 { 1.0 } else { low.abs() * 0.1 };
         (low, high) = if low.abs() < 1e-280 { (0.0, 1.0) } else { (low - half, high + half) };
     }
@@ -107,12 +107,12 @@ pub(super) fn ends(axis: &Axis, mut covered: Extent, fit: Fit) -> Extent {
         Fit::Tight => {}
         Fit::Airy => {
             let air = (high - low) * 0.03;
-            // Air never leads beyond zero: there are no times before it.
+            // The space never extends beyond zero: there are no negative times.
             low = if low >= 0.0 { (low - air).max(0.0) } else { low - air };
             high = if high <= 0.0 { (high + air).min(0.0) } else { high + air };
         }
         Fit::Ticks(about) => {
-            // A wider axis may have a wider step, which widens it again: mostly once.
+            // A wider range can have a wider step, which widens the range again, usually once.
             for _ in 0..4 {
                 let step = ticks::step(low, high, about);
                 low = (low / step + 1e-9).floor() * step;
@@ -123,7 +123,7 @@ pub(super) fn ends(axis: &Axis, mut covered: Extent, fit: Fit) -> Extent {
     Extent { low, high }
 }
 
-/// Values on one side, pixels on the other.
+/// The mapping from values of an axis to pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ruler {
     ends: Extent,
@@ -139,7 +139,7 @@ impl Ruler {
         Self { ends, logarithmic: axis.scale == Scale::Log, from, to }
     }
 
-    /// The pixel of a value, far outside for what is far outside; none for what has no place.
+    /// The pixel of a value, also outside the panel. `None` for a value that cannot be drawn.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let Extent { low, high } = self.ends;
         let part = if self.logarithmic {
@@ -147,25 +147,24 @@ impl Ruler {
         } else {
             (value - low) / (high - low)
         };
-        // A million plots away is as good as any further, and pixels stay exact to 1e-7.
+        // Clamped to a million times the panel, which keeps pixels exact to 1e-7.
         let has_place = drawable(value) && !(self.logarithmic && value <= 0.0) && !part.is_nan();
         has_place.then(|| self.from + part.clamp(-1e6, 1e6) * (self.to - self.from))
     }
 
-    /// The pixel of a value moved to the nearer end where it lies outside; what is not positive on a logarithmic axis
-    /// is at its low end.
+    /// The pixel of a value, clamped to the panel. Values that are not positive are at the low end of a logarithmic axis.
     pub(super) fn clamped(&self, value: f64) -> f64 {
         self.place(value).unwrap_or(self.from).clamp(self.from.min(self.to), self.from.max(self.to))
     }
 
-    /// The pixel of a value between the ends.
+    /// The pixel of a value inside the panel.
     pub(super) fn visible(&self, value: f64) -> Option<f64> {
         let slack = (self.to - self.from).abs() * 1e-9;
         let place = self.place(value)?;
         (place >= self.from.min(self.to) - slack && place <= self.from.max(self.to) + slack).then_some(place)
     }
 
-    /// Pixels for each unit of an even axis.
+    /// Pixels per unit of a linear axis.
     pub(super) fn pace(&self) -> f64 {
         ((self.to - self.from) / (self.ends.high - self.ends.low)).abs()
     }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_suit_what_is_covered() {
+    fn the_range_includes_the_marks() {
         let axis = Axis::linear("", "");
         assert_eq!(ends(&axis, extent(12.3, 87.0), Fit::Ticks(5.0)), extent(0.0, 100.0));
         assert_eq!(ends(&axis, extent(3.78, 4.62), Fit::Ticks(6.0)), extent(3.6, 4.800_000_000_000_001));
@@ -202,16 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_cannot_be_are_taken_from_the_marks() {
+    fn an_invalid_fixed_range_is_ignored() {
         for (low, high) in [(f64::NAN, 1.0), (1.0, 1.0), (f64::NEG_INFINITY, f64::INFINITY)] {
-            assert_eq!(demanded(&Axis::linear("", "").within(low, high)), None);
+            assert_eq!(fixed_domain(&Axis::linear("", "").within(low, high)), None);
         }
-        assert_eq!(demanded(&Axis::log("", "").within(0.0, 10.0)), None);
-        assert_eq!(demanded(&Axis::linear("", "").within(4.0, 2.0)), Some(extent(2.0, 4.0)));
+        assert_eq!(fixed_domain(&Axis::log("", "").within(0.0, 10.0)), None);
+        assert_eq!(fixed_domain(&Axis::linear("", "").within(4.0, 2.0)), Some(extent(2.0, 4.0)));
     }
 
     #[test]
-    fn decades_are_evenly_apart() {
+    fn powers_of_ten_have_equal_distances() {
         let ruler = Ruler::new(&Axis::log("", ""), extent(1.0, 100.0), 0.0, 200.0);
         assert!((ruler.place(10.0).unwrap() - 100.0).abs() < 1e-9);
         assert_eq!(ruler.place(0.0), None);
@@ -222,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_that_is_covered_is_visible(one in any::<f64>(), other in any::<f64>(), logarithmic: bool, about in 2.0..12.0f64) {
+        fn all_marks_are_visible(one in any::<f64>(), other in any::<f64>(), logarithmic: bool, about in 2.0..12.0f64) {
             let axis = if logarithmic { Axis::log("", "") } else { Axis::linear("", "") };
             let mut covered = Extent::default();
             for value in [one, other].into_iter().filter(|value| has_place(&axis, *value)) {

@@ -1,22 +1,22 @@
-//! Spans in lanes: stretches of time go in, bars come out; the part before the turn is paler.
+//! Draws spans of time as bars in lanes. The part before the turn is paler.
 
 use super::ink::Ink;
 use super::write::{Path, Svg};
 use super::{Area, View};
 use crate::Spans;
 
-/// Above so many, spans are strokes of a few paths, and those that touch in a lane are one.
-const MOST: usize = 2000;
+/// With more spans, they become strokes of a few paths, and touching spans in a lane are joined.
+const MAX: usize = 2000;
 
-/// Above so many strokes of a mark, gaps that are hardly seen are closed.
-const MOST_STROKES: usize = 40_000;
+/// With more strokes in a mark, small gaps are closed.
+const MAX_STROKES: usize = 40_000;
 
 struct Bar {
     /// The top of its lane.
     top: f64,
     start: f64,
     end: f64,
-    /// Where the full colour begins.
+    /// Where the full colour starts.
     turn: f64,
 }
 
@@ -25,7 +25,7 @@ impl Bar {
         self.turn > self.start
     }
 
-    /// Also when it has no length: it is a hair then, not nothing.
+    /// Also true for a bar without length, which is drawn as a thin line.
     fn has_full(&self) -> bool {
         self.turn < self.end || self.turn <= self.start
     }
@@ -58,7 +58,7 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, spans: &Spans) {
     for bar in &bars {
         ink.fill(Area { x: bar.start, y: bar.top, width: bar.end - bar.start, height: thickness });
     }
-    if bars.len() > MOST {
+    if bars.len() > MAX {
         let pale = bars.iter().filter(|bar| bar.has_pale()).map(|bar| (bar.top, bar.start, bar.turn)).collect();
         let full = bars.iter().filter(|bar| bar.has_full()).map(|bar| (bar.top, bar.turn, bar.end)).collect();
         strokes(svg, pale, thickness, &format!("stroke=\"{colour}\" stroke-opacity=\"0.35\""));
@@ -81,14 +81,14 @@ pub(super) fn draw(svg: &mut Svg, view: &View, ink: &mut Ink, spans: &Spans) {
     svg.raw("</g>\n");
 }
 
-/// Stretches joined where they touch: (top, start, end), in order. Lanes thinner than half a pixel share one.
-fn joined(mut stretches: Vec<(f64, f64, f64)>, gap: f64) -> Vec<(f64, f64, f64)> {
-    for stretch in &mut stretches {
-        stretch.0 = (stretch.0 * 2.0).round() / 2.0;
+/// Joins spans that touch: sorted (top, start, end). Lanes thinner than half a pixel are merged.
+fn join_touching(mut spans: Vec<(f64, f64, f64)>, gap: f64) -> Vec<(f64, f64, f64)> {
+    for span in &mut spans {
+        span.0 = (span.0 * 2.0).round() / 2.0;
     }
-    stretches.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    spans.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
     let mut out: Vec<(f64, f64, f64)> = Vec::new();
-    for (top, start, end) in stretches {
+    for (top, start, end) in spans {
         match out.last_mut() {
             Some(last) if last.0 == top && start <= last.2 + gap => last.2 = last.2.max(end),
             _ => out.push((top, start, end)),
@@ -97,15 +97,15 @@ fn joined(mut stretches: Vec<(f64, f64, f64)>, gap: f64) -> Vec<(f64, f64, f64)>
     out
 }
 
-fn strokes(svg: &mut Svg, stretches: Vec<(f64, f64, f64)>, thickness: f64, style: &str) {
+fn strokes(svg: &mut Svg, spans: Vec<(f64, f64, f64)>, thickness: f64, style: &str) {
     let mut gap = 0.1;
-    let mut stretches = joined(stretches, gap);
-    while stretches.len() > MOST_STROKES && gap < 50.0 {
+    let mut spans = join_touching(spans, gap);
+    while spans.len() > MAX_STROKES && gap < 50.0 {
         gap *= 2.0;
-        stretches = joined(stretches, gap);
+        spans = join_touching(spans, gap);
     }
     let mut path = Path::default();
-    for (top, start, end) in stretches {
+    for (top, start, end) in spans {
         let middle = top + thickness / 2.0;
         path.start((start, middle));
         path.line((end.max(start + 0.3), middle));
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_touches_in_a_lane_is_one() {
-        let stretches = vec![(0.0, 5.0, 6.0), (0.0, 0.0, 2.0), (10.0, 0.0, 9.0), (0.0, 2.0, 4.0), (0.0, 1.0, 1.5)];
-        assert_eq!(joined(stretches, 0.1), [(0.0, 0.0, 4.0), (0.0, 5.0, 6.0), (10.0, 0.0, 9.0)]);
+    fn touching_spans_in_a_lane_are_joined() {
+        let spans = vec![(0.0, 5.0, 6.0), (0.0, 0.0, 2.0), (10.0, 0.0, 9.0), (0.0, 2.0, 4.0), (0.0, 1.0, 1.5)];
+        assert_eq!(join_touching(spans, 0.1), [(0.0, 0.0, 4.0), (0.0, 5.0, 6.0), (10.0, 0.0, 9.0)]);
     }
 
     #[test]
-    fn a_span_without_length_is_a_hair_in_a_crowd_too() {
+    fn a_span_without_length_is_a_thin_line() {
         let bar = Bar { top: 0.0, start: 5.0, end: 5.0, turn: 5.0 };
         assert!(bar.has_full() && !bar.has_pale());
         let mut svg = Svg::default();

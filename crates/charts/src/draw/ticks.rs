@@ -1,10 +1,10 @@
-//! Where ticks stand: two ends and about how many go in, values at steps of 1, 2 or 5 come out.
+//! Chooses tick values at steps of 1, 2 or 5 times a power of ten.
 //!
-//! All of them lie between the ends, in order, and no two are the same.
+//! Ticks are between the ends of the axis, sorted and distinct.
 
 use super::number::{exponent, whole};
 
-/// A step of 1, 2 or 5 times a power of ten that gives about so many ticks.
+/// The step of 1, 2 or 5 times a power of ten that gives about this many ticks.
 pub(super) fn step(low: f64, high: f64, about: f64) -> f64 {
     let raw = (high - low) / about.max(1.0);
     let power = exponent(raw);
@@ -19,15 +19,15 @@ pub(super) fn step(low: f64, high: f64, about: f64) -> f64 {
     digit * 10f64.powi(power)
 }
 
-/// The multiple of a step; from whole numbers where the step is below one, so that 3 × 0.1 is 0.3.
+/// A multiple of a step. For steps below one it divides by a whole number, so that 3 × 0.1 is exactly 0.3.
 fn multiple(times: f64, step: f64) -> f64 {
     let inverse = (1.0 / step).round();
     if step < 1.0 && inverse < 1e15 { times / inverse } else { times * step }
 }
 
-/// Multiples of a step between two ends.
+/// The multiples of a step between two ends.
 pub(super) fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
-    // A tick that is off by a rounding error is meant to be at the end.
+    // A tick within the rounding error of an end counts as inside.
     let slack = 1e-9;
     let first = (low / step - slack).ceil();
     let last = (high / step + slack).floor();
@@ -44,13 +44,13 @@ pub(super) fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
 /// Ticks of a logarithmic axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LogTicks {
-    /// With a label.
+    /// Ticks with a label.
     pub(super) major: Vec<f64>,
-    /// Without one.
+    /// Ticks without a label.
     pub(super) minor: Vec<f64>,
 }
 
-/// Decades, or 1, 2 and 5 of each, or even steps, whichever is the first to give three ticks or as many as fit.
+/// Ticks at powers of ten; at 1, 2 and 5 times powers of ten if those are too few; or at linear steps on a short axis.
 pub(super) fn logarithmic(low: f64, high: f64, about: f64) -> LogTicks {
     let (first, last) = (exponent(low), exponent(high));
     let inside = |value: &f64| *value >= low * (1.0 - 1e-12) && *value <= high * (1.0 + 1e-12);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_axes_have_decades_or_parts_of_one() {
+    fn logarithmic_ticks_suit_the_length_of_the_axis() {
         assert_eq!(logarithmic(0.9, 1100.0, 6.0).major, [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(logarithmic(0.9, 30.0, 6.0).major, [1.0, 2.0, 5.0, 10.0, 20.0]);
         assert_eq!(logarithmic(31.0, 39.0, 5.0).major, [32.0, 34.0, 36.0, 38.0]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn ends() -> impl Strategy<Value = (f64, f64)> {
-        // Ranges as wide as a ruler makes them: 1e-11 of the larger end or more.
+        // A ruler makes ranges at least 1e-11 of the larger end wide.
         (-1e300..1e300f64, -300i32..300, 1e-10..4.0f64).prop_map(|(middle, power, width)| {
             let middle = middle / 1e300 * 10f64.powi(power);
             let half = (middle.abs() * width).max(1e-300);

@@ -1,11 +1,11 @@
-//! The writer of SVG: shapes and untrusted text go in, well-formed XML comes out.
+//! Writes shapes and untrusted text as well-formed SVG.
 
 use std::fmt::Write as _;
 
 use super::font::Weight;
 
-/// Text that may be shown: no control characters, none that XML 1.0 forbids, none that turns the direction of writing
-/// (a name could read as another); white space is single blanks. At most 1,000 characters: no label has room for more.
+/// Removes control characters, characters that XML 1.0 forbids and characters that change the writing direction (a name
+/// could imitate another). Runs of white space become one space. Keeps at most 1,000 characters.
 pub(super) fn clean(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars().take(1000) {
@@ -37,14 +37,14 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// A coordinate with one digit behind the point: a tenth of a pixel is not seen.
+/// Writes a coordinate with one decimal: a tenth of a pixel is invisible.
 pub(super) fn coordinate(out: &mut String, value: f64) {
     let value = if value.is_finite() { value.clamp(-1e5, 1e5) } else { 0.0 };
     let tenths = (value * 10.0).round() / 10.0 + 0.0;
     let _ = write!(out, "{tenths}");
 }
 
-/// Where a text stands in relation to its place.
+/// The alignment of a text relative to its x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -56,16 +56,16 @@ pub(super) enum Anchor {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Text<'a> {
     pub(super) x: f64,
-    /// Of the base line.
+    /// The y of the base line.
     pub(super) y: f64,
     pub(super) size: f64,
     pub(super) weight: Weight,
     pub(super) anchor: Anchor,
     pub(super) colour: &'a str,
-    /// The colour of a rim that keeps it apart from what is behind.
-    pub(super) rim: Option<&'a str>,
-    /// Degrees it is turned by, around its place.
-    pub(super) turned: f64,
+    /// The colour of an outline that separates the text from what is behind it.
+    pub(super) outline: Option<&'a str>,
+    /// The rotation around (x, y), in degrees.
+    pub(super) rotation: f64,
     pub(super) content: &'a str,
 }
 
@@ -90,7 +90,7 @@ impl Path {
         self.pair(place);
     }
 
-    /// A dot, where the line has round ends.
+    /// Adds a dot, visible if the line has round caps.
     pub(super) fn dot(&mut self, place: (f64, f64)) {
         self.start(place);
         self.0.push_str("h.01");
@@ -112,7 +112,7 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    /// Something of the writer's own, taken as it is: no text from outside.
+    /// Appends XML unescaped. Never pass untrusted text.
     pub(super) fn raw(&mut self, xml: &str) {
         self.out.push_str(xml);
     }
@@ -124,7 +124,7 @@ impl Svg {
         self.out.push('"');
     }
 
-    /// A title for those who do not see it.
+    /// Writes a `title` or `desc` element for screen readers.
     pub(super) fn described(&mut self, element: &str, text: &str) {
         let _ = write!(self.out, "<{element}>");
         escape(&mut self.out, text);
@@ -148,14 +148,14 @@ impl Svg {
             Anchor::End => self.out.push_str(" text-anchor=\"end\""),
         }
         let _ = write!(self.out, " fill=\"{}\"", text.colour);
-        if let Some(rim) = text.rim {
+        if let Some(outline) = text.outline {
             let _ = write!(
                 self.out,
-                " stroke=\"{rim}\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\""
+                " stroke=\"{outline}\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\""
             );
         }
-        if text.turned != 0.0 {
-            let _ = write!(self.out, " transform=\"rotate({} ", text.turned);
+        if text.rotation != 0.0 {
+            let _ = write!(self.out, " transform=\"rotate({} ", text.rotation);
             coordinate(&mut self.out, text.x);
             self.out.push(' ');
             coordinate(&mut self.out, text.y);
@@ -166,7 +166,7 @@ impl Svg {
         self.out.push_str("</text>\n");
     }
 
-    /// A straight line; `style` is the writer's own.
+    /// Writes a straight line. `style` is written unescaped.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), style: &str) {
         self.out.push_str("<line");
         self.place("x1", from.0);
@@ -176,7 +176,7 @@ impl Svg {
         let _ = writeln!(self.out, " {style}/>");
     }
 
-    /// A box with round corners.
+    /// Writes a rectangle with round corners.
     pub(super) fn rect(&mut self, area: super::Area, radius: f64, style: &str) {
         self.out.push_str("<rect");
         self.place("x", area.x);
@@ -209,7 +209,7 @@ impl Svg {
         }
     }
 
-    /// What was written by another.
+    /// Appends the content of another SVG.
     pub(super) fn append(&mut self, other: &Self) {
         self.out.push_str(&other.out);
     }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_shown_and_never_obeyed() {
+    fn text_is_escaped() {
         let mut out = String::new();
         escape(&mut out, "</text><script>\"a\" & 'b'\u{0}\u{1b}[31m\u{202e}\u{ffff}");
         assert_eq!(out, "&lt;/text&gt;&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;[31m");

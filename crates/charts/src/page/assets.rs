@@ -1,13 +1,13 @@
-//! The style and the script of a page, and the policy that lets these two run and nothing else.
+//! The style sheet and the script of a page, and the Content Security Policy that allows only these two.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The style.
+/// The style sheet.
 pub(super) const STYLE: &str = include_str!("assets/page.css");
 
-/// The script: one module, made of files in the order in which they need each other.
+/// The script: one module, concatenated from files in order of their dependencies.
 pub(super) const SCRIPT: &str = concat!(
     include_str!("assets/element.js"),
     include_str!("assets/unpack.js"),
@@ -25,7 +25,7 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("assets/page.js"),
 );
 
-/// What the browser lets the page do: run its own script, take its own style, show pictures that are in it.
+/// The Content Security Policy: it allows the page's own script, its own style sheet and embedded images.
 pub(super) fn policy() -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -34,7 +34,7 @@ pub(super) fn policy() -> String {
     )
 }
 
-/// A hash as Content Security Policy writes it (CSP3, section 2.3.1).
+/// The hash of a source in the format of Content Security Policy (CSP3, section 2.3.1).
 fn source(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
@@ -44,13 +44,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_hashed_as_browsers_do() {
+    fn a_source_hash_matches_the_specification() {
         // The example of CSP Level 2, section 7.17.3.
         assert_eq!(source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
     }
 
     #[test]
-    fn assets_neither_end_their_element_nor_evaluate_text() {
+    fn assets_do_not_close_their_element_or_evaluate_text() {
         for text in [STYLE, SCRIPT] {
             assert!(!text.to_ascii_lowercase().contains("</s") && !text.contains("<!--"));
             assert!(
@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    /// Contrast of two colours as WCAG 2.2 defines it.
+    /// The contrast of two colours as defined by WCAG 2.2.
     fn contrast(one: &str, other: &str) -> f64 {
         let luminance = |hex: &str| {
             let channel = |at: usize| {
@@ -79,7 +79,7 @@ mod tests {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// The light and the dark value of a variable of the style.
+    /// The light and the dark value of a CSS variable.
     fn variable(name: &str) -> (String, String) {
         let at = STYLE.find(&format!("--{name}: light-dark(")).unwrap_or_else(|| panic!("no --{name}"));
         let inside = STYLE[at..].split_once("light-dark(").unwrap().1.split_once(')').unwrap().0;
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn colours_stand_out_in_both_themes() {
-        // Words stand on paper and on cards, charts on paper.
+    fn colours_have_enough_contrast_in_both_themes() {
+        // Text appears on paper and on cards, charts appear on paper.
         let named = |name: &str, least| (name.to_owned(), least, vec!["paper"]);
         let mut colours: Vec<_> = (0..8).map(|number| named(&format!("series-{number}"), 3.0)).collect();
         colours.push(named("muted", 3.0));

@@ -1,8 +1,7 @@
-//! A chart becomes JSON that may stand inside a page: nothing in it ends the element it is in, and its numbers are as
-//! long as a drawing needs them.
+//! Writes a chart as JSON that is safe inside a `<script>` element.
 //!
-//! What comes out is `{"chart": ..., "packed": [...]}`: the chart as it is, save that long lists of numbers are empty in
-//! it and stand beside it, packed.
+//! The format is `{"chart": ..., "packed": [...]}`. Long lists of numbers are empty in `chart` and stand in `packed`.
+//! Numbers are rounded to the digits a drawing needs.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,37 +10,37 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 use super::escape;
-use super::pack::{self, Packed};
+use super::pack::{self, PackedList};
 use crate::Chart;
 
-/// Digits of a number that is drawn. A screen tells some 10,000 places apart; with nine, one can zoom into a
-/// hundred-thousandth of a chart before places become coarse.
+/// The digits of a drawn number. A screen distinguishes about 10,000 positions; with nine digits, readers can zoom into a
+/// hundred-thousandth of a chart before positions become coarse.
 const DIGITS: usize = 9;
 
-/// What the script of the page reads.
+/// The data that the script of the page reads.
 #[derive(Serialize)]
 struct Data {
     chart: Chart,
-    packed: Vec<Packed>,
+    packed: Vec<PackedList>,
 }
 
-/// The chart for the script of the page.
+/// The chart as JSON for the script of the page.
 pub(super) fn json(chart: &Chart) -> String {
     let mut chart = chart.clone();
-    let packed = pack::take_long(&mut chart);
+    let packed = pack::extract_long(&mut chart);
     for (_, values, _) in chart.panels.iter_mut().flat_map(|panel| &mut panel.marks).flat_map(pack::numbers) {
         shorten(values);
     }
     let mut out = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Embedded(CompactFormatter));
-    // Strings, numbers and lists of them have no way to fail, and writing to a Vec has none either.
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, EmbeddedFormatter(CompactFormatter));
+    // Serializing strings, numbers and lists to a Vec cannot fail.
     match (Data { chart, packed }).serialize(&mut serializer) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
         Err(_) => String::from("null"),
     }
 }
 
-/// Rounds to [`DIGITS`], and to more where all values lie close together and far from zero, as moments of a clock do.
+/// Rounds to [`DIGITS`] digits, and to more if all values are close together and far from zero, like timestamps.
 fn shorten(values: &mut [f64]) {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let low = finite().fold(f64::INFINITY, f64::min);
@@ -59,12 +58,12 @@ fn shorten(values: &mut [f64]) {
     }
 }
 
-/// Writes JSON in which no character means anything to HTML.
-struct Embedded(CompactFormatter);
+/// Writes JSON without characters that have a meaning in HTML.
+struct EmbeddedFormatter(CompactFormatter);
 
-impl Formatter for Embedded {
+impl Formatter for EmbeddedFormatter {
     fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        // A whole number needs no point: `12` for `12.0`.
+        // A whole number needs no decimal point: `12` for `12.0`.
         if value.fract() == 0.0 && value.abs() < 1e15 {
             write!(writer, "{}", value + 0.0)
         } else {
@@ -87,7 +86,7 @@ impl Formatter for Embedded {
     }
 }
 
-/// A piece of a string without what HTML or a script would take for something else.
+/// Escapes characters with a meaning in HTML or scripts inside a JSON string.
 fn embedded(fragment: &str) -> Cow<'_, str> {
     let harmless = |c: char| c.is_ascii_graphic() || c == ' ';
     if fragment.chars().all(|c| harmless(c) && !matches!(c, '<' | '>' | '&')) {
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_ends_the_element() {
+    fn hostile_text_does_not_close_the_element() {
         let hostile = "</script><script>alert(1)</script><!-- ]]> & \u{2028}\u{2029} \"quoted\" \\ \u{202e}\0\r\u{8}";
         let json = json(&chart(hostile, Vec::new()));
         assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\u{202e}', '\0', '\r']), "{json}");
@@ -140,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_null() {
+    fn values_that_are_not_finite_are_null() {
         let json = json(&chart("t", vec![line(vec![1.0, 2.5, f64::NAN], vec![f64::INFINITY, -0.0, 1e300])]));
         assert!(json.contains(r#""x":[1,2.5,null],"y":[null,0,1e+300]"#), "{json}");
     }
 
     #[test]
-    fn numbers_are_as_long_as_a_drawing_needs() {
+    fn numbers_are_rounded_to_the_digits_a_drawing_needs() {
         let mut values = [1.0 / 3.0, 2e5 / 3.0, f64::NAN];
         shorten(&mut values);
         assert_eq!(values[..2], [0.333_333_333, 66_666.666_7]);
-        // Moments of a clock, 1 ms apart in the year 2023: nine digits would make them one.
+        // Timestamps 1 ms apart in the year 2023: nine digits would make them equal.
         let mut moments = [1_700_000_000.001, 1_700_000_000.002, 1_700_000_000.003];
         shorten(&mut moments);
         assert_eq!(moments, [1_700_000_000.001, 1_700_000_000.002, 1_700_000_000.003]);
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_keep_their_numbers() {
+    fn request_numbers_are_exact() {
         let points = Points { x: vec![1.0], y: vec![2.0], requests: vec![9_007_199_254_740_991], ..Points::default() };
         assert!(json(&chart("t", vec![Mark::Points(points)])).contains("9007199254740991"));
     }

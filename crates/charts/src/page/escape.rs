@@ -1,11 +1,11 @@
-//! Text that nobody vouches for becomes text of a page: whatever goes in is shown, and nothing in it is obeyed.
+//! Escapes untrusted text for HTML.
 //!
-//! What cannot be seen and changes what is seen is written out: control characters as their symbols, and the characters
-//! that turn the direction of writing as their numbers, so that a name cannot pass for another one.
+//! Invisible characters become visible: control characters become their symbols, and characters that change the writing
+//! direction become their code points, so that a name cannot imitate another one.
 
 use std::fmt::Write;
 
-/// As it stands between tags or inside a quoted attribute.
+/// Escapes text for use between tags or inside a quoted attribute.
 pub(super) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for character in text.chars() {
@@ -21,7 +21,7 @@ pub(super) fn html(text: &str) -> String {
     out
 }
 
-/// The same text with nothing in it that hides or turns what stands beside it.
+/// Appends a character, or a visible replacement for a control character or a change of direction.
 pub(super) fn push_visible(out: &mut String, character: char) {
     match character {
         '\n' | '\t' => out.push(character),
@@ -36,7 +36,7 @@ pub(super) fn push_visible(out: &mut String, character: char) {
     }
 }
 
-/// The picture of a control character: ␀ for 0.
+/// The symbol of a control character: ␀ for 0.
 pub(super) fn symbol(control: u8) -> char {
     char::from_u32(0x2400 + u32::from(control)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
@@ -56,25 +56,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_and_quotes_are_letters() {
+    fn tags_and_quotes_are_escaped() {
         assert_eq!(html("</script><script>alert(1)</script>"), "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
         assert_eq!(html("<!-- ]]> &amp;"), "&lt;!-- ]]&gt; &amp;amp;");
         assert_eq!(html("\" onload='x'"), "&quot; onload=&#39;x&#39;");
     }
 
     #[test]
-    fn control_characters_are_seen() {
+    fn control_characters_become_visible() {
         assert_eq!(html("a\0b\u{1b}[31m\u{7f}\u{85}\r"), "a␀b␛[31m␡\u{fffd}␍");
         assert_eq!(html("two\nlines\tapart"), "two\nlines\tapart");
     }
 
     #[test]
-    fn direction_is_not_turned() {
+    fn direction_changes_become_visible() {
         assert_eq!(html("gpt\u{202e}4-tpg\u{2066}\u{200f}"), "gpt[U+202E]4-tpg[U+2066][U+200F]");
     }
 
     #[test]
-    fn other_scripts_are_left_alone() {
+    fn other_scripts_are_unchanged() {
         assert_eq!(html("µs · Ω · 模型 · مرحبا"), "µs · Ω · 模型 · مرحبا");
     }
 

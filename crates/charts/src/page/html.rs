@@ -1,7 +1,7 @@
-//! Writes a page: one HTML file with its style, its script and its data inside.
+//! Writes a page as one HTML file that contains its style sheet, script and data.
 //!
-//! Words, figures and tables are plain HTML and need no script; a chart is drawn by the script from the JSON beside it.
-//! All text passes through [`escape::html`], and headings go from 1 to 3 without a gap.
+//! Text, figures and tables are plain HTML and need no script. The script draws each chart from the JSON beside it. All
+//! text passes through [`escape::html`], and headings go from level 1 to 3 without a gap.
 
 use std::fmt::Write;
 
@@ -10,12 +10,12 @@ use super::{Block, Figure, Notice, Page, Section, Tone, assets, data, escape, ta
 use crate::{Chart, Mark};
 
 impl Page {
-    /// The page as one HTML file. It opens from a disk, without a network, and asks nothing of one.
+    /// The page as one HTML file that loads nothing from the network.
     ///
     /// ```
     /// # use ergometer_charts::{Block, Page, Section};
-    /// let words = Section { id: "words".into(), title: "Words".into(), blocks: vec![Block::Text("a < b".into())] };
-    /// let page = Page { title: "A page".into(), sections: vec![words], ..Page::default() };
+    /// let notes = Section { id: "notes".into(), title: "Notes".into(), blocks: vec![Block::Text("a < b".into())] };
+    /// let page = Page { title: "A page".into(), sections: vec![notes], ..Page::default() };
     /// assert!(page.html().contains("<p>a &lt; b</p>"));
     /// ```
     #[must_use]
@@ -26,12 +26,12 @@ impl Page {
     }
 }
 
-/// What has been written so far.
+/// A page under construction.
 pub(super) struct Writer {
-    /// The text.
+    /// The HTML so far.
     pub(super) out: String,
-    /// Whether some chart shows requests, so that a number of one leads somewhere.
-    pub(super) leads_to_requests: bool,
+    /// Whether a chart shows requests, so that request numbers become links.
+    pub(super) links_requests: bool,
     names: Names,
 }
 
@@ -50,13 +50,13 @@ impl Writer {
             Block::Chart(chart) => Some(chart.panels.iter().flat_map(|panel| &panel.marks)),
             _ => None,
         });
-        let leads =
+        let links_requests =
             marks.any(|mut marks| marks.any(|mark| matches!(mark, Mark::Spans(spans) if !spans.requests.is_empty())));
-        Self { out: String::new(), leads_to_requests: leads, names: Names::default() }
+        Self { out: String::new(), links_requests, names: Names::default() }
     }
 
     fn page(&mut self, page: &Page) {
-        let ids: Vec<String> = page.sections.iter().map(|section| self.names.give(&section.id)).collect();
+        let ids: Vec<String> = page.sections.iter().map(|section| self.names.unique(&section.id)).collect();
         let title = escape::html(&page.title);
         put!(
             self,
@@ -123,7 +123,7 @@ impl Writer {
             }
             Block::Chart(chart) => self.chart(chart),
             Block::Table(table) => {
-                let id = self.names.give(&table.id);
+                let id = self.names.unique(&table.id);
                 table::write(self, table, &id);
             }
             Block::Facts(facts) => {
@@ -140,7 +140,7 @@ impl Writer {
         self.out.push_str("<dl class=\"figures\">\n");
         for figure in figures {
             put!(self, "<div><dt>{}</dt>", escape::html(&figure.label));
-            // The number is large, its unit is not: `1.9` and `ms p50`.
+            // The number is larger than its unit: `1.9` and `ms p50`.
             match figure.value.split_once(' ').filter(|(number, _)| number.contains(|c: char| c.is_ascii_digit())) {
                 Some((number, unit)) => {
                     let (number, unit) = (escape::html(number), escape::html(unit));
@@ -173,7 +173,7 @@ impl Writer {
     }
 
     fn chart(&mut self, chart: &Chart) {
-        let id = self.names.give(&chart.id);
+        let id = self.names.unique(&chart.id);
         put!(self, "<figure class=\"chart\" id=\"{id}\">\n<figcaption>");
         put!(self, "<h3>{}</h3>", escape::html(&chart.title));
         if !chart.subtitle.is_empty() {
@@ -185,7 +185,7 @@ impl Writer {
         put!(self, "<script type=\"application/json\" id=\"{id}-data\">{}</script>\n</figure>\n", data::json(chart));
     }
 
-    /// What stands below a chart or a table.
+    /// Writes the notes below a chart or a table.
     pub(super) fn notes(&mut self, notes: &[String]) {
         for note in notes {
             put!(self, "<p class=\"note\">{}</p>\n", escape::html(note));
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// The class of a tone.
+/// The CSS class of a tone.
 pub(super) fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "plain",
@@ -203,7 +203,7 @@ pub(super) fn class(tone: Tone) -> &'static str {
     }
 }
 
-/// The sign of a tone, for eyes that do not tell its colour from others.
+/// The symbol of a tone, for readers who cannot distinguish its colour.
 fn sign(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "",
@@ -220,7 +220,7 @@ mod tests {
 
     const HOSTILE: &str = "</script><script>alert(1)</script><!-- ]]> \"'&\u{202e}\0";
 
-    /// The body of a page with these blocks, without the assets.
+    /// The body of a page with these blocks, without style sheet and script.
     fn body(blocks: Vec<Block>) -> String {
         let section = Section { id: String::from("first"), title: String::from("First"), blocks };
         let page = Page {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_is_nowhere_a_tag() {
+    fn hostile_text_never_becomes_a_tag() {
         let hostile = || String::from(HOSTILE);
         let mut table = Table::new(HOSTILE, HOSTILE, &[(HOSTILE, HOSTILE)]);
         table.notes.push(hostile());
@@ -313,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_inline_but_style_script_and_data() {
+    fn there_are_no_inline_styles_or_handlers() {
         let html = body(vec![Block::Chart(Box::new(timeline(vec![1])))]);
         assert!(!html.contains(" style=") && !html.contains(" onclick") && !html.contains("javascript:"));
     }
 
     #[test]
-    fn a_request_leads_somewhere_or_is_a_number() {
+    fn a_request_is_a_link_only_if_a_chart_shows_it() {
         let mut table = Table::new("t", "t", &[("Request", "request")]);
         table.rows.push(vec![Cell::Request { request: 7 }]);
         let with = |requests| body(vec![Block::Chart(Box::new(timeline(requests))), Block::Table(table.clone())]);

@@ -1,4 +1,4 @@
-//! A page: sections of figures, charts, tables and words. One HTML file comes out, which asks nothing of a network.
+//! Pages: sections of figures, charts, tables and text, written as one HTML file that loads nothing from the network.
 
 mod assets;
 mod data;
@@ -12,73 +12,73 @@ use serde::Serialize;
 
 use crate::{Chart, Table};
 
-/// A page that stands for itself.
+/// A self-contained HTML page.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Page {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Of what, on what.
+    /// The line below the title.
     pub subtitle: String,
-    /// Its parts, in order.
+    /// The sections, in order.
     pub sections: Vec<Section>,
-    /// What made it, with its version; stands at the foot.
+    /// The program that wrote the page and its version, shown in the footer.
     pub made_by: String,
 }
 
-/// A part of a page.
+/// A section of a page.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Section {
-    /// Its name in addresses: letters, digits and underscores.
+    /// The name in URLs: letters, digits and underscores.
     pub id: String,
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// What is in it, in order.
+    /// The content, in order.
     pub blocks: Vec<Block>,
 }
 
-/// Something on a page.
+/// An element of a section.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// What it all comes to, in a sentence.
+    /// The conclusion, in one sentence.
     Verdict {
         /// The sentence.
         text: String,
-        /// Good or bad.
+        /// Whether it is good or bad.
         tone: Tone,
     },
-    /// The numbers that matter, large.
+    /// Headline figures in large type.
     Figures(Vec<Figure>),
-    /// What to know, and what to do about it.
+    /// Warnings, with what to do about them.
     Notices(Vec<Notice>),
-    /// Words.
+    /// Paragraphs of text, separated by empty lines.
     Text(String),
-    /// A chart.
+    /// An interactive chart.
     Chart(Box<Chart>),
-    /// A table that can be sorted.
+    /// A table that readers can sort and filter.
     Table(Table),
-    /// Names and values: a configuration.
+    /// Pairs of name and value, such as a configuration.
     Facts(Vec<(String, String)>),
 }
 
-/// A number that matters.
+/// A headline figure.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figure {
-    /// What it is.
+    /// The label above the value.
     pub label: String,
-    /// With its unit.
+    /// The value with its unit.
     pub value: String,
-    /// Its interval, or what stands for one.
+    /// The interval of the value, or another spread.
     pub interval: String,
-    /// Where it comes from, what it is of.
+    /// A comment below the value, such as its source.
     pub comment: String,
 }
 
-/// Something to know.
+/// A warning, with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What.
+    /// The warning.
     pub text: String,
-    /// What to do about it; empty for nothing.
+    /// What to do about it; may be empty.
     pub remedy: String,
 }
 
@@ -86,13 +86,13 @@ pub struct Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    /// Neither.
+    /// Neither good nor bad.
     #[default]
     Plain,
-    /// Good.
+    /// A good result.
     Good,
-    /// To be looked at.
+    /// A result to check.
     Warning,
-    /// Bad.
+    /// A bad result.
     Bad,
 }

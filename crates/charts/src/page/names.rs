@@ -1,19 +1,18 @@
-//! Names of elements: whatever a section, chart or table is called, its name on the page is letters, digits, `-` and
-//! `_`, and no two are the same.
+//! Gives each section, chart and table a unique element id of letters, digits, `-` and `_`.
 
 use std::collections::HashSet;
 
-/// The names given out so far.
+/// The names used so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// A name for something that would like to be called so.
-    pub(super) fn give(&mut self, wish: &str) -> String {
+    /// A unique name close to the preferred one.
+    pub(super) fn unique(&mut self, preferred: &str) -> String {
         let plain: String =
-            wish.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(64).collect();
+            preferred.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(64).collect();
         let plain = if plain.is_empty() { String::from("unnamed") } else { plain };
         let mut name = plain.clone();
         let mut count = 1_u32;
@@ -30,12 +29,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain_and_differ() {
+    fn names_are_plain_and_unique() {
         let mut names = Names::default();
-        assert_eq!(names.give("power"), "power");
-        assert_eq!(names.give("power"), "power-2");
-        assert_eq!(names.give("pow\"><er"), "power-3");
-        assert_eq!(names.give("<>"), "unnamed");
-        assert_eq!(names.give("power-2"), "power-2-2");
+        assert_eq!(names.unique("power"), "power");
+        assert_eq!(names.unique("power"), "power-2");
+        assert_eq!(names.unique("pow\"><er"), "power-3");
+        assert_eq!(names.unique("<>"), "unnamed");
+        assert_eq!(names.unique("power-2"), "power-2-2");
     }
 }

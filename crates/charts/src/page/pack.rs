@@ -1,9 +1,9 @@
-//! Long lists of numbers, packed: 5.3 letters a number in place of about 11.
+//! Packs long lists of numbers as base64: 5.3 characters per number instead of about 11.
 //!
-//! Along an even axis a list is cut into 2^32 - 2 even steps between its ends, so that moments of a long run stay apart;
-//! along a logarithmic one it becomes 32-bit floats, which keep seven digits of small and of large values alike. Either
-//! is four bytes a number, the lowest first, in base64. A list that is there twice is packed once, and numbers of
-//! requests that count up by one are a first one and a count.
+//! On a linear axis, a list is quantized to 2^32 - 2 steps between its minimum and maximum, so that nearby times of a long
+//! run stay distinct. On a logarithmic axis, numbers become 32-bit floats, which keep seven digits at any magnitude. Both
+//! take four bytes per number, little-endian. A list that occurs twice is packed once, and consecutive request numbers
+//! become a first number and a count.
 
 use std::mem;
 
@@ -11,17 +11,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use crate::{Chart, Mark, Scale};
+use crate::{Chart, Mark, Scale, Side};
 
-/// Shorter lists stay as they are: people may read them, and they cost little.
+/// Lists with fewer numbers are not packed: they are small and readable.
 const LONG: usize = 2_000;
 
-/// The step that stands for no number.
+/// The step that marks an absent number.
 const ABSENT: u32 = u32::MAX;
 
-/// A list that was taken out of a chart, and where it belongs.
+/// A packed list and its position in the chart.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Packed {
+pub(super) struct PackedList {
     panel: usize,
     mark: usize,
     list: &'static str,
@@ -29,67 +29,60 @@ pub(super) struct Packed {
     values: Values,
 }
 
-/// How it is packed.
+/// The content of a packed list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Values {
-    /// `low + step * number` of each number.
+    /// Each number is `low + step * integer`.
     Steps { low: f64, step: f64, data: String },
-    /// Floats.
+    /// 32-bit floats.
     Floats(String),
-    /// As in an earlier entry of the list of packed ones.
+    /// The same numbers as in an earlier packed list, by its index.
     Same(usize),
-    /// So many from the first, one after another.
+    /// Consecutive numbers.
     Count { first: u64, count: usize },
 }
 
-/// Which axis the numbers of a list are on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Along {
-    X,
-    Y,
-}
-
-/// All lists of a mark whose numbers are places, with their names.
-pub(super) fn numbers(mark: &mut Mark) -> Vec<(&'static str, &mut Vec<f64>, Along)> {
+/// All lists of a mark that hold values of an axis, with their names.
+pub(super) fn numbers(mark: &mut Mark) -> Vec<(&'static str, &mut Vec<f64>, Side)> {
     match mark {
         Mark::Points(points) | Mark::Bars(points) => vec![
-            ("x", &mut points.x, Along::X),
-            ("y", &mut points.y, Along::Y),
-            ("low", &mut points.low, Along::Y),
-            ("high", &mut points.high, Along::Y),
+            ("x", &mut points.x, Side::X),
+            ("y", &mut points.y, Side::Y),
+            ("low", &mut points.low, Side::Y),
+            ("high", &mut points.high, Side::Y),
         ],
-        Mark::Line { x, y, .. } | Mark::Step { x, y, .. } => vec![("x", x, Along::X), ("y", y, Along::Y)],
+        Mark::Line { x, y, .. } | Mark::Step { x, y, .. } => vec![("x", x, Side::X), ("y", y, Side::Y)],
         Mark::Band { x, low, high, .. } => {
-            vec![("x", x, Along::X), ("low", low, Along::Y), ("high", high, Along::Y)]
+            vec![("x", x, Side::X), ("low", low, Side::Y), ("high", high, Side::Y)]
         }
         Mark::Spans(spans) => vec![
-            ("start", &mut spans.start, Along::X),
-            ("turn", &mut spans.turn, Along::X),
-            ("end", &mut spans.end, Along::X),
+            ("start", &mut spans.start, Side::X),
+            ("turn", &mut spans.turn, Side::X),
+            ("end", &mut spans.end, Side::X),
         ],
         Mark::Rule { .. } => Vec::new(),
     }
 }
 
-/// Takes the long lists out of a chart.
-pub(super) fn take_long(chart: &mut Chart) -> Vec<Packed> {
-    let mut all: Vec<Packed> = Vec::new();
+/// Removes the long lists from a chart and packs them.
+pub(super) fn extract_long(chart: &mut Chart) -> Vec<PackedList> {
+    let mut all: Vec<PackedList> = Vec::new();
     let mut taken: Vec<(usize, Vec<f64>)> = Vec::new();
     let x_is_log = chart.x.scale == Scale::Log;
     for (panel_number, panel) in chart.panels.iter_mut().enumerate() {
-        // Where y has names, intervals are of x.
+        // If y has names, intervals are on x.
         let y_is_log = match panel.y.scale {
             Scale::Names { .. } => x_is_log,
             ref other => *other == Scale::Log,
         };
         for (mark_number, mark) in panel.marks.iter_mut().enumerate() {
-            for (list, values, along) in numbers(mark) {
+            for (list, values, side) in numbers(mark) {
                 if values.len() < LONG {
                     continue;
                 }
                 let values = mem::take(values);
-                let is_log = if along == Along::X { x_is_log } else { y_is_log };
+                let is_log = if side == Side::X { x_is_log } else { y_is_log };
                 let same = taken.iter().find(|(_, other)| is_same(other, &values)).map(|(place, _)| *place);
                 let packed = match same {
                     Some(place) => Values::Same(place),
@@ -99,24 +92,24 @@ pub(super) fn take_long(chart: &mut Chart) -> Vec<Packed> {
                 if same.is_none() {
                     taken.push((all.len(), values));
                 }
-                all.push(Packed { panel: panel_number, mark: mark_number, list, values: packed });
+                all.push(PackedList { panel: panel_number, mark: mark_number, list, values: packed });
             }
-            if let Some((first, count)) = take_count(mark) {
+            if let Some((first, count)) = extract_count(mark) {
                 let values = Values::Count { first, count };
-                all.push(Packed { panel: panel_number, mark: mark_number, list: "requests", values });
+                all.push(PackedList { panel: panel_number, mark: mark_number, list: "requests", values });
             }
         }
     }
     all
 }
 
-/// Equal in every bit, so that what is no number is equal too.
+/// Whether all numbers are equal bit by bit. NaN equals NaN.
 fn is_same(one: &[f64], other: &[f64]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.to_bits() == other.to_bits())
 }
 
-/// Takes the numbers of requests out of a mark if they count up by one.
-fn take_count(mark: &mut Mark) -> Option<(u64, usize)> {
+/// Removes the request numbers from a mark if there are many and they are consecutive.
+fn extract_count(mark: &mut Mark) -> Option<(u64, usize)> {
     let requests = match mark {
         Mark::Points(points) | Mark::Bars(points) => &mut points.requests,
         Mark::Spans(spans) => &mut spans.requests,
@@ -131,7 +124,7 @@ fn take_count(mark: &mut Mark) -> Option<(u64, usize)> {
 }
 
 fn floats(values: &[f64]) -> Values {
-    #[expect(clippy::cast_possible_truncation, reason = "seven digits are what a logarithmic axis shows")]
+    #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough for a logarithmic axis")]
     let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect();
     Values::Floats(STANDARD.encode(bytes))
 }
@@ -140,10 +133,10 @@ fn steps(values: &[f64]) -> Values {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let low = finite().fold(f64::INFINITY, f64::min);
     let high = finite().fold(f64::NEG_INFINITY, f64::max);
-    // Without any number there is no range, and all are absent.
+    // Without finite numbers there is no range, and all numbers are absent.
     let low = if low.is_finite() { low } else { 0.0 };
     let step = ((high - low) / f64::from(ABSENT - 1)).max(f64::MIN_POSITIVE);
-    // The whole range of f64 has no width in f64; such a list is drawn as well by floats.
+    // The width of the whole range of f64 overflows; 32-bit floats are good enough for such a list.
     if !step.is_finite() {
         return floats(values);
     }
@@ -154,7 +147,7 @@ fn steps(values: &[f64]) -> Values {
     Values::Steps { low, step, data: STANDARD.encode(bytes) }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float stays within the type")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float to int casts saturate")]
 fn whole(value: f64) -> u32 {
     value as u32
 }
@@ -164,7 +157,7 @@ mod tests {
     use super::*;
     use crate::{Axis, Hue, Panel, Points, Spans};
 
-    /// As the script does it.
+    /// Unpacks as the script does.
     fn unpack(values: &Values) -> Vec<f64> {
         let words = |data: &str| -> Vec<[u8; 4]> {
             STANDARD.decode(data).unwrap().chunks(4).map(|chunk| chunk.try_into().unwrap()).collect()
@@ -181,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_keep_moments_apart() {
+    fn steps_keep_nearby_times_distinct() {
         // A day in steps of 20 ms, far from zero.
         let values: Vec<f64> = (0..4_320_000).map(|step| 1.7e9 + f64::from(step) * 0.02).collect();
         let unpacked = unpack(&steps(&values));
@@ -198,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none() {
+    fn values_that_are_not_finite_become_absent() {
         assert!(unpack(&steps(&[f64::NAN, f64::INFINITY])).iter().all(|value| value.is_nan()));
         assert_eq!(unpack(&steps(&[3.0, 3.0])), [3.0, 3.0]);
         let mixed = unpack(&steps(&[-1.0, f64::NAN, 2.0]));
@@ -207,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_long_lists_are_taken_and_each_once() {
+    fn only_long_lists_are_packed_and_each_once() {
         let long: Vec<f64> = (0..3_000).map(f64::from).collect();
         let step =
             |x: &[f64], y: &[f64]| Mark::Step { label: String::new(), hue: Hue::Muted, x: x.to_vec(), y: y.to_vec() };
@@ -223,10 +216,10 @@ mod tests {
             x: Axis::linear("", ""),
             panels: vec![Panel { y: Axis::log("", ""), marks, share: 1.0 }],
         };
-        let packed = take_long(&mut chart);
+        let packed = extract_long(&mut chart);
         assert_eq!(packed.len(), 3);
         assert!(matches!(packed[0].values, Values::Steps { .. }));
-        assert_eq!(packed[1], Packed { panel: 0, mark: 0, list: "y", values: Values::Same(0) });
+        assert_eq!(packed[1], PackedList { panel: 0, mark: 0, list: "y", values: Values::Same(0) });
         assert_eq!(packed[2].values, Values::Count { first: 5, count: 3_000 });
         assert_eq!(chart.panels[0].marks[0], step(&[], &[]));
         assert_eq!(chart.panels[0].marks[1], step(&long[..9], &long[..9]));

@@ -1,4 +1,4 @@
-//! Writes a table: all rows, each number with its value beside what is shown, so that the script can sort by it.
+//! Writes a table as HTML. Each number keeps its value in an attribute, so that the script can sort by it.
 
 use std::fmt::Write;
 
@@ -6,13 +6,13 @@ use super::escape;
 use super::html::{Writer, class, put};
 use crate::{Cell, Table};
 
-/// The table with its heading and notes.
+/// Writes the table with its heading and notes.
 pub(super) fn write(writer: &mut Writer, table: &Table, id: &str) {
     put!(writer, "<div class=\"table\" id=\"{id}\">\n");
     if !table.title.is_empty() {
         put!(writer, "<h3 id=\"{id}-title\">{}</h3>\n", escape::html(&table.title));
     }
-    // What is wider than the page scrolls in a box of its own, which a keyboard must reach to scroll it.
+    // A table wider than the page scrolls in its own box, which must be focusable to scroll with the keyboard.
     let label = if table.title.is_empty() { &table.id } else { &table.title };
     put!(writer, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n", escape::html(label));
     writer.out.push_str("<table>\n<thead><tr>");
@@ -22,8 +22,8 @@ pub(super) fn write(writer: &mut Writer, table: &Table, id: &str) {
         put!(writer, "<th scope=\"col\"{class}>{}</th>", escape::html(&column.head));
     }
     writer.out.push_str("</tr></thead>\n<tbody>\n");
-    // End tags of rows and cells may be left out (HTML, 13.1.2.4), and so may quotes around plain values: of a table with
-    // 100,000 rows that is 18 MB in place of 42.
+    // HTML allows omitting the end tags of rows and cells (13.1.2.4) and quotes around plain values. For a table with
+    // 100,000 rows that is 18 MB instead of 42.
     for row in &table.rows {
         writer.out.push_str("<tr>");
         for (cell, numeric) in row.iter().zip(&numeric) {
@@ -36,7 +36,7 @@ pub(super) fn write(writer: &mut Writer, table: &Table, id: &str) {
     writer.out.push_str("</div>\n");
 }
 
-/// Whether a column holds numbers and nothing else, and is aligned as such.
+/// Whether a column contains only numbers and is right-aligned.
 fn is_numeric(table: &Table, column: usize) -> bool {
     let mut known =
         table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| **cell != Cell::Absent).peekable();
@@ -45,7 +45,7 @@ fn is_numeric(table: &Table, column: usize) -> bool {
 }
 
 fn write_cell(writer: &mut Writer, cell: &Cell, numeric: bool) {
-    // A number among words stands where words do.
+    // In a column of text, numbers are aligned like text.
     let align = if numeric { "" } else { " class=word" };
     match cell {
         Cell::Absent if numeric => writer.out.push_str("<td data-v>-"),
@@ -56,7 +56,7 @@ fn write_cell(writer: &mut Writer, cell: &Cell, numeric: bool) {
         Cell::Number { value, shown } | Cell::Estimate { value, shown, .. } => {
             put!(writer, "<td{align} data-v{}>{}", sort_key(*value), escape::html(shown));
         }
-        Cell::Request { request } if writer.leads_to_requests => {
+        Cell::Request { request } if writer.links_requests => {
             put!(writer, "<td{align} data-v={request}><a href=#request={request}>{request}</a>");
         }
         Cell::Request { request } => {
@@ -68,8 +68,7 @@ fn write_cell(writer: &mut Writer, cell: &Cell, numeric: bool) {
     }
 }
 
-/// What rows are sorted by, as the value of an attribute. Nine digits tell apart what anyone wants to see sorted; what is
-/// no number sorts as absent.
+/// The value of the sort attribute, with nine digits. Values that are not finite sort as absent.
 fn sort_key(value: f64) -> String {
     if !value.is_finite() {
         return String::new();
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_short_and_finite() {
+    fn sort_keys_are_short_and_finite() {
         assert_eq!(sort_key(1.0 / 3.0), "=0.333333333");
         assert_eq!(sort_key(-12.0), "=-12");
         assert_eq!(sort_key(1e-30), "=1e-30");

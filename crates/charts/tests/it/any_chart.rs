@@ -1,4 +1,4 @@
-//! Whatever a chart holds, its SVG is well formed, small, and holds no number that is none.
+//! Property test: the SVG of any chart is well formed, small and without NaN.
 
 use std::path::Path;
 
@@ -107,7 +107,7 @@ fn chart() -> impl Strategy<Value = Chart> {
     })
 }
 
-/// With the font the picture is laid out for, so that text counts, too.
+/// Options with the font of the layout, so that the bounding box includes text.
 fn options() -> Options<'static> {
     let mut options = Options { font_family: "Inter".into(), ..Options::default() };
     for file in ["Inter-Regular.otf", "Inter-SemiBold.otf"] {

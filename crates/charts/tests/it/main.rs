@@ -1,4 +1,4 @@
-//! What people see of a chart, and what no chart can break.
+//! Integration tests: snapshots of charts, and a property test over arbitrary charts.
 
 mod any_chart;
 mod pictures;

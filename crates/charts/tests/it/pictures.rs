@@ -1,4 +1,4 @@
-//! Small charts as they are drawn.
+//! Snapshots and checks of small charts.
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Scale, Side, Spans, Stroke, Theme, svg};
 use resvg::usvg::{Options, Tree};
@@ -79,7 +79,7 @@ fn spans_in_lanes_and_points_above() {
 }
 
 #[test]
-fn nothing_says_so() {
+fn an_empty_chart_says_no_data() {
     let empty = chart(Axis::linear("time", "s"), Axis::linear("power", "W"), vec![]);
     insta::assert_snapshot!(svg(&empty, Theme::Light));
     let nowhere = line("", vec![f64::NAN, 1.0, 2.0], vec![1.0, f64::INFINITY]);
@@ -88,7 +88,7 @@ fn nothing_says_so() {
 }
 
 #[test]
-fn what_is_not_positive_has_no_place_on_a_logarithmic_axis() {
+fn values_that_are_not_positive_are_not_drawn_on_a_logarithmic_axis() {
     let points = Points { x: vec![1.0, 2.0, 3.0, 4.0], y: vec![0.0, -5.0, 10.0, 100.0], ..Points::default() };
     let chart = chart(Axis::linear("", ""), Axis::log("", ""), vec![Mark::Points(points)]);
     assert_eq!(svg(&chart, Theme::Light).matches("<circle").count(), 2);
@@ -103,7 +103,7 @@ fn values_outside_an_axis_are_not_drawn() {
 }
 
 #[test]
-fn a_hundred_thousand_points_stay_small() {
+fn a_picture_of_a_hundred_thousand_points_stays_small() {
     let x: Vec<f64> = (0..100_000u32).map(|n| f64::from(n.wrapping_mul(2_654_435_761) >> 12)).collect();
     let y: Vec<f64> = (0..100_000u32).map(|n| f64::from(n.wrapping_mul(2_246_822_519) >> 12)).collect();
     let (most, least) = (x.iter().copied().fold(0.0, f64::max), x.iter().copied().fold(f64::MAX, f64::min));
@@ -123,7 +123,7 @@ fn a_hundred_thousand_points_stay_small() {
 }
 
 #[test]
-fn names_of_lines_that_end_together_are_apart() {
+fn labels_of_lines_that_end_together_do_not_overlap() {
     let marks = (0..5).map(|n| line(&format!("line {n}"), vec![0.0, 1.0], vec![f64::from(n), 10.0])).collect();
     let svg = svg(&chart(Axis::linear("", ""), Axis::linear("", ""), marks), Theme::Light);
     let mut heights: Vec<f64> = svg

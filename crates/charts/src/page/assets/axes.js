@@ -1,10 +1,9 @@
-// Axes: how a chart is laid out, and its lines and words around the data. The lines of the grid go to the canvas below
-// the data, words to SVG above it.
+// Axes: the layout of a chart, its grid and its labels. The grid is on the canvas below the data, labels are SVG above it.
 
 const TICK = 12;
 const BOLD = 560;
 
-// Where everything is: the boxes of the panels, the ticks of all axes, the margins.
+// The layout: the boxes of the panels, the ticks of all axes, the margins.
 function layOut(chart, width, view) {
     const narrow = width < 560;
     const direct = !narrow && chart.panels.every((panel) => endLabels(panel, chart.hidden).length <= 8);
@@ -34,7 +33,7 @@ function layOut(chart, width, view) {
     return { panels, x, turned, names, direct, width, height: Math.ceil(top + below), bottom: top };
 }
 
-// Lines that are named at their ends.
+// Lines with a label at their end.
 function endLabels(panel, hidden) {
     return panel.marks.filter(({ kind, label }) => (kind === "line" || kind === "step") && label && !hidden.has(label));
 }
@@ -49,24 +48,24 @@ function panelHeights(chart, narrow) {
         const listOnly = panel.y.scale.kind === "names" && chart.panels.length === 1;
         total = listOnly ? Math.max(60, least) : Math.max(total, (least * sum) / shares[number]);
     });
-    // Where there is nothing to see, little room is enough to say so.
+    // An empty chart needs little space.
     total = chart.empty ? Math.min(total, 90) : total;
     return shares.map((share) => Math.round((total * share) / sum));
 }
 
-// Names need a line each; bars beside one another need more.
+// The height of a row: one line of text per name, more for several bars side by side.
 function rowHeight(panel) {
     const bars = panel.marks.filter(({ kind }) => kind === "bars").length;
     return Math.max(28, bars * 14 + 8);
 }
 
-// How places become pixels in one panel.
+// The mapping from positions to pixels in one panel.
 function viewOf(chart, panel, box, range) {
     const layoutWidth = chart.layout.width;
     const [low, high] = range;
     const kx = box.width / (high - low);
     const [y0, y1] = panel.range;
-    // The first name and the first lane are on top.
+    // The first name and the first lane are at the top.
     const down = panel.y.scale.kind === "names";
     const ky = (down ? 1 : -1) * (box.height / (y1 - y0));
     return {
@@ -95,7 +94,7 @@ function paintGrid(context, views, layout, colours) {
         const { left, top, width, height } = view.box;
         context.strokeStyle = colours.grid;
         context.beginPath();
-        // A name is a row of its own and needs no line to find it.
+        // Rows of names need no grid lines.
         const rows = view.flat ? [] : layout.panels[number].scale.list;
         for (const { at } of rows) {
             const y = Math.round(view.y0 + at * view.ky) + 0.5;
@@ -117,7 +116,7 @@ function words(x, y, text, attributes = {}) {
     return drawn("text", { x, y, ...attributes }, text);
 }
 
-// The words of all axes.
+// The labels of all axes.
 function axisWords(chart, layout, views) {
     const made = [];
     views.forEach((view, number) => {
@@ -148,7 +147,7 @@ function axisWords(chart, layout, views) {
     for (const tick of layout.x.list) {
         const x = last.x0 + tick.at * last.kx;
         if (layout.turned) {
-            // Names that stand closer than a line of text is high cannot all be read.
+            // Omits names that are closer together than a line of text is high.
             if (x - edge < 13) {
                 continue;
             }

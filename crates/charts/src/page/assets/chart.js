@@ -1,4 +1,4 @@
-// A chart on the page: it knows what part of x is looked at, what is hidden and what is marked, and draws itself.
+// A chart on the page. It keeps the visible range of x, the hidden series and the marked request, and draws itself.
 
 class Chart {
     constructor(figure, data, showRequest) {
@@ -18,7 +18,7 @@ class Chart {
         return this.x.scale.kind !== "names" && !this.empty;
     }
 
-    // What part of x is looked at, in values.
+    // The visible range of x, in values.
     domain() {
         return this.view.map((place) => valueOf(this.x, place));
     }
@@ -28,7 +28,7 @@ class Chart {
     }
 
     zoom(from, to) {
-        // Below the smallest value of a logarithmic axis there is no place.
+        // Values that are not positive have no position on a logarithmic axis.
         const place = (value, otherwise) => {
             const at = placeOf(this.x, value);
             return Number.isFinite(at) ? at : otherwise;
@@ -41,13 +41,13 @@ class Chart {
         this.look(...this.range);
     }
 
-    // Looks at what lies between two places, within the whole.
+    // Shows the range between two positions, clamped to the whole range.
     look(low, high) {
         if (!this.canZoom) {
             return;
         }
         const [first, last] = this.range;
-        // Nine digits of the data are a thousand pixels of a millionth of the whole.
+        // Nine digits of data give a thousand pixels at a millionth of the whole range.
         const least = (last - first) * 1e-6;
         if (high - low < least) {
             [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
@@ -57,7 +57,7 @@ class Chart {
         this.later();
     }
 
-    // Looks at more or less, around a place.
+    // Zooms in or out around a position.
     scale(factor, around) {
         const [low, high] = this.view;
         this.look(around - (around - low) * factor, around + (high - around) * factor);
@@ -74,7 +74,7 @@ class Chart {
         if (mark.label) {
             return mark.kind !== "rule" && this.hidden.has(mark.label);
         }
-        // A band goes with the lines of its colour.
+        // A band is hidden with the lines of its colour.
         const lines = mark.kind === "band" ? this.labelled().filter(({ hue }) => hue === mark.hue) : [];
         return lines.length > 0 && lines.every(({ label }) => this.hidden.has(label));
     }
@@ -89,7 +89,7 @@ class Chart {
         this.over = drawn("g");
         this.svg = drawn("svg", { "aria-hidden": "true" }, this.words, this.over);
         this.tooltip = element("div", { class: "tooltip", role: "status", hidden: "" });
-        const hint = this.canZoom ? ". Arrow keys move, plus and minus zoom, Escape goes back." : "";
+        const hint = this.canZoom ? ". Arrow keys move, plus and minus zoom, Escape resets the zoom." : "";
         this.stage = element("div", { class: "stage", role: "img", tabindex: "0", "aria-label": this.title + hint },
             this.canvas, this.svg);
         this.back = element("button", { type: "button", class: "reset", hidden: "" }, "Reset zoom");
@@ -127,7 +127,7 @@ class Chart {
         return list;
     }
 
-    // Draws once for all that changed since the last picture.
+    // Draws once in the next frame, however many changes there are.
     later() {
         this.pending ??= requestAnimationFrame(() => {
             this.pending = undefined;
@@ -158,7 +158,7 @@ class Chart {
             const { left, top, width: wide, height: high } = view.box;
             context.save();
             context.beginPath();
-            // Of the whole, a point at the very edge is seen whole; of a part, nothing is seen beside it.
+            // Without zoom, points at the edge are not cut. With zoom, nothing is drawn outside the panel.
             const aside = this.isZoomed ? 1 : 5;
             context.rect(left - aside, top - 5, wide + 2 * aside, high + 8);
             context.clip();
@@ -174,7 +174,7 @@ class Chart {
         this.showTold();
     }
 
-    // The stretch of the marked request, behind everything in all panels.
+    // Paints the span of the marked request behind all panels.
     paintMarked(context, view, colours) {
         if (this.marked) {
             const { mark, i } = this.marked;
@@ -186,7 +186,7 @@ class Chart {
         }
     }
 
-    // Where a request is among the spans.
+    // Finds the span of a request.
     find(request) {
         for (const [number, panel] of this.panels.entries()) {
             for (const mark of panel.marks.filter(({ kind }) => kind === "spans")) {
@@ -199,7 +199,7 @@ class Chart {
         return null;
     }
 
-    // Brings a request to the eye: its length is left and right of it once more.
+    // Zooms to a request, with its length as margin on both sides.
     show({ number, mark, i }) {
         const [start, end] = [mark.startAt[i], mark.endAt[i]];
         const length = end - start || (this.range[1] - this.range[0]) / 1000;
@@ -226,7 +226,7 @@ class Chart {
         this.told ??= { ...tellSpan(this, view, mark, i), number };
     }
 
-    // Shows what was picked, or nothing.
+    // Shows the tooltip of the picked mark, or hides it.
     tell(told) {
         this.told = told;
         this.showTold();
@@ -257,7 +257,7 @@ class Chart {
         const heads = [head, series].filter((text) => text !== "");
         this.tooltip.replaceChildren(...heads.map((text, at) => element("p", { class: at === 0 ? "head" : "series" }, text)),
             element("dl", {}, ...rows));
-        // On the side where there is room, and never outside of the chart.
+        // The tooltip is on the side with space, inside the chart.
         const { offsetWidth: wide, offsetHeight: high } = this.tooltip;
         const room = this.layout.width;
         const left = x + 14 + wide <= room ? x + 14 : x - 14 - wide;
@@ -266,7 +266,7 @@ class Chart {
     }
 }
 
-// A small picture of how a mark is drawn.
+// The legend symbol of a mark.
 function swatch(mark) {
     const svg = drawn("svg", { viewBox: "0 0 18 12", class: `swatch ${mark.hue}`, "aria-hidden": "true" });
     if (mark.kind === "line" || mark.kind === "step") {
@@ -274,7 +274,7 @@ function swatch(mark) {
         svg.append(drawn("path", { d: mark.kind === "step" ? "M1 9h8v-6h8" : "M1 6h16", "stroke-dasharray": dash,
             "stroke-linecap": mark.stroke === "dotted" ? "round" : "butt" }));
     } else if (mark.kind === "points") {
-        // The outline of the canvas as a path of SVG.
+        // Records the canvas calls as an SVG path.
         const path = { d: "", beginPath() {}, closePath() { this.d += "Z"; },
             lineTo(x, y) { this.d += `${this.d ? "L" : "M"}${x} ${y}`; },
             arc(x, y, r) { this.d += `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`; } };
@@ -286,7 +286,7 @@ function swatch(mark) {
     return svg;
 }
 
-// The colours of the style as they are now; a canvas knows no variables.
+// The current values of the CSS colours, because a canvas cannot use CSS variables.
 function coloursOf(stage) {
     const probe = element("span", { hidden: "" });
     stage.append(probe);

@@ -1,6 +1,6 @@
 "use strict";
 
-// Elements. A name, attributes and children go in; text stays text, whatever it holds.
+// Creates elements from a name, attributes and children. Text is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,17 +12,17 @@ function fill(made, attributes, children) {
     return made;
 }
 
-// An element of HTML.
+// An HTML element.
 function element(name, attributes = {}, ...children) {
     return fill(document.createElement(name), attributes, children);
 }
 
-// An element of SVG.
+// An SVG element.
 function drawn(name, attributes = {}, ...children) {
     return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
-// How wide a text is in the font of the page, in pixels.
+// The width of a text in the font of the page, in pixels.
 const measure = (() => {
     const context = document.createElement("canvas").getContext("2d");
     const known = new Map();
@@ -36,7 +36,7 @@ const measure = (() => {
     };
 })();
 
-// The text, or as much of it as fits.
+// The text, shortened with … if it is too wide.
 function fitted(text, width, size = 12, weight = 400) {
     if (measure(text, size, weight) <= width) {
         return text;

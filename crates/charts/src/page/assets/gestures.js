@@ -1,4 +1,4 @@
-// Gestures: mouse, fingers and keys become what a chart is asked to do.
+// Gestures: mouse, touch and keyboard control a chart.
 
 function listen(chart) {
     const { stage } = chart;
@@ -13,7 +13,7 @@ function listen(chart) {
     const placeAt = (x) => (x - chart.views[0].x0) / chart.views[0].kx;
     const inPlot = (x) => Math.min(chart.views[0].box.left + chart.views[0].box.width, Math.max(chart.views[0].box.left, x));
 
-    // A click leads to a request; of a closer look it may be the first half of a double click, which goes back.
+    // A click shows a request. In a zoomed chart it waits, because a double click resets the zoom.
     const follow = () => {
         const { request, near } = chart.told ?? {};
         clearTimeout(soon);
@@ -75,7 +75,7 @@ function listen(chart) {
         chart.reset();
     });
 
-    // A wheel alone scrolls the page; with ctrl, which is also how a pinch on a touchpad arrives, it zooms.
+    // The wheel scrolls the page. With ctrl it zooms; a pinch on a touchpad arrives as wheel with ctrl.
     stage.addEventListener("wheel", (event) => {
         if (event.ctrlKey && chart.canZoom) {
             event.preventDefault();
@@ -120,7 +120,7 @@ function endDrag(chart) {
     return null;
 }
 
-// The two places that were under the fingers stay under them.
+// Zooms so that the two positions under the fingers stay under them.
 function pinched(chart, { from: [a, b] }, [x, y]) {
     const { box } = chart.views[0];
     if (!chart.canZoom || Math.abs(x - y) < 8 || a === b) {

@@ -1,8 +1,8 @@
-// Lines, steps and bands on a canvas: however many samples they have, they cost what the pixels cost.
-// A place becomes a pixel by `origin + place * factor`, held by `view`:
-// { box, x0, kx, y0, ky, low, high }, low and high being the places at the left and the right edge.
+// Paints lines, steps and bands on a canvas. The cost depends on the pixels, not on the number of samples.
+// A pixel is `origin + position * factor`. `view` holds these: { box, x0, kx, y0, ky, low, high }; low and high are the
+// positions at the left and the right edge.
 
-// The first place that is not left of another one, in a sorted list.
+// The index of the first position not less than another one, in a sorted list.
 function firstFrom(places, place) {
     let [low, high] = [0, places.length];
     while (low < high) {
@@ -16,7 +16,7 @@ function firstFrom(places, place) {
     return low;
 }
 
-// Which entries of a line can be seen, with one more on each side.
+// The range of visible entries of a line, plus one entry on each side.
 function visible(mark, view) {
     if (!mark.sorted) {
         return [0, mark.xAt.length];
@@ -60,8 +60,8 @@ function paintLine(context, mark, view, colours) {
     context.lineCap = "butt";
 }
 
-// More samples than pixels: each column of pixels gets its first, smallest, largest and last value, so that no peak is
-// lost and 200,000 samples cost as much to stroke as 2,000.
+// Traces a line with more samples than pixels. Each column of pixels gets its first, smallest, largest and last value, so
+// that no peak is lost and 200,000 samples cost as much as 2,000.
 function traceColumns(context, mark, view, from, to) {
     let [column, first, low, high, last, open] = [NaN, NaN, Infinity, -Infinity, NaN, false];
     let held = NaN;
@@ -103,14 +103,14 @@ function traceColumns(context, mark, view, from, to) {
 
 function paintBand(context, mark, view, colours) {
     const [from, to] = visible(mark, view);
-    // A few entries for each pixel draw the same band as all of them; the outermost of each group is kept.
+    // A few entries per pixel draw the same band as all of them. Each group keeps its extremes.
     const group = Math.max(1, Math.floor((to - from) / (2 * view.box.width)));
     const [upper, lower] = [[], []];
     for (let start = from; start < to; start += group) {
         let [low, high, x] = [Infinity, -Infinity, NaN];
         for (let i = start; i < Math.min(to, start + group); i++) {
             if (Number.isFinite(mark.xAt[i]) && Number.isFinite(mark.highAt[i])) {
-                // What is below a logarithmic axis reaches its foot.
+                // Values that are not positive are at the bottom of a logarithmic axis.
                 const foot = Number.isFinite(mark.lowAt[i]) ? mark.lowAt[i] : view.bottom;
                 [low, high] = [Math.min(low, foot), Math.max(high, mark.highAt[i])];
                 x = mark.xAt[i];

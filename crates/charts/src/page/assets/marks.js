@@ -1,5 +1,5 @@
-// Marks: what the page holds about a chart becomes lists of places. A number that is none is null in the data and NaN
-// here, and is skipped by whoever draws.
+// Marks: converts the data of a chart to lists of positions. Absent numbers are null in the data and NaN here, and are not
+// drawn.
 
 function numbers(list) {
     if (list instanceof Float64Array) {
@@ -12,7 +12,7 @@ function places(axis, values) {
     return axis.scale.kind === "log" ? values.map((value) => placeOf(axis, value)) : values;
 }
 
-// The name of a colour in the style: series-3, muted, bad, good.
+// The name of a colour in the style sheet: series-3, muted, bad, good.
 function hueName(hue) {
     return typeof hue === "string" ? hue : `series-${(hue?.series ?? 0) % 8}`;
 }
@@ -26,7 +26,7 @@ function isSorted(values) {
     return true;
 }
 
-// Without a place along x there is nothing to draw; where only y is missing a line has a gap.
+// Removes entries without a position on x. If only y is missing, a line has a gap.
 function withPlaces(made) {
     const lists = ["x", "xAt", "y", "yAt", "low", "lowAt", "high", "highAt", "names", "requests"];
     if (made.xAt.every(Number.isFinite)) {
@@ -37,7 +37,7 @@ function withPlaces(made) {
     return made;
 }
 
-// A mark with its places. `x`, `y`, `low` and `high` are values, those with `At` in their name are places.
+// A mark with its positions. `x`, `y`, `low` and `high` are values; names with `At` are positions.
 function prepareMark(mark, x, y) {
     const made = { kind: mark.kind, label: mark.label ?? "", hue: hueName(mark.hue), stroke: mark.stroke ?? "solid" };
     if (mark.kind === "rule") {
@@ -56,7 +56,7 @@ function prepareMark(mark, x, y) {
     made.xAt = places(x, made.x);
     made.y = numbers(mark.y);
     made.yAt = places(y, made.y);
-    // The interval is of what is measured: of x where y has names.
+    // The interval is on the axis with numbers: on x if y has names.
     const measured = y.scale.kind === "names" && mark.kind !== "band" ? x : y;
     made.low = numbers(mark.low);
     made.lowAt = places(measured, made.low);
@@ -73,7 +73,7 @@ function prepareMark(mark, x, y) {
     return made;
 }
 
-// The distance between neighbours: how wide a bar may be where places are numbers.
+// The smallest distance between neighbours, which limits the width of bars on a numeric axis.
 function smallestGap(values) {
     const sorted = values.filter(Number.isFinite).sort();
     let gap = Infinity;
@@ -85,7 +85,7 @@ function smallestGap(values) {
     return gap === Infinity ? 1 : gap;
 }
 
-// Grows from nothing to hold all it is given.
+// A range that grows to include all added values.
 class Extent {
     low = Infinity;
     high = -Infinity;
@@ -133,7 +133,7 @@ function addY(extent, mark, horizontal) {
     }
 }
 
-// From where to where an axis goes, in places: as it says, or as its marks need, with a little air.
+// The range of an axis in positions: its fixed domain, or the range of its marks with some space.
 function rangeOf(axis, extent, air) {
     if (axis.scale.kind === "names") {
         return [-0.5, Math.max(0.5, axis.scale.names.length - 0.5)];
@@ -157,12 +157,12 @@ function rangeOf(axis, extent, air) {
         return [low - half, high + half];
     }
     const margin = (high - low) * air;
-    // Zero is an end, not something to leave air around.
+    // No extra space around zero.
     const isEnd = (value) => value === 0 && axis.scale.kind !== "log";
     return [isEnd(low) ? low : low - margin, isEnd(high) ? high : high + margin];
 }
 
-// A chart ready to be drawn.
+// Prepares a chart for drawing.
 function prepareChart(data) {
     const across = new Extent();
     let dots = false;
@@ -174,7 +174,7 @@ function prepareChart(data) {
             addY(extent, mark, panel.y.scale.kind === "names");
             dots ||= mark.kind === "points" || (mark.kind === "bars" && mark.flat);
         }
-        // A whisker of a lying point reaches along x.
+        // A horizontal whisker extends along x.
         if (panel.y.scale.kind === "names") {
             marks.filter((mark) => mark.kind === "points").forEach((mark) => {
                 across.add(mark.lowAt);

@@ -1,8 +1,8 @@
-// The page: charts and tables come to life, the theme has its switch, and requests are found by their number.
+// The page: starts charts and tables, switches the theme, and shows requests by their number.
 
 const charts = new Map();
 
-// Brings the span of a request to the eye, on the chart that has it. Says whether there is one.
+// Scrolls and zooms to the span of a request. Returns whether a chart has it.
 function showRequest(request) {
     for (const chart of charts.values()) {
         const found = chart.find(request);
@@ -25,7 +25,7 @@ function followAddress() {
     }
 }
 
-// A picture of the chart as it is: words as SVG, the data as an image in it.
+// Saves the current view of a chart as SVG: labels as text, the data as an embedded image.
 function saveChart(chart) {
     const { width, height } = chart.layout;
     const style = getComputedStyle(chart.stage);
@@ -53,7 +53,7 @@ function drawAll() {
     charts.forEach((chart) => chart.draw());
 }
 
-// Light, dark, or as the system has it. Nothing is kept: the next time the page opens as the system has it.
+// The theme: light, dark, or that of the system. The choice is not stored.
 function startTheme() {
     const root = document.documentElement;
     const button = document.querySelector("button.theme");
@@ -70,7 +70,7 @@ function startTheme() {
         refresh();
     });
     system.addEventListener("change", refresh);
-    // Paper is white.
+    // Prints in the light theme.
     let before;
     window.addEventListener("beforeprint", () => {
         before = root.dataset.theme;
@@ -85,7 +85,7 @@ function startTheme() {
     refresh();
 }
 
-// The section that is read is marked in the contents.
+// Marks the current section in the contents.
 function startContents() {
     const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link]));
     const seen = new Set();
@@ -103,7 +103,7 @@ function start() {
     for (const figure of document.querySelectorAll("figure.chart")) {
         const data = document.getElementById(`${figure.id}-data`);
         charts.set(figure.id, new Chart(figure, unpack(JSON.parse(data.textContent)), showRequest));
-        // The text of a large chart is not kept beside what was made of it.
+        // Frees the JSON text of the chart.
         data.remove();
     }
     document.querySelectorAll(".table").forEach(enrich);
@@ -117,7 +117,7 @@ function start() {
     startContents();
     followAddress();
     window.addEventListener("hashchange", followAddress);
-    // For tests, and for whoever writes in the console.
+    // For tests and the developer console.
     const hooks = [...charts].map(([id, chart]) => [id, {
         domain: () => chart.domain(), zoom: (from, to) => chart.zoom(from, to), reset: () => chart.reset() }]);
     window.ergometer = { charts: Object.fromEntries(hooks), showRequest };

@@ -1,12 +1,12 @@
-// Bars, spans and rules on a canvas, and who paints what.
+// Paints bars, spans and rules on a canvas, and calls the painter of each mark.
 
-// How thick a bar is, in pixels. Bars at names leave room between them, those of a histogram touch.
+// The thickness of a bar in pixels. Bars of names have gaps between them, bars of a histogram touch.
 function barWidth(mark, view) {
     const slot = mark.gap * Math.abs(mark.flat ? view.ky : view.kx);
     return view.apart ? Math.min(44, (slot * 0.72) / mark.among) - (mark.among > 1 ? 1 : 0) : Math.max(1, slot - (slot > 4 ? 1 : 0));
 }
 
-// How far a bar stands beside the place it belongs to, where several belong to one.
+// The offset of a bar from its position, if several bars share the position.
 function barShift(mark, view) {
     return view.apart ? (mark.order - (mark.among - 1) / 2) * (barWidth(mark, view) + 1) : 0;
 }
@@ -29,7 +29,7 @@ function barBox(mark, view, i) {
 
 function paintBars(context, mark, view, colours) {
     context.fillStyle = colours[mark.hue];
-    // Histograms on one another must both be seen.
+    // Overlapping histograms must both be visible.
     context.globalAlpha = mark.among > 1 && !view.apart ? 0.6 : 1;
     for (let i = 0; i < mark.xAt.length; i++) {
         const box = barBox(mark, view, i);
@@ -38,12 +38,12 @@ function paintBars(context, mark, view, colours) {
         }
     }
     context.globalAlpha = 1;
-    // A rim of paper keeps a whisker apart from the bar it lies on.
+    // An outline in the background colour separates a whisker from its bar.
     paintWhiskers(context, mark, view, colours.paper, mark.flat, 3);
     paintWhiskers(context, mark, view, colours.ink, mark.flat);
 }
 
-// Where a span lies, in pixels.
+// The rectangle of a span, in pixels.
 function spanBox(mark, view, i) {
     const tall = view.box.height / view.lanes;
     const gap = tall > 6 ? 2 : tall > 3 ? 1 : 0;
@@ -55,7 +55,7 @@ function spanBox(mark, view, i) {
 
 function paintSpans(context, mark, view, colours) {
     const { left, width } = view.box;
-    // Up to where each lane is painted: what is less than a pixel long is often covered.
+    // How far each lane is painted: spans shorter than a pixel are often covered already.
     const done = new Map();
     context.fillStyle = colours[mark.hue];
     for (let i = 0; i < mark.startAt.length; i++) {
@@ -69,7 +69,7 @@ function paintSpans(context, mark, view, colours) {
         }
         const turn = view.x0 + mark.turnAt[i] * view.kx;
         const pale = Number.isFinite(turn) ? Math.min(box.width, Math.max(0, turn - box.left)) : 0;
-        // Far outside of the canvas numbers lose their precision.
+        // Clamped, because coordinates far outside the canvas lose precision.
         const from = Math.max(box.left, left - 10);
         const middle = Math.max(box.left + pale, left - 10);
         const to = Math.min(right - (box.width > 4 ? 1 : 0), left + width + 10);

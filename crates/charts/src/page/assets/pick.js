@@ -1,5 +1,5 @@
-// Picking: a pixel becomes what lies there. What comes out has a head, lines of a name and a value, the pixel it
-// belongs to and, where there is one, the number of a request.
+// Picking: finds the mark at a pixel. The result has a head, lines of name and value, the pixel of the mark and, if there
+// is one, a request number.
 
 const REACH = 26;
 
@@ -25,7 +25,7 @@ function pickPoint({ chart, panel, view, px, py }, marks) {
             }
         }
     }
-    // What is told is the nearest; what a click means is under it.
+    // The tooltip shows the nearest mark; a click acts on the mark under the pointer.
     return best && { ...tellPoint(chart, panel, view, best.mark, best.i), near: nearest <= 100 };
 }
 
@@ -75,7 +75,7 @@ function tellSpan(chart, view, mark, i) {
         lines.push(["paler part", valueText(chart.x, turn - start)]);
     }
     const box = spanBox(mark, view, i);
-    // Told at its end, so that the span itself can be seen.
+    // The tooltip is at the end of the span, so that it does not hide the span.
     const right = Math.min(view.box.left + view.box.width, Math.max(view.box.left, box.left + box.width));
     return { head: mark.names[i] ?? "", series: mark.label, hue: mark.hue, lines, request: mark.requests[i],
         at: [right, box.top + box.height / 2], dot: false, near: true };
@@ -88,7 +88,7 @@ function pickBar({ chart, panel, view, px, py }, marks) {
             if (!box) {
                 continue;
             }
-            // A short bar is found in its whole row or column.
+            // A short bar can be picked in its whole row or column.
             const inside = mark.flat ? py >= box.top && py < box.top + box.height : px >= box.left && px < box.left + box.width;
             if (inside) {
                 const told = tellPoint(chart, panel, view, mark, i);
@@ -101,7 +101,7 @@ function pickBar({ chart, panel, view, px, py }, marks) {
     return null;
 }
 
-// Of all lines the value at the nearest moment.
+// The values of all lines at the nearest x.
 function pickLines({ chart, panel, view, px }, marks, bands) {
     const place = (px - view.x0) / view.kx;
     let [moment, nearest] = [null, Infinity];
@@ -131,7 +131,7 @@ function pickLines({ chart, panel, view, px }, marks, bands) {
         at: [view.x0 + mark.xAt[i] * view.kx, view.y0 + mark.yAt[i] * view.ky], dot: true };
 }
 
-// A step holds the value of the entry before; a line is read where it is nearest.
+// A step has the value of the entry before; a line has the value of the nearest entry.
 function nearestEntry(mark, place) {
     const count = mark.xAt.length;
     if (!mark.sorted) {

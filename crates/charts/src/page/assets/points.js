@@ -1,4 +1,4 @@
-// Points and their whiskers on a canvas.
+// Paints points and their whiskers on a canvas.
 
 const SHAPES = ["circle", "square", "triangle", "diamond", "cross", "down", "ring", "plus"];
 
@@ -31,7 +31,7 @@ function traceShape(context, shape, x, y, r) {
     }
 }
 
-// A picture of the shape, painted once and copied for each point.
+// An image of the shape, painted once and copied for each point.
 function stamp(shape, colour, radius, ratio) {
     const side = Math.ceil((radius * 2.8 + 2) * ratio);
     const canvas = element("canvas", { width: side, height: side });
@@ -43,10 +43,10 @@ function stamp(shape, colour, radius, ratio) {
     return { canvas, half: side / ratio / 2, size: side / ratio };
 }
 
-// From here on points are set pixel by pixel: stamping 100,000 of them took 300 ms, this takes a few.
+// With more points, each is set pixel by pixel: stamping 100,000 points took 300 ms, this takes a few.
 const MANY = 4000;
 
-// Many points: small discs without a shape of their own, denser where more of them lie.
+// Paints many points as small discs without shapes, darker where there are more.
 function paintCloud(context, mark, view, colour, size) {
     const { left, top, width, height } = view.box;
     const [wide, high] = [Math.ceil(width * view.ratio), Math.ceil(height * view.ratio)];
@@ -88,7 +88,7 @@ function radiusFor(count) {
 }
 
 function paintPoints(context, mark, view, colours) {
-    // What counts is how many are looked at: closer by, points become larger again.
+    // The size depends on the number of visible points: zooming in makes points larger.
     const count = mark.xAt.reduce((sum, place) => sum + (place >= view.low && place <= view.high ? 1 : 0), 0);
     const colour = colours[mark.hue];
     paintWhiskers(context, mark, view, colour, view.flat);

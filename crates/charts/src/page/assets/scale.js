@@ -1,5 +1,5 @@
-// Scales: values become places on an axis, and ticks and units become text.
-// Places are linear: a logarithmic axis keeps logarithms, and what is not positive has no place on it.
+// Scales: converts values to positions on an axis, and formats ticks and units.
+// Positions are linear: a logarithmic axis uses logarithms, and values that are not positive have no position.
 
 function placeOf(axis, value) {
     if (axis.scale.kind === "log") {
@@ -12,7 +12,7 @@ function valueOf(axis, place) {
     return axis.scale.kind === "log" ? 10 ** place : place;
 }
 
-// Units that have prefixes, with the smallest and the largest factor people use. There are no kiloseconds.
+// Units that take a prefix, with the smallest and the largest factor in use. Nobody writes kiloseconds.
 const UNITS = new Map([
     ["s", [1e-9, 1]],
     ["J", [1e-9, 1e9]],
@@ -27,21 +27,21 @@ const UNITS = new Map([
 const PREFIXES = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"],
     [1e-6, "µ"], [1e-9, "n"]];
 
-// The unit in which a number of this size reads well: `ms` for 0.004 s, `mJ/token` for 0.004 J/token.
+// The unit with a suitable prefix for a number: `ms` for 0.004 s, `mJ/token` for 0.004 J/token.
 function unitFor(unit, size) {
     const range = UNITS.get(unit.split(/[/ ]/, 1)[0]);
     if (!range || !(size > 0)) {
         return { factor: 1, unit };
     }
     const fitting = PREFIXES.filter(([factor]) => factor >= range[0] && factor <= range[1]);
-    // 0.9995 ms would be written as 1,000 µs; the small excess makes it 1 ms.
+    // 0.9995 ms would be formatted as 1,000 µs; the small factor makes it 1 ms.
     const [factor, prefix] = fitting.find(([candidate]) => size * 1.0005 >= candidate) ?? fitting.at(-1);
     return { factor, unit: prefix + unit };
 }
 
 const formats = new Map();
 
-// A number with so many places after the point, thousands apart.
+// A number with this many decimals and commas between thousands.
 function fixed(value, decimals) {
     if (!formats.has(decimals)) {
         const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
@@ -50,7 +50,7 @@ function fixed(value, decimals) {
     return formats.get(decimals).format(value === 0 ? 0 : value).replace("-", "−");
 }
 
-// A number with four digits, or as many as are before its point.
+// A number with four digits, or more if it has more before the decimal point.
 function brief(value) {
     if (value === 0) {
         return "0";
@@ -67,7 +67,7 @@ function withUnit(text, unit) {
     return unit === "" ? text : `${text} ${unit}`;
 }
 
-// A value of an axis as people read it.
+// The formatted value of an axis.
 function valueText(axis, value) {
     if (axis.scale.kind === "names") {
         return axis.scale.names[Math.round(value)] ?? brief(value);
@@ -76,7 +76,7 @@ function valueText(axis, value) {
     return withUnit(brief(value / factor), unit);
 }
 
-// A value beside others of the same stretch of an axis: so many digits that the stretch has a thousand steps.
+// The formatted value with enough digits to distinguish a thousand steps in the visible range.
 function momentText(axis, value, span) {
     if (axis.scale.kind === "names" || axis.scale.kind === "log" || !(span > 0)) {
         return valueText(axis, value);
@@ -94,8 +94,8 @@ function roundStep(span, count) {
     return (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10) * power;
 }
 
-// The ticks between two places: `{ list: [{ at, text }], unit }`. `unit` belongs beside the label of the axis; it is
-// empty where each tick says its own.
+// The ticks between two positions: `{ list: [{ at, text }], unit }`. `unit` belongs in the label of the axis; it is empty
+// if each tick has its own unit.
 function ticks(axis, low, high, count) {
     const { kind, names } = axis.scale;
     if (kind === "plain" || !(high > low)) {
@@ -124,7 +124,7 @@ function ticks(axis, low, high, count) {
 
 function logTicks(axis, low, high, count) {
     const decades = high - low;
-    // Fewer than two whole powers of ten say too little, however narrow the axis is.
+    // At least two powers of ten are needed, however narrow the axis is.
     const leads = decades * 3 <= count ? [1, 2, 5] : decades < 2 ? [1, 3] : [1];
     const every = Math.max(1, Math.ceil(decades / Math.max(1, count)));
     const list = [];

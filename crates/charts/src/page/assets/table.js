@@ -1,4 +1,4 @@
-// Tables: all rows are in the page; here they can be sorted and searched, and a long one begins short.
+// Tables: sorts and filters rows, and shows only the first rows of a long table.
 
 const FEW = 20;
 
@@ -14,7 +14,7 @@ function enrich(box) {
     const refresh = () => {
         const found = state.words === "" ? sorted : sorted.filter((row) => textOf(row).includes(state.words));
         const shown = state.all ? found : found.slice(0, FEW);
-        // A call takes some 100,000 arguments and no more; a table may have more rows.
+        // A call takes at most about 100,000 arguments; a table may have more rows.
         const rows = document.createDocumentFragment();
         shown.forEach((row) => rows.append(row));
         body.replaceChildren(rows);
@@ -63,7 +63,7 @@ function textOf(row) {
     return texts.get(row);
 }
 
-// Numbers by their value, before words; what is absent comes last, whichever way rows are sorted.
+// Sorts numbers by value, before text. Absent values come last in both directions.
 function sortedBy(rows, column, down) {
     const order = new Intl.Collator("en", { numeric: true });
     const keyed = rows.map((row) => {

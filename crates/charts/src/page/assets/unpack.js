@@ -1,4 +1,4 @@
-// Unpacking: long lists of numbers stand packed beside their chart, four bytes a number in base64.
+// Unpacks long lists of numbers, which are stored beside their chart as base64 with four bytes per number.
 
 const ABSENT = 0xffffffff;
 
@@ -22,7 +22,7 @@ function unpackList({ steps, floats, count }) {
     return Float64Array.from(new Uint32Array(bytesOf(steps.data)), (number) => (number === ABSENT ? NaN : low + step * number));
 }
 
-// The chart with all its lists.
+// Puts all unpacked lists back into the chart.
 function unpack({ chart, packed }) {
     const lists = [];
     for (const entry of packed) {

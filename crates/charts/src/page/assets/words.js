@@ -1,6 +1,6 @@
-// Words beside the data: what rules say, the names of lines at their ends, the names of points. None lies on another.
+// Labels of rules, lines and points, placed so that no two overlap.
 
-// The words of the marks: rules, ends of lines, names of points.
+// The labels of all marks.
 function markWords(chart, layout, views) {
     const made = [];
     views.forEach((view, number) => {
@@ -58,7 +58,7 @@ function ruleWords(mark, view, taken) {
     return [words(toRight ? x + 5 : x - 5, box.top + 11, fitted(mark.label, room, TICK, BOLD), { class: `rule ${mark.hue}${side}` })];
 }
 
-// Names at the ends of lines, pushed apart where they would lie on one another.
+// Labels at the ends of lines, moved apart so that they do not overlap.
 function endWords(shown, view, layout) {
     const { left, top, width, height } = view.box;
     const ends = [];
@@ -69,7 +69,7 @@ function endWords(shown, view, layout) {
             let y = view.y0 + mark.yAt[i] * view.ky;
             const next = view.y0 + mark.yAt[i + 1] * view.ky;
             if (Number.isFinite(x + y) && x <= left + width + 1) {
-                // A line that goes on is named where it leaves.
+                // The label of a line that leaves the panel is where it leaves.
                 if (mark.kind === "line" && Number.isFinite(next)) {
                     const after = view.x0 + mark.xAt[i + 1] * view.kx;
                     y += ((next - y) * (left + width - x)) / Math.max(1e-9, after - x);
@@ -90,13 +90,13 @@ function endWords(shown, view, layout) {
         limit = end.y - 14;
     }
     return ends.map(({ mark, x, y, inside }) => {
-        // One that ends on its way is named there, and may use the room up to the edge.
+        // The label of a line that ends inside the panel is at its end, and may extend to the edge.
         const text = fitted(mark.label, layout.width - x - 8, TICK, BOLD);
         return words(x + 7, inside ? Math.max(y, top + 6) : y, text, { class: `label middle ${mark.hue}` });
     });
 }
 
-// Names beside points, as many as find room.
+// Labels beside points, as many as there is space for.
 function nameWords(mark, view, taken) {
     const { left, top, width, height } = view.box;
     const inside = [];
