@@ -256,8 +256,10 @@ mod tests {
     #[test]
     fn a_template_can_reject_messages_and_a_broken_one_is_an_error() {
         let refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
-        let refused =
-            chat(&json!({"chat_template": refusing})).render(&conversation(Some("Be brief."), "Hi")).unwrap().unwrap_err();
+        let refused = chat(&json!({"chat_template": refusing}))
+            .render(&conversation(Some("Be brief."), "Hi"))
+            .unwrap()
+            .unwrap_err();
         assert!(refused.to_string().contains("no system role"), "{refused}");
         let broken = file(serde_json::to_vec(&json!({"chat_template": "{% for %}"})).unwrap());
         assert!(matches!(Chat::load(Some(&broken), None), Err(ModelError::Template { .. })));

@@ -89,11 +89,7 @@ mod tests {
     #[test]
     fn an_incomplete_character_becomes_a_replacement_character_at_the_end() {
         assert_eq!(pieces(&tokenizer(), &[97, 0xE2, 0x82]), ["a", "", "", "\u{FFFD}"]);
-        assert_eq!(
-            pieces(&tokenizer(), &[0xFF, 97, 257]),
-            ["", "\u{FFFD}a", "", ""],
-            "a special token has no text"
-        );
+        assert_eq!(pieces(&tokenizer(), &[0xFF, 97, 257]), ["", "\u{FFFD}a", "", ""], "a special token has no text");
     }
 
     #[test]

@@ -189,12 +189,11 @@ impl Diagnostic for GenerateError {
     fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::TooLong { .. } => hint!("shorten the prompt"),
-            Self::EmptyPrompt => hint!("use a prompt with text: this model adds no token of its own"),
+            Self::EmptyPrompt => hint!("use a prompt with text: this model adds no tokens to an empty prompt"),
             Self::NotFinite { .. } => hint!("check the weights: they are damaged or too large for 32-bit floats"),
-            Self::UnknownToken { .. }
-            | Self::Sampling { .. }
-            | Self::Template { .. }
-            | Self::Tokenizer { .. } => return None,
+            Self::UnknownToken { .. } | Self::Sampling { .. } | Self::Template { .. } | Self::Tokenizer { .. } => {
+                return None;
+            }
         })
     }
 }

@@ -152,9 +152,11 @@ fn a_model_without_template_gets_the_plain_text() {
 
 #[test]
 fn the_error_names_a_missing_file() {
-    for (name, expected) in
-        [("config.json", "use a model folder"), ("tokenizer.json", "use a model folder"), ("model.safetensors", ".gguf")]
-    {
+    for (name, expected) in [
+        ("config.json", "use a model folder"),
+        ("tokenizer.json", "use a model folder"),
+        ("model.safetensors", ".gguf"),
+    ] {
         let folder = folder();
         fs::remove_file(folder.path().join(name)).expect("removed");
         let error = error(&folder);
