@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a large run costs to look at: 10,000 and 100,000 queries, analysed, compared, drawn and reported.
+"""Measures analyze, compare, plot and report on runs of 10,000 and 100,000 queries.
 
-    bench/analysis.py ERGO [PYTHON]
+usage: bench/analysis.py ERGO [PYTHON]
 
-ERGO is the binary. PYTHON is an interpreter with `datasets` and `numpy`, the peer; without it the peer is left out. The
-peer is what the field's tools do for the five regressions alone: iterate the records with `datasets.load_from_disk`,
-collect pairs in lists, `numpy.polyfit`. Its lines are compared with ours, to 1e-9.
+ERGO is the binary. PYTHON is an interpreter with `datasets` and `numpy`; with it, the script also measures the peer,
+which computes two of the five regressions as other tools do: it iterates over the records with
+`datasets.load_from_disk`, collects pairs in lists and calls `numpy.polyfit`. The lines of both must agree to 1e-9.
 """
 
 import json
@@ -38,7 +38,7 @@ print(json.dumps(fits))
 
 
 def run(*command):
-    """Seconds and peak memory in MB of a command, and what it prints."""
+    """Runs a command. Returns its seconds, its peak memory in MB and its output."""
     started = time.time()
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     out = process.stdout.read()
@@ -60,7 +60,7 @@ def main():
             (path,) = runs.iterdir()
             commands = {
                 "analyze": ("analyze", path),
-                "analyze, regressions alone": ("analyze", path, "--analysis", "regression"),
+                "analyze, regressions only": ("analyze", path, "--analysis", "regression"),
                 "compare with itself": ("compare", path, path),
                 "plot": ("plot", path),
                 "report": ("report", path),
@@ -69,16 +69,16 @@ def main():
             for name, arguments in commands.items():
                 times[name], memory, _ = run(ergo, *arguments)
                 print(f"{count:7,} queries: {name:<27} {times[name]:6.2f} s, peak {memory:4.0f} MB", flush=True)
-            print(f"{count:7,} queries: report.html has {(path / 'report.html').stat().st_size / 1e6:.1f} MB")
+            print(f"{count:7,} queries: report.html is {(path / 'report.html').stat().st_size / 1e6:.1f} MB")
             if python:
                 seconds, memory, out = run(python, "-c", PEER, path)
                 ours = json.loads((path / "analysis/regression.json").read_text())["data"]["regressions"]
                 for name, theirs in json.loads(out).items():
                     for figure, value in theirs.items():
                         assert abs(ours[name][figure] - value) <= 1e-9 * max(abs(value), 1e-3), (name, figure)
-                alone = times["analyze, regressions alone"]
+                alone = times["analyze, regressions only"]
                 print(f"{count:7,} queries: {'peer, two regressions':<27} {seconds:6.2f} s, peak {memory:4.0f} MB;"
-                      f" {seconds / alone:.0f} times as long, and the same lines to 1e-9")
+                      f" {seconds / alone:.0f} times as long; the lines agree to 1e-9")
 
 
 if __name__ == "__main__":

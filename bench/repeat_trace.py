@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes a long trace from a short one: every line's events again and again, each time later by the trace's length.
+"""Makes a long trace from a short one: it repeats the events of every line, each time shifted by the trace's length.
 
 usage: repeat_trace.py IN.xplane.pb[.xz] TIMES OUT.xplane.pb
 
-Ids are not changed, so executions of the copies fall together; ops, kernels and times are what they would be.
+Ids are not changed, so an execution and its copies count as one. Ops, kernels and times are as in a real trace.
 """
 
 import lzma
@@ -31,7 +31,7 @@ def encode(value):
 
 
 def fields(data):
-    """Number, type, place of the field, place of its value, end."""
+    """Yields number, type, offset of the field, offset of its value, and end."""
     at = 0
     while at < len(data):
         start = at
@@ -61,7 +61,7 @@ def number_of(data, wanted):
 
 
 def event_parts(event):
-    """What stands before the offset, the offset, what stands behind."""
+    """Splits an event into the bytes before its time offset, the time offset, and the bytes after."""
     for number, kind, start, value, end in fields(event):
         if number == 2 and kind == 0:
             return event[:start], varint(event, value)[0], event[end:]
@@ -69,7 +69,7 @@ def event_parts(event):
 
 
 def length_of(space):
-    """From the session's start to the last end, in picoseconds."""
+    """The time from the start of the session to the end of the last event, in picoseconds."""
     last = 0
     for number, _, _, value, end in fields(space):
         if number != 1:
@@ -94,10 +94,10 @@ def repeat_line(line, times, length):
             events.append(event_parts(line[value:end]))
         else:
             out += line[start:end]
-    for turn in range(times):
-        for before, offset, behind in events:
-            moved = b"" if offset is None else b"\x10" + encode(offset + turn * length)
-            out += message(4, before + moved + behind)
+    for repetition in range(times):
+        for before, offset, after in events:
+            shifted = b"" if offset is None else b"\x10" + encode(offset + repetition * length)
+            out += message(4, before + shifted + after)
     return bytes(out)
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The CPU a meter costs while it watches: ergo at its defaults, and what else is here (nvidia-smi; codecarbon where
-# python3 has it), one after the other on the same machine. Usage: bench/sampling.sh ERGO [SECONDS]
+# Measures the CPU usage of `ergo monitor` with default settings, and of nvidia-smi and codecarbon if they are installed,
+# one after the other. Usage: bench/sampling.sh ERGO [SECONDS]
 set -euo pipefail
 ergo=${1:?"usage: bench/sampling.sh ERGO [SECONDS]"}
 seconds=${2:-30}
 ticks=$(getconf CLK_TCK)
 
-# Runs a command for the time, and prints the share of one core it and its children took in the last two thirds of it:
-# starting up is not sampling. Memory is the peak.
+# Runs a command for $seconds and prints its CPU usage as a share of one core in the last two thirds of the time, which
+# excludes start-up, and its peak memory.
 share() {
     local name=$1
     shift
@@ -30,7 +30,7 @@ trap 'rm -rf "$recording"' EXIT
 share "ergo monitor" "$ergo" monitor --format jsonl
 share "ergo monitor --record" "$ergo" monitor --format jsonl --record "$recording/run.jsonl.gz"
 bytes=$(stat -c %s "$recording/run.jsonl.gz")
-awk -v b="$bytes" -v s="$seconds" 'BEGIN { printf "%-58s %6.1f MB an hour\n", "  its file", b / s * 3600 / 1e6 }'
+awk -v b="$bytes" -v s="$seconds" 'BEGIN { printf "%-58s %6.1f MB per hour\n", "  size of the recording", b / s * 3600 / 1e6 }'
 if command -v nvidia-smi >/dev/null; then
     share "nvidia-smi, power and 4 gauges every 100 ms" \
         nvidia-smi --query-gpu=power.draw.instant,utilization.gpu,memory.used,temperature.gpu,clocks.sm --format=csv -lms 100

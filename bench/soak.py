@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The mock server under all its faults at once, for as long as asked for: nothing hangs, nothing is lost, memory is flat.
+"""Runs `ergo profile` against a mock server with all faults, and checks that nothing hangs, is lost or leaks memory.
 
-    bench/soak.py ERGO [SECONDS, 600] [--concurrency N, 64 | --rate R]
+usage: bench/soak.py ERGO [SECONDS, 600] [--concurrency N, 64 | --rate R]
 
-Sixteen faults at 2 % each; requests that fail are sent again up to twice. While it runs, the resident memory of client
-and server is read every second. At the end the records are counted against what the server says it got, and the memory
-of the last quarter against that of the second. Exits with 1 where something is wrong.
+Each of sixteen faults has a probability of 2 %; failed requests are retried up to twice. The script reads the resident
+memory of client and server every second. At the end it compares the number of attempts with the number of requests that
+the server counted, and the memory in the last quarter with the second. It exits with 1 if a check fails.
 """
 
 import argparse
@@ -64,12 +64,12 @@ def main():
     while client.poll() is None:
         for name, process in (("client", client), ("server", server)):
             value = resident_mb(process)
-            # While the files are derived at the end, memory is another matter.
+            # Ignores the memory of writing the files at the end.
             if value is not None and time.monotonic() - started < options.seconds:
                 memory[name].append(value)
         if time.monotonic() - started > options.seconds + 300:
             client.kill()
-            sys.exit("it hangs: no end five minutes after it should have ended")
+            sys.exit("the client hangs: it did not end within five minutes after the run")
         time.sleep(1)
     summary = json.loads(client.stdout.read())
     seconds = time.monotonic() - started
@@ -80,23 +80,23 @@ def main():
     attempts = outcomes["completed"] + failed + retried + outcomes["cancelled"] + outcomes["lost"]
     connect = sum(outcomes[kind].get("connect", 0) for kind in ("failed", "retried"))
     print(f"{seconds:.0f} s, exit code {client.returncode}")
-    print(f"records {summary['total_queries']}: {outcomes['completed']} completed, {failed} failed; {retried} attempts repeated")
+    print(f"records {summary['total_queries']}: {outcomes['completed']} completed, {failed} failed; {retried} retries")
     print(f"failed by kind: {json.dumps(outcomes['failed'])}")
-    print(f"attempts {attempts}, of which {connect} found no connection; the server got {stats['requests']}")
+    print(f"attempts {attempts}, of which {connect} could not connect; the server received {stats['requests']}")
     growth = {}
     for name, values in memory.items():
         growth[name] = quarter(values, 4) - quarter(values, 2)
-        print(f"memory of the {name}: {quarter(values, 2):.1f} MB in the second quarter, {quarter(values, 4):.1f} in the last, {max(values):.1f} at most")
+        print(f"memory of the {name}: {quarter(values, 2):.1f} MB in the second quarter, {quarter(values, 4):.1f} MB in the last, peak {max(values):.1f} MB")
     wrong = []
     if client.returncode not in (0, 3):
         wrong.append(f"exit code {client.returncode}: {client.stderr.read()[-500:]}")
     if outcomes["cancelled"] or outcomes["lost"] or summary["total_queries"] != outcomes["completed"] + failed:
         wrong.append("requests are missing")
-    # A request on a connection that the server refuses or was just closing may have been seen by one side only.
+    # Only one side may have counted a request on a connection that the server refused or was closing.
     if abs(attempts - connect - stats["requests"]) > 0.001 * attempts + 5:
-        wrong.append("the two counts of requests differ")
+        wrong.append("client and server counted different numbers of requests")
     if growth["client"] > 20:
-        wrong.append("the client grows")
+        wrong.append("the memory of the client grows")
     sys.exit("; ".join(wrong) or None)
 
 

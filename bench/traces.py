@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`ergo trace` against its peers, side by side on the same traces.
+"""Compares `ergo trace` with xprof-rs and JAX's `ProfileData` on the same traces.
 
 usage: bench/traces.py ERGO PYTHON XPROF_RS [--gigabyte]
 
-PYTHON has jax (for jax.profiler.ProfileData), XPROF_RS is the binary of the PyPI package xprof-rs. Rounds of all programs
-alternate, so that the load of the machine falls on all of them; times are medians of whole processes, memory is the
-largest peak. Traces are made from fixtures by repeat_trace.py, under target/.
+PYTHON is an interpreter with jax (for jax.profiler.ProfileData). XPROF_RS is the binary of the PyPI package xprof-rs.
+The rounds of all programs alternate, so that other load on the machine affects all of them. Times are medians of whole
+processes, memory is the highest peak. repeat_trace.py makes the traces from fixtures, under target/.
 """
 
 import os
@@ -20,7 +20,7 @@ FIXTURES = HERE.parent / "fixtures" / "xplane"
 WORK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "bench-traces"
 ROUNDS = 15
 
-# A loop over all events and stats, as one writes it with the package that comes with JAX.
+# A loop over all events and stats with JAX's own reader.
 PROFILE_DATA = """
 import sys
 from jax.profiler import ProfileData
@@ -36,7 +36,7 @@ for plane in ProfileData.from_file(sys.argv[1]).planes:
 print(len(times))
 """
 
-# The way of the trace profiler that autotuners use: every event looks for its children among all that start after it.
+# The algorithm of a trace profiler for autotuners: it searches the children of each event among all later events.
 CHILDREN = """
 import bisect, sys
 from jax.profiler import ProfileData
@@ -75,7 +75,7 @@ def trace(name, fixture, times):
 
 
 def run(command):
-    """Seconds and peak megabytes of a process."""
+    """Runs a process. Returns its seconds and its peak memory in MB."""
     start = time.monotonic()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     error = process.stderr.read()
@@ -121,7 +121,7 @@ def main():
         trace("cpu", short.name, 1),
         {
             "ergo trace functions": [ergo, "trace", "functions", short],
-            "children one by one": [python, "-c", CHILDREN, short, "/host:CPU"],
+            "pairwise search": [python, "-c", CHILDREN, short, "/host:CPU"],
         },
         3,
     )

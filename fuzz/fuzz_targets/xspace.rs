@@ -1,5 +1,5 @@
-//! Any bytes are a trace. Nothing may panic, no file is worth more memory than its size allows, and where a file is whole
-//! leniency changes nothing.
+//! Reads arbitrary bytes as a trace. Reading must not panic or use more memory than the size of the file justifies, and
+//! lenient mode must not change an undamaged file.
 
 #![no_main]
 
@@ -19,11 +19,11 @@ fuzz_target!(|data: &[u8]| {
     match (strict, lenient) {
         (Ok(strict), Ok(lenient)) => {
             assert_eq!(strict.notices(), lenient.notices());
-            assert_eq!(said(&strict), said(&lenient));
+            assert_eq!(content(&strict), content(&lenient));
             let losses = |notice: &&Notice| matches!(notice, Notice::Lost { .. } | Notice::DamagedEvents { .. });
             assert_eq!(strict.notices().iter().find(losses), None);
         }
-        (Ok(_), Err(error)) => panic!("leniency refuses what is whole: {error}"),
+        (Ok(_), Err(error)) => panic!("lenient mode rejects an undamaged file: {error}"),
         (Err(TraceError::Damaged { damage, .. }), _) => assert!(damage.offset <= data.len() as u64),
         (Err(_), _) => {}
     }
@@ -34,7 +34,7 @@ fn trace(data: &[u8], leniency: Leniency) -> Result<Trace, TraceError> {
     read(vec![Source::from_bytes("host.xplane.pb", data.to_vec())], &options)
 }
 
-/// Asks for everything. An event is at least a tag and a length.
+/// Reads every event and stat. An event takes at least two bytes: a tag and a length.
 fn walk(trace: &Trace, bytes: usize) {
     assert!(trace.event_count() <= bytes / 2);
     for (plane_number, plane) in trace.planes().iter().enumerate() {
@@ -57,7 +57,7 @@ fn walk(trace: &Trace, bytes: usize) {
     }
 }
 
-/// Asks every question there is, and holds the answers against each other.
+/// Runs every analysis and compares the results with each other.
 fn account(trace: &Trace) {
     let everything = Filter::default();
     for plane in summary(trace, 10) {
@@ -81,29 +81,29 @@ fn account(trace: &Trace) {
     assert_eq!(modules(trace, &everything).iter().filter_map(|module| module.executions).sum::<u64>(), runs);
     let _ = steps(trace, &everything);
     let _ = gaps(trace, &everything);
-    // All work is in one scope of the first level, or in none.
+    // Every kernel is in one top-level scope, or in none.
     let sum = |times: Vec<i64>| times.into_iter().map(i128::from).sum::<i128>();
     let outermost = scopes(trace, &everything).into_iter().filter(|scope| scope.depth == 0);
     let in_scopes = sum(outermost.map(|scope| scope.account.self_time.get()).collect());
     let in_kernels = sum(rows(trace, By::Kernel, &everything).iter().map(|row| row.account.self_time.get()).collect());
     assert!(in_scopes == in_kernels || in_scopes.max(in_kernels) > 1 << 62);
-    let _ = functions(trace, &FunctionOptions::autotune().expect("the usual pattern"));
+    let _ = functions(trace, &FunctionOptions::autotune().expect("the default pattern is valid"));
     let options = ProfilerOptions { prefix_filter: String::new(), min_duration_ns: 0.0, ..ProfilerOptions::default() };
     let with_regex = ProfilerOptions { event_filter_regex: Some(String::from("[a-f]")), ..options.clone() };
     for options in [options, with_regex] {
-        let profiler = Profiler::new(options).expect("options that can be had");
+        let profiler = Profiler::new(options).expect("valid options");
         for plane in 0..trace.planes().len() {
             let _ = profiler.get_events_from_plane(trace, plane);
         }
     }
 }
 
-type Said = (KindId, Option<i64>, i64);
+type EventContent = (KindId, Option<i64>, i64);
 
-fn said(trace: &Trace) -> (Vec<&str>, Vec<Said>) {
+fn content(trace: &Trace) -> (Vec<&str>, Vec<EventContent>) {
     let names = trace.planes().iter().map(|plane| trace.text(plane.name));
     let lines = trace.planes().iter().flat_map(|plane| &plane.lines);
     let events = lines.flat_map(|line| line.events());
-    let said = events.map(|event| (event.kind, event.start.map(|start| start.get()), event.duration.get()));
-    (names.collect(), said.collect())
+    let events = events.map(|event| (event.kind, event.start.map(|start| start.get()), event.duration.get()));
+    (names.collect(), events.collect())
 }
