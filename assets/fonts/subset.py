@@ -1,9 +1,9 @@
-"""Cuts Inter down to what charts write, with figures of one width.
+"""Reduces Inter to the characters of charts, with digits of equal width.
 
     pip install fonttools
-    python subset.py Inter-Regular.otf Inter-SemiBold.otf     (the whole fonts, from a folder of their own)
+    python subset.py Inter-Regular.otf Inter-SemiBold.otf     (the full fonts, in another folder)
 
-Writes files of the same names beside this script.
+Writes files with the same names beside this script.
 """
 
 import sys
@@ -20,7 +20,7 @@ UNICODES = (
 
 for path in map(Path, sys.argv[1:]):
     font = TTFont(path)
-    # Renderers of SVG files do not all know `font-variant-numeric`: the tabular figures become the figures.
+    # Not all SVG renderers support `font-variant-numeric`, so the tabular digits replace the default digits.
     for lookup in font["GSUB"].table.FeatureList.FeatureRecord:
         if lookup.FeatureTag == "tnum":
             tables = [font["GSUB"].table.LookupList.Lookup[index] for index in lookup.Feature.LookupListIndex]
