@@ -4,6 +4,7 @@ use ergometer_sensors::{external, modelled::Modelled};
 use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
 use crate::arguments::SensorArguments;
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
 /// The sensors to use, and what was found on the way.
@@ -16,7 +17,9 @@ pub(crate) struct Selected {
 pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
     let mut probe = look(arguments);
     let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
-    probe.sensors.extend(external::open_all(&arguments.sensor, first).map_err(Failure::failed)?);
+    probe
+        .sensors
+        .extend(external::open_all(&arguments.sensor, first).map_err(|error| Failure::failed(diagnosed!(error)))?);
     narrow(probe, arguments)
 }
 
@@ -46,6 +49,7 @@ fn look(arguments: &SensorArguments) -> Probe {
 }
 
 fn narrow(probe: Probe, arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let sensors = ergometer_sensors::select(probe.sensors, &arguments.device).map_err(Failure::usage)?;
+    let sensors =
+        ergometer_sensors::select(probe.sensors, &arguments.device).map_err(|error| Failure::usage(diagnosed!(error)))?;
     Ok(Selected { sensors, findings: probe.findings })
 }

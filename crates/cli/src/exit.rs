@@ -3,20 +3,23 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
+
+use crate::phrasing::Options;
 use crate::screen::Screen;
 
 /// What `ergo` exits with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked.
+    /// The command succeeded.
     Done = 0,
-    /// It could not.
+    /// The command failed.
     Failed = 1,
-    /// It was asked wrongly.
+    /// The arguments or the configuration are invalid.
     Usage = 2,
-    /// It did what was asked, but some requests failed.
+    /// The command succeeded, but some requests failed.
     SomeFailed = 3,
-    /// It was interrupted; what was measured is kept.
+    /// The command was interrupted; what was measured is kept.
     Interrupted = 130,
 }
 
@@ -26,77 +29,66 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ended early: what happened, and what to do.
+/// Why a command ended early, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
-    message: String,
-    hint: Option<String>,
+    message: Message,
 }
 
 impl Failure {
-    /// The user asked for something that cannot be.
-    pub(crate) fn usage(message: impl fmt::Display) -> Self {
-        Self::new(Exit::Usage, &message)
+    /// The arguments or the configuration are invalid.
+    pub(crate) fn usage(error: impl Diagnostic) -> Self {
+        Self { exit: Exit::Usage, message: error.to_message() }
     }
 
-    /// Something outside went wrong.
-    pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self::new(Exit::Failed, &message)
+    /// The command could not do its work.
+    pub(crate) fn failed(error: impl Diagnostic) -> Self {
+        Self { exit: Exit::Failed, message: error.to_message() }
     }
 
-    /// The user stopped it before there was anything to show.
-    pub(crate) fn interrupted(message: impl fmt::Display) -> Self {
-        Self::new(Exit::Interrupted, &message)
+    /// The user interrupted the command before it had a result.
+    pub(crate) fn interrupted(error: impl Diagnostic) -> Self {
+        Self { exit: Exit::Interrupted, message: error.to_message() }
     }
 
-    /// A library's error may carry its hint in its text; here it has a line of its own.
-    fn new(exit: Exit, message: &dyn fmt::Display) -> Self {
-        let message = message.to_string();
-        match message.split_once(". hint: ") {
-            Some((message, hint)) => Self { exit, message: message.to_owned(), hint: Some(hint.to_owned()) },
-            None => Self { exit, message, hint: None },
-        }
+    /// The same failure with this hint instead of its own.
+    pub(crate) fn hint(self, hint: impl Into<Hint>) -> Self {
+        Self { message: self.message.with_hint(hint.into()), ..self }
     }
 
-    /// What to do about it.
-    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
-        self.hint = Some(hint.to_string());
-        self
-    }
-
-    /// What more to do about it.
-    pub(crate) fn also(self, hint: impl fmt::Display) -> Self {
-        let hint = match &self.hint {
-            Some(first) => format!("{first}; {hint}"),
-            None => hint.to_string(),
+    /// The same failure with this hint after its own.
+    pub(crate) fn also(self, hint: impl Into<Hint>) -> Self {
+        let hint = hint.into();
+        let hint = match &self.message.hint {
+            Some(first) => first.clone().and(hint),
+            None => hint,
         };
         self.hint(hint)
     }
 
-    /// Whether nobody reads stdout any more.
+    /// Whether the reader of stdout went away (`ergo … | head`).
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.exit == Exit::Done
     }
 
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self, screen: Screen) -> ExitCode {
-        if self.is_closed_pipe() {
-            return self.exit.into();
+        if !self.is_closed_pipe() {
+            screen.error(&self.message);
         }
-        screen.error(&self.message, self.hint.as_deref());
         self.exit.into()
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, ". hint: {hint}"))
+        f.write_str(&self.message.one_line(&Options))
     }
 }
 
 impl From<std::io::Error> for Failure {
-    /// A reader that had enough is no failure.
+    /// A closed pipe is not a failure.
     fn from(error: std::io::Error) -> Self {
         let is_closed = error.kind() == std::io::ErrorKind::BrokenPipe;
         Self { exit: if is_closed { Exit::Done } else { Exit::Failed }, ..Self::failed(error) }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use ergometer_diagnostics::{hint, option};
 use ergometer_telemetry::recording::{RecordingError, RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Event, Sensor, Tap};
 
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::screen::Screen;
 
@@ -29,14 +31,15 @@ impl Keep {
 }
 
 pub(crate) fn unwritten(error: RecordingError) -> Failure {
-    Failure::failed(error).hint("is there room, and may you write there? what was written can be read with --lenient")
+    Failure::failed(diagnosed!(error))
+        .hint(hint!("check free space and permissions; read the part that was written with ", option("lenient")))
 }
 
 /// A recording is never written over: the command that made it is one key away.
 pub(crate) fn refuse_taken(path: &Path) -> Result<(), Failure> {
     if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
-        let taken = format!("{} is there already, and a recording is not written over", path.display());
-        return Err(Failure::usage(taken).hint("name another file, or move this one away"));
+        let taken = format!("{} already exists, and recordings are not overwritten", path.display());
+        return Err(Failure::usage(taken).hint("choose another file name, or move this file away"));
     }
     Ok(())
 }

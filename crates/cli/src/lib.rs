@@ -4,6 +4,7 @@
 //! about it, one `hint:` line.
 
 mod arguments;
+mod bridge;
 mod commands;
 mod csv;
 mod devices;
@@ -11,6 +12,7 @@ mod exit;
 mod figures;
 mod interrupt;
 mod keep;
+mod phrasing;
 mod repeats;
 mod report;
 mod screen;

@@ -1,30 +1,9 @@
-//! Energy as programs read it: the JSON objects that several commands share.
+//! The JSON objects of energy that several commands print.
 
-use ergometer_telemetry::{DeviceEnergy, Estimate, Method, Provenance, Scope, WindowEnergy};
+use ergometer_telemetry::{DeviceEnergy, Provenance, Scope, WindowEnergy};
 use serde::Serialize;
 
-/// An energy with its 95 % interval.
-#[derive(Debug, Serialize)]
-pub(crate) struct EstimateReport {
-    pub(crate) joules: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    pub(crate) method: Method,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) notes: Vec<String>,
-}
-
-impl From<&Estimate> for EstimateReport {
-    fn from(estimate: &Estimate) -> Self {
-        Self {
-            joules: estimate.joules.get(),
-            low: estimate.low.get(),
-            high: estimate.high.get(),
-            method: estimate.method,
-            notes: estimate.notes.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
+pub(crate) use ergometer::measure::EnergyReport as EstimateReport;
 
 /// The energy of one device and scope, or why there is none.
 #[derive(Debug, Serialize)]
@@ -78,7 +57,8 @@ impl WindowReport {
 
 /// One JSON value, on lines of its own.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, crate::exit::Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(crate::exit::Failure::failed)?;
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|error| crate::exit::Failure::failed(crate::bridge::diagnosed!(error)))?;
     text.push('\n');
     Ok(text)
 }

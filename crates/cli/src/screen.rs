@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
+use ergometer_diagnostics::Diagnostic;
+
 use crate::arguments::GlobalArguments;
+use crate::phrasing::Options;
 
 /// Where and how to print.
 #[derive(Debug, Clone, Copy)]
@@ -95,18 +98,19 @@ impl Screen {
         paint(self.stdout_color, tone, text)
     }
 
-    /// A failure, and what to do about it.
-    pub(crate) fn error(self, message: &str, hint: Option<&str>) {
-        self.message(Tone::Bad, "error:", message);
-        if let Some(hint) = hint {
-            self.message(Tone::Strong, "hint:", hint);
+    /// A failure, with its hint on a second line.
+    pub(crate) fn error(self, error: &dyn Diagnostic) {
+        self.message(Tone::Bad, "error:", &error.to_string());
+        if let Some(hint) = error.hint() {
+            self.message(Tone::Strong, "hint:", &hint.phrase(&Options));
         }
     }
 
-    /// Something to know that does not stop the command.
-    pub(crate) fn warning(self, message: &str) {
+    /// A problem that does not stop the command, with its hint on the same line.
+    pub(crate) fn warning(self, warning: &(impl Diagnostic + ?Sized)) {
         if self.talk != Talk::Little {
-            self.message(Tone::Warning, "warning:", message);
+            let hint = warning.hint().map(|hint| format!(".  hint: {}", hint.phrase(&Options)));
+            self.message(Tone::Warning, "warning:", &format!("{warning}{}", hint.unwrap_or_default()));
         }
     }
 

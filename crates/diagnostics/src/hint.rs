@@ -57,6 +57,18 @@ impl From<String> for Part {
     }
 }
 
+impl From<&'static str> for Hint {
+    fn from(text: &'static str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Hint {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 impl Hint {
     /// A hint of these parts.
     #[must_use]

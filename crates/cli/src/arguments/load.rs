@@ -84,7 +84,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 fn parse_think(text: &str) -> Result<Think, String> {
     match text.split_once(':') {
         Some(("exponential", mean)) => Ok(Think::Exponential { mean_s: parse_duration(mean)?.as_secs_f64() }),
-        Some((other, _)) => Err(format!("no time `{other}:`. hint: 2s, or exponential:2s")),
+        Some((other, _)) => Err(format!("unknown distribution `{other}`: write 2s or exponential:2s")),
         None => {
             let seconds = parse_duration(text)?.as_secs_f64();
             Ok(if seconds == 0.0 { Think::Never } else { Think::Fixed { seconds } })
@@ -96,7 +96,7 @@ pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
     let mut slo = Slo::default();
     for part in text.split(',') {
         let Some((name, limit)) = part.split_once('=') else {
-            return Err(format!("`{part}` is no limit. hint: as in ttft=200ms"));
+            return Err(format!("`{part}` is not a limit: write ttft=200ms"));
         };
         let place = match name.trim() {
             "ttft" => &mut slo.ttft_s,
@@ -104,7 +104,11 @@ pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
             "tpot" => &mut slo.tpot_s,
             "itl" => &mut slo.itl_s,
             "e2e" => &mut slo.e2e_s,
-            other => return Err(format!("no limit on `{other}`. hint: ttft, ttft_scheduled, tpot, itl, e2e")),
+            other => {
+                return Err(format!(
+                    "unknown metric `{other}`: the metrics are ttft, ttft_scheduled, tpot, itl and e2e"
+                ));
+            }
         };
         let seconds = parse_duration(limit.trim())?.as_secs_f64();
         if seconds == 0.0 {

@@ -23,6 +23,8 @@ pub(crate) struct ProfileArguments {
     pub(crate) energy: EnergyArguments,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
+    #[command(flatten)]
+    pub(crate) resume: ResumeArguments,
     /// How to print the summary.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: SummaryFormat,
@@ -181,17 +183,29 @@ pub(crate) struct PlaceArguments {
     /// Replace a run of the same name, once the new one has its first record; a sweep, once it has its first run.
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Go on with a run or a sweep that was stopped or killed; everything else comes from its folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "dataset_param", "client", "model", "system_prompt", "max_tokens", "param", "grader",
-        "judge_model", "judge_api_key_env", "tokenizer", "api_key_env", "ca", "insecure", "connect_timeout",
-        "first_token_timeout", "token_timeout", "retries", "retry_backoff",
-        "max_queries", "duration", "concurrency", "rate", "arrivals", "replay", "replay_speed", "max_in_flight", "ramp",
-        "think_time", "slo", "ignore_eos", "repeat", "cooldown", "http", "connections", "warmup", "seed", "timeout", "max_failures", "device",
-        "no_model", "server_is_local", "idle", "model_params", "price_input", "price_output", "output_dir", "name",
-        "overwrite",
-    ])]
-    pub(crate) resume: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ResumeArguments {
+    /// Resume a run or a sweep that was stopped or killed, with the settings in its folder.
+    #[arg(long = "resume", value_name = "DIR", conflicts_with_all = settings_of_a_run())]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// The options that may be combined with --resume: secrets and addresses, which a run folder does not store in full.
+const COMBINED_WITH_RESUME: [&str; 6] = ["header", "base_url", "client_param", "judge", "server_metrics", "sensor"];
+
+/// The options that a resumed run takes from its folder, so that they conflict with --resume.
+fn settings_of_a_run() -> Vec<clap::Id> {
+    let mut command = clap::Command::new("profile");
+    command = WhatArguments::augment_args(command);
+    command = HowArguments::augment_args(command);
+    command = LoadArguments::augment_args(command);
+    command = EnergyArguments::augment_args(command);
+    command = PlaceArguments::augment_args(command);
+    let ids = command.get_arguments().map(|argument| argument.get_id().clone());
+    ids.filter(|id| !COMBINED_WITH_RESUME.contains(&id.as_str())).collect()
 }
 
 /// How a summary is printed.
@@ -249,4 +263,31 @@ pub(crate) enum Listed {
     Models,
     /// All of these but the models.
     All,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    /// A new option must conflict with --resume, or be listed here or in [`COMBINED_WITH_RESUME`].
+    #[test]
+    fn every_option_is_refused_or_allowed_with_resume() {
+        let mut root = Arguments::command();
+        root.build();
+        let profile = root.find_subcommand("profile").unwrap();
+        let id = |argument: &clap::Arg| argument.get_id().to_string();
+        let resume = profile.get_arguments().find(|argument| argument.get_long() == Some("resume")).unwrap();
+        let conflicts: Vec<String> = profile.get_arg_conflicts_with(resume).into_iter().map(id).collect();
+        let printing = ["format", "quiet", "verbose", "no_color", "help", "version"];
+        let allowed: Vec<&str> = COMBINED_WITH_RESUME.into_iter().chain(printing).collect();
+        let others = profile.get_arguments().map(id).filter(|other| *other != id(resume));
+        for other in others {
+            let is_refused = conflicts.contains(&other);
+            assert_ne!(is_refused, allowed.contains(&other.as_str()), "{other} with --resume");
+        }
+        assert!(conflicts.len() >= 45 && conflicts.contains(&String::from("overwrite")));
+    }
 }

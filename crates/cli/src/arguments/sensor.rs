@@ -8,7 +8,11 @@ use std::ffi::OsStr;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
+use ergometer_diagnostics::Message;
 use ergometer_sensors::external::{Spec, SpecError};
+
+use crate::bridge::diagnosed;
+use crate::phrasing::Options;
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +31,9 @@ impl TypedValueParser for SensorParser {
     fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Written, Error> {
         let text = value.to_str().ok_or_else(|| Error::new(ErrorKind::InvalidUtf8).with_cmd(command))?;
         let refuse = |error: SpecError| {
-            let message = format!("--sensor: {error}").replace(". hint: ", "\nhint: ");
+            let Message { text, hint } = diagnosed!(error);
+            let hint = hint.map(|hint| format!("\nhint: {}", hint.phrase(&Options))).unwrap_or_default();
+            let message = format!("--sensor: {text}{hint}");
             Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
         };
         Ok(Written { text: text.to_owned(), spec: text.parse().map_err(refuse)? })

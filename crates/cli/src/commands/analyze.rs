@@ -14,6 +14,7 @@ use ergometer_charts::{Cell, Table as Findable};
 use serde::Serialize;
 
 use crate::arguments::{AnalyzeArguments, Format};
+use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::report::to_json;
@@ -25,19 +26,19 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
     let mut analysed: Vec<Analysed> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {
-            analysed.push(Analysed::of(folder, &wanted, &options).map_err(Failure::failed)?);
+            analysed.push(Analysed::of(folder, &wanted, &options).map_err(|error| Failure::failed(diagnosed!(error)))?);
             continue;
         }
-        let sweep = Sweep::open(folder).map_err(Failure::failed)?;
+        let sweep = Sweep::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))?;
         let runs: Vec<&PathBuf> = sweep.points.iter().flat_map(|point| &point.runs).collect();
         if runs.is_empty() {
-            return Err(Failure::failed(AnalysisError::NoQueries { path: folder.clone() }));
+            return Err(Failure::failed(diagnosed!(AnalysisError::NoQueries { path: folder.clone() })));
         }
         if arguments.analysis.is_empty() {
-            analysed.push(Analysed::of_sweep(&sweep).map_err(Failure::failed)?);
+            analysed.push(Analysed::of_sweep(&sweep).map_err(|error| Failure::failed(diagnosed!(error)))?);
         }
         for run in runs {
-            analysed.push(Analysed::of(run, &wanted, &options).map_err(Failure::failed)?);
+            analysed.push(Analysed::of(run, &wanted, &options).map_err(|error| Failure::failed(diagnosed!(error)))?);
         }
     }
     if !arguments.no_save {

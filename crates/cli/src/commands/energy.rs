@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use ergometer_diagnostics::{command, hint, option};
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnergy};
 use ergometer_units::Window;
@@ -46,10 +47,10 @@ fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Fai
     let failure = Failure::failed(format!("window {number}: {error}"));
     match error {
         EnergyError::Outside { .. } => {
-            failure.hint("times are microseconds since the Unix epoch, as the recording's own")
+            failure.hint("give times in microseconds since the Unix epoch, inside the recording")
         }
         EnergyError::NoSensor | EnergyError::TooFewReadings => {
-            failure.hint("`ergo doctor` says which sensors could have been recorded")
+            failure.hint(hint!(command("doctor"), " lists the sensors that can be recorded"))
         }
     }
 }
@@ -87,9 +88,11 @@ fn unreadable(path: &Path, error: &RecordingError) -> Failure {
     let failure = Failure::failed(message);
     match error {
         RecordingError::Truncated(cut) if cut.readings == 0 => {
-            failure.hint("nothing of it is whole: copy or record it again")
+            failure.hint("copy or record it again: no part of it can be read")
         }
-        RecordingError::Truncated(_) => failure.hint("--lenient reads what is whole"),
+        RecordingError::Truncated(_) => {
+            failure.hint(hint!("pass ", option("lenient"), " to read the part before the cut"))
+        }
         _ => failure,
     }
 }
@@ -99,12 +102,17 @@ fn windows(arguments: &EnergyArguments) -> Result<Vec<Window>, Failure> {
     if let Some(path) = &arguments.windows {
         let text = read_list(path).map_err(|error| {
             Failure::failed(format!("cannot read the windows in {}: {error}", path.display()))
-                .hint("the file has one window a line: start and end in microseconds since the Unix epoch")
+                .hint("write one window per line: start and end in microseconds since the Unix epoch")
         })?;
         windows.extend(parse_list(&text, path)?);
     }
     if windows.is_empty() {
-        return Err(Failure::usage("no window to estimate").hint("--window START_US..END_US, or --windows FILE"));
+        return Err(Failure::usage("no window to estimate").hint(hint!(
+            "pass ",
+            option("window").value("START_US..END_US"),
+            " or ",
+            option("windows").value("FILE")
+        )));
     }
     Ok(windows)
 }
@@ -137,8 +145,8 @@ fn parse_list(text: &str, path: &Path) -> Result<Vec<Window>, Failure> {
             Some(Ok(window)) => windows.push(window),
             Some(Err(reversed)) => return Err(Failure::usage(format!("{place}: {reversed}"))),
             None => {
-                return Err(Failure::usage(format!("{place}: `{}` is no window", shorten(line)))
-                    .hint("a line has a start and an end, in microseconds since the Unix epoch"));
+                return Err(Failure::usage(format!("{place}: `{}` is not a window", shorten(line)))
+                    .hint("write start and end in microseconds since the Unix epoch"));
             }
         }
     }
@@ -209,6 +217,6 @@ mod tests {
         assert_eq!(parse("# start end\n\n1000 2000\r\n1000,3000\n\u{feff}4000\t5000 stream\n"), Ok(3));
         assert!(parse("1000 2000\n1000\n").unwrap_err().contains("line 2"));
         assert!(parse("2000 1000\n").unwrap_err().contains("ends before it starts"));
-        assert!(parse("one two\n").unwrap_err().contains("is no window"));
+        assert!(parse("one two\n").unwrap_err().contains("is not a window"));
     }
 }

@@ -7,6 +7,7 @@ use ergometer_server::{MockServer, Running, ServerError, Stats};
 use serde_json::json;
 
 use crate::arguments::{MockServerArguments, ServerFormat};
+use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::interrupt::Interrupt;
@@ -20,8 +21,8 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
     let interrupt = Interrupt::listen()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let server = runtime.block_on(MockServer::start(arguments.script(key))).map_err(|error| match error {
-        ServerError::Script(error) => Failure::usage(error),
-        error => Failure::failed(error),
+        ServerError::Script(error) => Failure::usage(diagnosed!(error)),
+        error => Failure::failed(diagnosed!(error)),
     })?;
     announce(&server, arguments.format, screen)?;
     while !interrupt.sleep_until(Instant::now() + WAIT) {}

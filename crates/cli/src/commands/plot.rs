@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use ergometer_analysis::plots::{self, Detail, Plot, Shown};
 use ergometer_analysis::saved::Saved;
 use ergometer_charts::{Chart, Theme, png, svg};
+use ergometer_diagnostics::{hint, option};
 
 use crate::arguments::{PictureFormat, PlotArguments, ThemeChoice};
+use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::{self, Screen};
 
@@ -18,7 +20,7 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     let folder = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "plots"));
     let mut written = Vec::new();
     for plot in &wanted {
-        let charts = plot.draw(&shown).map_err(Failure::failed)?;
+        let charts = plot.draw(&shown).map_err(|error| Failure::failed(diagnosed!(error)))?;
         if charts.is_empty() {
             let message = format!("{} has nothing to draw: it needs {}", plot.id(), plot.needs());
             // Who asked for it is told; of all plots some never apply.
@@ -30,7 +32,7 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     }
     if written.is_empty() {
         let needs: Vec<String> = wanted.iter().map(|plot| format!("{} needs {}", plot.id(), plot.needs())).collect();
-        return Err(Failure::failed("nothing was drawn: the runs don't have what it takes").hint(needs.join("; ")));
+        return Err(Failure::failed("nothing was drawn: the runs lack the data for these plots").hint(needs.join("; ")));
     }
     let line = |path: &PathBuf| format!("{}\n", screen::visible(&path.display().to_string()));
     screen::print(&written.iter().map(line).collect::<String>())?;
@@ -45,7 +47,7 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
     let find = |name: &String| {
         plots::find(name).ok_or_else(|| {
             let known: Vec<&str> = plots::ALL.iter().map(|plot| plot.id()).collect();
-            Failure::usage(format!("there is no plot `{name}`")).hint(format!("there are {}", known.join(", ")))
+            Failure::usage(format!("unknown plot `{name}`")).hint(format!("the plots are {}", known.join(", ")))
         })
     };
     names.iter().map(find).collect()
@@ -55,10 +57,10 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
 pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure> {
     let (mut runs, mut sweeps) = (Vec::new(), Vec::new());
     for folder in folders {
-        match Saved::open(folder).map_err(Failure::failed)? {
+        match Saved::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))? {
             Saved::Run(run) => runs.push(*run),
             Saved::Sweep(sweep) => {
-                runs.extend(sweep.runs().map_err(Failure::failed)?);
+                runs.extend(sweep.runs().map_err(|error| Failure::failed(diagnosed!(error)))?);
                 sweeps.push(sweep);
             }
         }
@@ -81,14 +83,16 @@ fn write(chart: &Chart, folder: &Path, arguments: &PlotArguments) -> Result<Vec<
     };
     let cannot = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::failed(format!("cannot write {}: {error}", path.display()))
-            .hint("--output DIR puts the pictures elsewhere")
+            .hint(hint!("choose another folder with ", option("output").value("DIR")))
     };
     fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
     let mut written = Vec::new();
     for format in &arguments.format {
         let (ending, bytes) = match format {
             PictureFormat::Svg => ("svg", svg(chart, theme).into_bytes()),
-            PictureFormat::Png => ("png", png(chart, theme, arguments.scale).map_err(Failure::failed)?),
+            PictureFormat::Png => {
+                ("png", png(chart, theme, arguments.scale).map_err(|error| Failure::failed(diagnosed!(error)))?)
+            }
         };
         let path = folder.join(format!("{}.{ending}", chart.id));
         fs::write(&path, bytes).map_err(|error| cannot(&path, &error))?;

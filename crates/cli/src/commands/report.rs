@@ -8,16 +8,18 @@ use ergometer_analysis::analyses::Options;
 use ergometer_analysis::plots::Detail;
 use ergometer_analysis::report::report;
 use ergometer_charts::Page;
+use ergometer_diagnostics::{hint, option};
 
 use super::plot::{beside, open};
 use crate::arguments::ReportArguments;
+use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::{self, Screen};
 
 pub(crate) fn run(arguments: &ReportArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let shown = open(&arguments.runs, Detail::Page)?;
     let options = Options { seed: arguments.seed, limits: arguments.slo, ..Options::default() };
-    let page = report(&shown, &options).map_err(Failure::failed)?;
+    let page = report(&shown, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
     let path = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "report.html"));
     write_page(&page, &path)?;
     screen.detail("it opens in any browser, and needs no network");
@@ -32,8 +34,12 @@ pub(in crate::commands) fn write_page(page: &Page, path: &Path) -> Result<(), Fa
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let made = folder.map_or(Ok(()), fs::create_dir_all);
     made.and_then(|()| fs::write(path, page.html())).map_err(|error| {
-        Failure::failed(format!("cannot write {}: {error}", path.display()))
-            .hint("--output FILE puts the report elsewhere, `-` on stdout")
+        Failure::failed(format!("cannot write {}: {error}", path.display())).hint(hint!(
+            "choose another file with ",
+            option("output").value("FILE"),
+            ", or print to stdout with ",
+            option("output").value("-")
+        ))
     })?;
     Ok(screen::print(&format!("{}\n", screen::visible(&path.display().to_string())))?)
 }

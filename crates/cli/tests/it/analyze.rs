@@ -162,7 +162,7 @@ fn what_is_no_run_is_told() {
     assert_fails(&["analyze", path], 1, &["is damaged: it names no file of records"]);
     assert_fails(&["analyze"], 2, &["RUN"]);
     assert_fails(&["analyze", path, "--analysis", "nonsense"], 2, &["nonsense"]);
-    assert_fails(&["analyze", path, "--slo", "speed=5s"], 2, &["no limit on `speed`"]);
+    assert_fails(&["analyze", path, "--slo", "speed=5s"], 2, &["unknown metric `speed`"]);
 }
 
 #[test]

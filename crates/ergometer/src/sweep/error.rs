@@ -39,6 +39,26 @@ pub enum SweepError {
     /// `sweep.json` cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A run ended before its first request.
+    #[error("no request was sent")]
+    NoRequest,
+    /// The sweep was stopped before it had a result.
+    #[error("interrupted before the first request ended; nothing was kept")]
+    Interrupted,
+    /// The sweep failed before the files of its first run could be written, but its journal is kept.
+    #[error("{error}")]
+    Kept {
+        /// Why it failed.
+        error: Box<Self>,
+        /// Where the journal is.
+        folder: PathBuf,
+    },
+    /// The summary of a run cannot be serialized.
+    #[error("the summary of a run cannot be serialized: {0}")]
+    Summary(#[source] serde_json::Error),
+    /// The thread that writes the files of a run panicked.
+    #[error("the thread that writes the files of a run failed: {0}")]
+    CloseThread(#[source] tokio::task::JoinError),
 }
 
 impl From<JournalError> for SweepError {

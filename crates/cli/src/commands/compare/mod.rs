@@ -8,10 +8,12 @@ use std::process::ExitCode;
 
 use ergometer_analysis::compare::{Comparison, Front, Group, Judgement, Options, Warning, compare_groups, front_of};
 use ergometer_analysis::curve::Curve;
+use ergometer_diagnostics::{Message, hint, option};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{CompareArguments, Format, Limits};
+use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::screen::{Screen, print, visible};
@@ -51,7 +53,7 @@ pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCo
     let named = Named::open(&arguments.runs)?;
     let groups = named.groups();
     let options = Options { seed: arguments.seed, least_effect: arguments.min_effect, ..Options::default() };
-    let comparison = compare_groups(&groups, &options).map_err(Failure::failed)?;
+    let comparison = compare_groups(&groups, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
     let with_front = arguments.pareto || groups.len() >= FRONT_FROM;
     let found = Found {
         front: with_front.then(|| front_of(&groups, &options, &comparison.candidates)),
@@ -111,22 +113,29 @@ fn verdict(judged: &[Judged], strict: bool, screen: Screen) -> ExitCode {
         let Some(message) = message else { continue };
         let line = format!("{candidate}: {message}");
         if *outcome == Outcome::Unsure && !strict {
-            screen.warning(&format!("{line}. --strict would fail here; more queries or repeats would tell"));
+            screen.warning(&Message::new(line).with_hint(hint!(
+                "run more queries or repeats for a clear result; ",
+                option("strict"),
+                " makes this a failure"
+            )));
         } else {
             fails = true;
-            screen.error(&line, None);
+            screen.error(&line);
         }
     }
     if fails { Exit::Failed.into() } else { Exit::Done.into() }
 }
 
 fn json(found: &Found) -> Result<String, Failure> {
-    let mut whole = match serde_json::to_value(&found.comparison).map_err(Failure::failed)? {
+    let mut whole = match serde_json::to_value(&found.comparison).map_err(|error| Failure::failed(diagnosed!(error)))? {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
     if let Some(front) = &found.front {
-        whole.insert(String::from("front"), serde_json::to_value(front).map_err(Failure::failed)?);
+        whole.insert(
+            String::from("front"),
+            serde_json::to_value(front).map_err(|error| Failure::failed(diagnosed!(error)))?,
+        );
     }
     if let Some(curve) = &found.curve {
         let findings = curve.findings();
@@ -134,8 +143,12 @@ fn json(found: &Found) -> Result<String, Failure> {
         curve.extend(findings.data);
         whole.insert(String::from("curve"), Value::Object(curve));
     }
-    whole.insert(String::from("limits"), serde_json::to_value(&found.judged).map_err(Failure::failed)?);
-    let text = serde_json::to_string_pretty(&Value::Object(whole)).map_err(Failure::failed)?;
+    whole.insert(
+        String::from("limits"),
+        serde_json::to_value(&found.judged).map_err(|error| Failure::failed(diagnosed!(error)))?,
+    );
+    let text =
+        serde_json::to_string_pretty(&Value::Object(whole)).map_err(|error| Failure::failed(diagnosed!(error)))?;
     Ok(format!("{text}\n"))
 }
 

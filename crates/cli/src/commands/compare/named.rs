@@ -7,7 +7,9 @@ use std::path::Path;
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::curve::Curve;
 use ergometer_analysis::saved::{Run, Saved, Sweep, labels};
+use ergometer_diagnostics::{command, hint};
 
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
 /// Runs, and which of them belong together under which name.
@@ -23,12 +25,12 @@ impl Named {
     pub(super) fn open(arguments: &[OsString]) -> Result<Self, Failure> {
         let mut named = Self::default();
         for argument in arguments {
-            named.add(argument, arguments.len() == 1).map_err(Failure::failed)?;
+            named.add(argument, arguments.len() == 1).map_err(|error| Failure::failed(diagnosed!(error)))?;
         }
         named.name();
         if named.parts.len() < 2 {
-            return Err(Failure::usage("there is one run, and nothing to compare it with")
-                .hint("name a second folder: `ergo compare BASELINE CANDIDATE`"));
+            return Err(Failure::usage("only one run was given, so there is nothing to compare it with")
+                .hint(hint!("name a second folder: ", command("compare BASELINE CANDIDATE"))));
         }
         Ok(named)
     }

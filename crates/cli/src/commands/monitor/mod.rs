@@ -33,6 +33,7 @@ use ergometer_sensors::replay::{Pace, Replay, Times};
 use ergometer_telemetry::{Channel, Clock, DeviceId, DeviceKind, Provenance, Sampler, Sensor};
 
 use crate::arguments::{MonitorArguments, StreamFormat};
+use crate::bridge::diagnosed;
 use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
@@ -212,10 +213,14 @@ fn sensors(arguments: &MonitorArguments, screen: Screen) -> Result<(Sensors, Str
     let length = timeline.span().map_or(Duration::ZERO, |span| Duration::from_secs_f64(span.length().get().max(0.0)));
     let played = |pace| Replay { pace, times: Times::FromNow }.sensors(&timeline);
     let pace = Pace::Speed(arguments.speed);
-    let sensors = played(pace).map_err(|error| Failure::usage(error).hint("--speed 1 plays as it was recorded"))?;
+    let sensors =
+        played(pace).map_err(|error| Failure::usage(diagnosed!(error)).hint("--speed 1 plays as it was recorded"))?;
     // The one frame of a recording is the one at its end: its first seconds may have no power yet.
-    let (pace, sensors) =
-        if arguments.once { (Pace::AtOnce, played(Pace::AtOnce).map_err(Failure::usage)?) } else { (pace, sensors) };
+    let (pace, sensors) = if arguments.once {
+        (Pace::AtOnce, played(Pace::AtOnce).map_err(|error| Failure::usage(diagnosed!(error)))?)
+    } else {
+        (pace, sensors)
+    };
     Ok((sensors, host, Source::Recording(Playback { pace, length })))
 }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::latest::{self, Now};
 use super::ledger::Ledger;
 use super::watcher::Shares;
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::figures::{digits, or_dash};
 use crate::screen::{Align, Screen, Table, Tone};
@@ -129,7 +130,7 @@ impl Tick {
     }
 
     pub(super) fn as_json(&self) -> Result<String, Failure> {
-        let mut line = serde_json::to_string(self).map_err(Failure::failed)?;
+        let mut line = serde_json::to_string(self).map_err(|error| Failure::failed(diagnosed!(error)))?;
         line.push('\n');
         Ok(line)
     }

@@ -11,6 +11,7 @@ use ergometer_telemetry::{
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::figures::{digits, joules};
 use crate::report::{DeviceReport, EstimateReport};
@@ -179,7 +180,7 @@ pub(super) fn as_json(total: Option<&Total>) -> Result<String, Failure> {
         energy: total.counted().as_ref().map(EstimateReport::from),
         devices: total.devices.iter().map(device).collect(),
     };
-    let mut line = serde_json::to_string(&Line { totals }).map_err(Failure::failed)?;
+    let mut line = serde_json::to_string(&Line { totals }).map_err(|error| Failure::failed(diagnosed!(error)))?;
     line.push('\n');
     Ok(line)
 }

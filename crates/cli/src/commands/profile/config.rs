@@ -6,6 +6,7 @@ use std::time::Duration;
 use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
+use ergometer_diagnostics::{hint, option};
 use serde_json::{Map, Value};
 
 use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
@@ -20,7 +21,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         ("--connect-timeout", Some(what.server.connect_timeout)),
     ];
     if let Some((name, _)) = limits.iter().find(|(_, limit)| limit.is_some_and(|limit| limit.is_zero())) {
-        return Err(Failure::usage(format!("{name} 0s would fail every request")).hint("leave it out"));
+        return Err(Failure::usage(format!("{name} 0s would fail every request")).hint(format!("leave {name} out")));
     }
     check_load(load, how.duration)?;
     let mut parameters = Map::new();
@@ -113,18 +114,29 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
 fn check_load(load: &LoadArguments, duration: Option<Duration>) -> Result<(), Failure> {
     let is_closed = load.rate.is_empty() && load.replay.is_none();
     if is_closed && load.max_in_flight.is_some() {
-        return Err(Failure::usage("--max-in-flight limits an open loop")
-            .hint("--rate or --replay; --concurrency is its own limit"));
+        return Err(Failure::usage("--max-in-flight needs --rate or --replay").hint(hint!(
+            "add ",
+            option("rate"),
+            ", or limit the requests in flight with ",
+            option("concurrency")
+        )));
     }
     if load.rate.is_empty() && load.arrivals.is_some() {
-        return Err(
-            Failure::usage("--arrivals says how the requests of --rate are spread").hint("add --rate, or leave it out")
-        );
+        return Err(Failure::usage("--arrivals needs --rate").hint(hint!(
+            "add ",
+            option("rate"),
+            ", or leave ",
+            option("arrivals"),
+            " out"
+        )));
     }
     if duration.is_some_and(|duration| !load.ramp.is_zero() && load.ramp >= duration) {
-        return Err(
-            Failure::usage("the ramp is not over when --duration is").hint("a shorter --ramp, or a longer --duration")
-        );
+        return Err(Failure::usage("--ramp is not shorter than --duration").hint(hint!(
+            "shorten ",
+            option("ramp"),
+            " or lengthen ",
+            option("duration")
+        )));
     }
     Ok(())
 }

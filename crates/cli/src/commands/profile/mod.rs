@@ -19,9 +19,11 @@ use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
+use ergometer_diagnostics::{Hint, Message, command, hint, option};
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};
+use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
@@ -35,15 +37,22 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(senders()).enable_all().build()?;
     if sweep::is_asked_for(arguments) {
-        let swept = runtime.block_on(sweep::sweep(arguments, screen));
+        let result = runtime.block_on(sweep::sweep(arguments, screen));
         runtime.shutdown_background();
-        return swept?.map_or_else(|| Ok(Exit::Failed.into()), |swept| swept.end(arguments.format, screen));
+        return result?.map_or_else(|| Ok(Exit::Failed.into()), |result| result.end(arguments.format, screen));
     }
     if arguments.format == SummaryFormat::Csv {
         return Err(show::no_csv());
     }
     if !arguments.load.cooldown.is_zero() {
-        screen.warning("--cooldown waits between runs, and there is one.  hint: --repeat, or several of --concurrency");
+        screen.warning(
+            &Message::new("--cooldown has no effect: it waits between runs, and there is only one").with_hint(hint!(
+                "add ",
+                option("repeat"),
+                " or several values of ",
+                option("concurrency")
+            )),
+        );
     }
     let finished = runtime.block_on(profile(arguments, screen));
     // Whatever still generates for a request that was given up must not hold up the end.
@@ -60,7 +69,7 @@ fn senders() -> usize {
 
 /// Makes the run; `None` where the user does not want it after all.
 async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<Finished>, Failure> {
-    let ready = match &arguments.place.resume {
+    let ready = match &arguments.resume.folder {
         Some(folder) => Some(resumed(folder, arguments).await?),
         None => new(arguments, screen).await?,
     };
@@ -162,7 +171,7 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
             None if finished.closing == Closing::Interrupted => {
                 Failure::interrupted("interrupted before the first request ended; nothing was kept")
             }
-            None => Failure::failed("no request was sent").hint("see --max-queries, --duration and --max-failures"),
+            None => Failure::failed("no request was sent").hint(no_request_hint()),
         });
     };
     show::print(closed, format, screen)?;
@@ -185,22 +194,30 @@ pub(super) fn done(summary: &Summary) -> ExitCode {
 /// A wrong id, parameter or device is the user's; the rest is the world's.
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
-        RunError::Grader(grader) => match std::error::Error::source(grader) {
-            Some(cause) => {
-                let text = grader.to_string();
-                let (message, hint) = text.split_once(". hint: ").unwrap_or((&text, "see `ergo list graders`"));
-                Failure::usage(format!("{message}: {cause}")).hint(hint)
+        RunError::Grader(grader) => {
+            let mut message = diagnosed!(grader);
+            if let Some(cause) = std::error::Error::source(grader) {
+                message.text = format!("{message}: {cause}");
             }
-            None => Failure::usage(grader),
-        },
-        RunError::Dataset(DatasetError::Unknown { .. } | DatasetError::Parameter { .. } | DatasetError::Value { .. })
+            Failure::usage(message)
+        }
+        RunError::Dataset(
+            DatasetError::Unknown { .. } | DatasetError::Parameter { .. } | DatasetError::Value { .. },
+        )
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
-        | RunError::Config(_) => Failure::usage(error),
-        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(error)
-            .hint("make room, or lift the limit on the size of files; what was measured is in the journal, and `ergo profile --resume` with the run's folder goes on from there"),
-        _ => Failure::failed(error),
+        | RunError::Config(_) => Failure::usage(diagnosed!(error)),
+        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(diagnosed!(error)).hint(hint!(
+            "free disk space or raise the file size limit; the journal has everything measured so far, so resume with ",
+            command("profile --resume RUN_FOLDER")
+        )),
+        _ => Failure::failed(diagnosed!(error)),
     }
+}
+
+/// What to check when a run ended before its first request.
+pub(super) fn no_request_hint() -> Hint {
+    hint!("check ", option("max-queries"), ", ", option("duration"), " and ", option("max-failures"))
 }
 
 fn can_ask() -> bool {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::ErrorKind;
 
 use ergometer::close::{Accuracy, Closed, Figure, ServerSummary, Summary};
+use ergometer_diagnostics::{hint, option};
 
 use super::under_load;
 use crate::arguments::SummaryFormat;
@@ -24,10 +25,7 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
         screen.detail(&line);
     }
     for warning in &closed.warnings {
-        match warning.hint() {
-            Some(hint) => screen.warning(&format!("{warning}.  hint: {hint}")),
-            None => screen.warning(&warning.to_string()),
-        }
+        screen.warning(&crate::bridge::warning_message(warning.to_string(), warning.hint()));
     }
     let folder = closed.folder.display();
     screen.note(&format!("saved    {folder}"));
@@ -36,7 +34,7 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the summary cannot be printed: {error}"))
-            .hint(format!("it is in {}", closed.folder.join("summary.json").display()))),
+            .hint(format!("the summary is in {}", closed.folder.join("summary.json").display()))),
     }
 }
 
@@ -52,7 +50,8 @@ pub(super) fn shell_word(path: &str) -> String {
 
 /// The summary of one run is no table of rows.
 pub(super) fn no_csv() -> Failure {
-    Failure::usage("--format csv is for sweeps: it has a row for each point").hint("--format json has a run's summary")
+    Failure::usage("--format csv is for sweeps: it has a row for each point")
+        .hint(hint!("print the summary of one run with ", option("format").value("json")))
 }
 
 /// One line of the table.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use ergometer_diagnostics::{hint, option};
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{Event, EventId, Line, Platform, Trace, Why};
 use rayon::prelude::*;
@@ -192,8 +193,11 @@ impl<'a> Cat<'a> {
 /// Stats that cannot be read: an error, or with `--lenient` none and why.
 fn damaged(out: &mut Vec<u8>, damage: &impl std::fmt::Display, is_lenient: bool) -> Result<(), Failure> {
     if !is_lenient {
-        return Err(Failure::failed(format!("the values of an event are damaged: {damage}"))
-            .hint("copy or record it again; --lenient reads what is whole"));
+        return Err(Failure::failed(format!("the values of an event are damaged: {damage}")).hint(hint!(
+            "copy or record the trace again, or pass ",
+            option("lenient"),
+            " to skip damaged parts"
+        )));
     }
     out.extend_from_slice(b"null,\"damage\":");
     text(out, &damage.to_string());

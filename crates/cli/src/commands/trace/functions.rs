@@ -116,7 +116,7 @@ fn tell_others(found: &Functions, arguments: &FunctionsArguments) -> Option<Stri
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     (!some.is_empty()).then(|| {
         format!(
-            "no module matches {}; there are {}{more}. hint: --pattern '^jit_(.*)' takes every jitted function",
+            "no module matches {}; the trace has {}{more}. --pattern '^jit_(.*)' matches every jitted function",
             arguments.pattern,
             some.join(", ")
         )

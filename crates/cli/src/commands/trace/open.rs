@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{hint, option};
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
     KeepIds, KeepLines, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError,
@@ -15,6 +16,7 @@ use rayon::prelude::*;
 use super::cell::Cell;
 use super::listing::Column;
 use crate::arguments::{FilesArguments, FilterArguments};
+use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::screen::Screen;
 
@@ -41,7 +43,7 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let limits = arguments.max_size.map(|decompressed_bytes| Limits { decompressed_bytes });
     let reading = Reading { limits: limits.unwrap_or_else(Limits::of_free_memory), leniency };
-    let found = find(&arguments.files).map_err(Failure::failed)?;
+    let found = find(&arguments.files).map_err(|error| Failure::failed(diagnosed!(error)))?;
     for twice in given_twice(&arguments.files) {
         screen.note(&format!("{} is given more than once: it counts once", twice.display()));
     }
@@ -95,21 +97,23 @@ fn told(mut notice: Notice) -> String {
 
 /// What was asked for already is no hint.
 fn unread(error: &TraceError, leniency: Leniency) -> Failure {
-    let failure = Failure::failed(error);
+    let failure = Failure::failed(diagnosed!(error));
     match (error, leniency) {
         (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
-            failure.hint("copy or record it again: nothing of it is whole")
+            failure.hint("copy or record the trace again: no part of it can be read")
         }
         _ => failure,
     }
 }
 
 fn unopened(error: &SourceError) -> Failure {
-    let failure = Failure::failed(error);
+    let failure = Failure::failed(diagnosed!(error));
     match error {
-        SourceError::TooLarge { .. } => {
-            failure.hint("is this a trace? --max-size allows more; a plain file is mapped and has no such limit")
-        }
+        SourceError::TooLarge { .. } => failure.hint(hint!(
+            "check that the file is a trace; raise the limit with ",
+            option("max-size"),
+            ", or unpack the file: the limit does not apply to uncompressed files"
+        )),
         _ => failure,
     }
 }
@@ -120,8 +124,8 @@ impl Opened {
         for device in &arguments.device {
             let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
             if !self.devices().iter().any(|&device| alone.takes_device(&self.trace, device)) {
-                return Err(Failure::usage(format!("no plane of the trace has `{device}` in its name"))
-                    .hint(format!("there are {}", self.plane_names().join(", "))));
+                return Err(Failure::usage(format!("no device of the trace has `{device}` in its name"))
+                    .hint(format!("the devices are {}", self.plane_names().join(", "))));
             }
         }
         Ok(Filter {

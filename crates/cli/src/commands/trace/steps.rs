@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::process::ExitCode;
 
+use ergometer_diagnostics::{Message, command, hint};
 use ergometer_trace::Trace;
 use ergometer_trace::accounting::{DeviceId, Span, Step, Steps, StepsBy, steps};
 
@@ -109,11 +110,11 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
             thousands(all as f64)
         ));
         if outside > inside {
-            screen.warning(&format!(
-                "{} of the work on {label} is in no step, so steps do not say what it did. hint: `ergo trace executions` has \
-                 all of it; annotate around the call that launches the work, and wait for its result inside",
-                percent(outside as f64 / all as f64)
-            ));
+            let share = percent(outside as f64 / all as f64);
+            screen.warning(&Message::new(format!("{share} of the work on {label} is outside every step")).with_hint(hint!(
+                command("trace executions"),
+                " lists all work; to have it in a step, annotate the call that launches it and wait for the result inside"
+            )));
         }
     }
     notes

@@ -1,301 +1,110 @@
-//! A sweep: several loads, or one load several times, go in; one complete run for each comes out, and one table.
+//! A sweep: `ergo profile` with several loads or repeats, which makes one run for each and prints one table.
 
-mod begin;
+mod progress;
 mod show;
-mod wait;
 mod warnings;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-use ergometer::close::{Closed, close};
-use ergometer::config::RunConfig;
-use ergometer::journal::Closing;
-use ergometer::run::{Prepared, RunError, Sensing, Target};
-use ergometer::sweep::{RunState, Sweep, SweepError, SweepFolder, label};
-use serde_json::Value;
-use tokio::sync::watch;
+use ergometer::sweep::{self, PreparedSweep, Sweep, SweepError, SweepSpec};
+use ergometer_diagnostics::{command, hint};
 
-use super::live::Live;
-use super::{config, failure, head, put_back, stop_on_signals};
+use super::{config, failure, no_request_hint, put_back, stop_on_signals, target};
 use crate::arguments::{ProfileArguments, SummaryFormat};
+use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
-use begin::Begun;
-use wait::Cooler;
+use progress::SweepView;
 use warnings::Warnings;
 
-/// Whether what was typed is a sweep.
+/// Whether the arguments ask for a sweep.
 pub(super) fn is_asked_for(arguments: &ProfileArguments) -> bool {
-    match &arguments.place.resume {
+    match &arguments.resume.folder {
         Some(folder) => Sweep::is_in(folder),
         None => arguments.load.repeat > 1 || config::schedules(&arguments.load).len() > 1,
     }
 }
 
 /// A sweep that has ended.
-pub(super) struct Swept {
+pub(super) struct SweepResult {
     sweep: Sweep,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     warnings: Warnings,
-    has_failures: bool,
-    is_interrupted: bool,
+    exit: Exit,
     failure: Option<Failure>,
 }
 
-/// Makes the runs; `None` where the user does not want them after all.
-pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Result<Option<Swept>, Failure> {
-    let begun = match &arguments.place.resume {
-        Some(folder) => Some(begin::resumed(folder, arguments)?),
-        None => begin::new(arguments, screen).await?,
-    };
-    let Some(begun) = begun else { return Ok(None) };
+/// Makes the runs; `None` if the user declines to replace an older sweep.
+pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Result<Option<SweepResult>, Failure> {
     let live = Arc::default();
-    let stop = stop_on_signals(Arc::clone(&live))?;
-    let Begun { sweep, folder, config, states, first } = begun;
-    let cooler = Cooler::new(&sweep, screen);
-    let mut sweeping = Sweeping {
-        arguments,
-        screen,
-        sweep,
-        folder,
-        config,
-        live,
-        stop,
-        cooler,
-        warnings: Warnings::default(),
-        has_failures: false,
-    };
-    // A sweep holds much; a caller's stack need not.
-    let ended = Box::pin(sweeping.make(states, first)).await;
-    sweeping.end(ended)
-}
-
-/// A sweep that is going on.
-struct Sweeping<'a> {
-    arguments: &'a ProfileArguments,
-    screen: Screen,
-    sweep: Sweep,
-    folder: SweepFolder,
-    /// What all runs have in common, with its secrets.
-    config: RunConfig,
-    /// The view of the run that is going on.
-    live: Arc<Mutex<Weak<Live>>>,
-    stop: watch::Receiver<bool>,
-    cooler: Cooler,
-    warnings: Warnings,
-    has_failures: bool,
-}
-
-impl Sweeping<'_> {
-    /// Makes what is left to make.
-    async fn make(
-        &mut self,
-        states: Vec<((usize, usize), RunState)>,
-        mut first: Option<Prepared>,
-    ) -> Result<(), Failure> {
-        for (place, state) in &states {
-            if let RunState::Complete(summary) = state {
-                self.has_failures |= has_failures(summary);
-                self.warnings.stored(place.0, summary);
-            }
+    let mut view = SweepView::new(screen, arguments.format, Arc::clone(&live));
+    let finished = match &arguments.resume.folder {
+        Some(folder) => {
+            let stop = stop_on_signals(live)?;
+            sweep::resume(folder, &|config| put_back(config, arguments), stop, &mut view).await
         }
-        self.sweep.write(self.folder.now()).map_err(told)?;
-        let mut has_head = false;
-        for (place, state) in states {
-            if matches!(state, RunState::Complete(_)) {
-                continue;
-            }
-            if first.is_none() {
-                self.cool_down(place).await?;
-            }
-            if self.is_stopped() {
-                break;
-            }
-            let prepared = match first.take() {
-                Some(prepared) => prepared,
-                None => self.prepare(place, &state).await?,
+        None => {
+            let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
+            let folder = prepared.folder_in(&arguments.place.output_dir, arguments.place.name.as_deref());
+            let target = match target(folder, arguments, screen) {
+                Ok(Some(target)) => target,
+                refused => {
+                    prepared.close().await;
+                    return refused.map(|_| None);
+                }
             };
-            if !has_head {
-                self.screen.note(&head::line(&prepared));
-                has_head = true;
-                self.cooler.learn(&mut self.sweep, &prepared, &self.stop).await;
-                self.sweep.write(self.folder.now()).map_err(told)?;
-            }
-            if self.is_stopped() {
-                prepared.close().await;
-                break;
-            }
-            self.screen.note(&self.heading(place));
-            // A run holds much; a sweep's stack need not.
-            Box::pin(self.run(place, &state, prepared)).await?;
+            let stop = stop_on_signals(live)?;
+            prepared.run(&target, stop, &mut view).await
         }
-        Ok(())
+    };
+    let finished = finished.map_err(sweep_failure)?;
+    let go_on = || hint!("resume the sweep with ", command(format!("profile --resume {}", finished.folder.display())));
+    if finished.is_interrupted {
+        screen.note(&format!("interrupted; {}", go_on().phrase(&crate::phrasing::Options)));
     }
-
-    /// `point 2 of 4  ·  concurrency 4  ·  repeat 1 of 3`.
-    fn heading(&self, (point, run): (usize, usize)) -> String {
-        let (points, repeats) = (self.sweep.points.len(), self.sweep.repeats);
-        let of = if points > 1 { format!("point {} of {points}  ·  ", point + 1) } else { String::new() };
-        let repeat = if repeats > 1 { format!("  ·  repeat {} of {repeats}", run + 1) } else { String::new() };
-        format!("{of}{}{repeat}", label(&self.sweep.points[point].schedule))
-    }
-
-    async fn cool_down(&mut self, (point, run): (usize, usize)) -> Result<(), Failure> {
-        if let Some(cooled) = self.cooler.wait(&self.sweep, &self.stop).await {
-            self.sweep.points[point].runs[run].cooldown = Some(cooled);
-            self.sweep.write(self.folder.now()).map_err(told)?;
-        }
-        Ok(())
-    }
-
-    /// What is asked of one run. Repeats draw their arrivals anew, and every run has synthetic prompts of its own: what a server
-    /// keeps of one must not help the next.
-    fn config_of(&self, (point, run): (usize, usize)) -> RunConfig {
-        let mut config = RunConfig { schedule: self.sweep.points[point].schedule, ..self.config.clone() };
-        config.draw = u32::try_from(run).unwrap_or(u32::MAX);
-        let number = run * self.sweep.points.len() + point;
-        if config.dataset.id == "synthetic" && number > 0 {
-            let seed = config.dataset.parameters.get("seed").and_then(|seed| seed.trim().parse::<u64>().ok());
-            let seed = seed.unwrap_or(0).wrapping_add((number as u64).wrapping_mul(0x1000_0001));
-            config.dataset.parameters.insert(String::from("seed"), seed.to_string());
-        }
-        config
-    }
-
-    /// A run that is to be made, or to be gone on with.
-    async fn prepare(&self, (point, run): (usize, usize), state: &RunState) -> Result<Prepared, Failure> {
-        let runs = &self.sweep.points[point].runs;
-        if *state == RunState::Unfinished {
-            let folder = self.folder.now().join(&runs[run].folder);
-            let secrets = |config: &mut RunConfig| put_back(config, self.arguments);
-            let sensing = async |config: &RunConfig| Sensing::of(config).await;
-            return Prepared::resume(&folder, secrets, sensing).await.map_err(failure);
-        }
-        let config = self.config_of((point, run));
-        let sensing = Sensing::of(&config).await.map_err(failure)?;
-        let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
-        // In one go it is the same machine, though it may once not say in time what it is.
-        if self.arguments.place.resume.is_some()
-            && let Err(error) = self.sweep.check(self.folder.path(), &prepared)
-        {
-            prepared.close().await;
-            return Err(told(error));
-        }
-        Ok(prepared)
-    }
-
-    async fn run(&mut self, place: (usize, usize), state: &RunState, prepared: Prepared) -> Result<(), Failure> {
-        let name = self.sweep.points[place.0].runs[place.1].folder.clone();
-        let folder = self.folder.now().join(&name);
-        // What was killed before it had a journal is an empty folder, which is replaced.
-        let target = if *state == RunState::Unfinished { Target::Resume(folder) } else { Target::Replace(folder) };
-        let live = Arc::new(Live::new(self.screen, prepared.config().schedule));
-        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&live);
-        let finished = prepared.run(target, self.stop.clone(), live).await.map_err(failure)?;
-        self.cooler.has_worked();
-        let is_empty = finished.closed.is_none();
-        if let Some(mut closed) = finished.closed {
-            if self.folder.commit().map_err(told)? {
-                // Its files name the folder that it was in.
-                let folder = self.folder.path().join(&name);
-                let again = tokio::task::spawn_blocking(move || close(&folder)).await;
-                closed = again.map_err(Failure::failed)?.map_err(|error| failure(RunError::from(error)))?;
-            }
-            self.take(place, &closed)?;
-        }
-        if let Some(error) = finished.failure {
-            return Err(failure(error));
-        }
-        if is_empty && finished.closing != Closing::Interrupted {
-            return Err(Failure::failed("no request was sent").hint("see --max-queries, --duration and --max-failures"));
-        }
-        Ok(())
-    }
-
-    /// Takes in a run that has ended.
-    fn take(&mut self, place: (usize, usize), closed: &Closed) -> Result<(), Failure> {
-        let summary = serde_json::to_value(&closed.summary).map_err(Failure::failed)?;
-        self.sweep.take(place, &summary);
-        self.sweep.write(self.folder.now()).map_err(told)?;
-        self.has_failures |= has_failures(&summary);
-        self.warnings.closed(place.0, closed);
-        if self.screen.is_verbose() && self.arguments.format == SummaryFormat::Table {
-            super::show::print(closed, SummaryFormat::Table, self.screen)?;
-        } else {
-            self.screen.note(&show::line(&self.sweep.points[place.0].runs[place.1]));
-        }
-        Ok(())
-    }
-
-    fn is_stopped(&self) -> bool {
-        *self.stop.borrow()
-    }
-
-    /// What came of it. A sweep without a run is none.
-    fn end(mut self, ended: Result<(), Failure>) -> Result<Option<Swept>, Failure> {
-        let is_interrupted = ended.is_ok() && !self.sweep.complete && self.is_stopped();
-        let is_empty = self.sweep.points.iter().all(|point| point.figures.is_empty());
-        let is_resumed = self.arguments.place.resume.is_some();
-        if is_empty {
-            // What was measured is kept, even where its files could not be derived.
-            let now = self.folder.now().to_path_buf();
-            let mut runs = self.sweep.points.iter().flat_map(|point| &point.runs);
-            let has_journal = runs.any(|run| RunState::of(&now.join(&run.folder)) != RunState::Missing);
-            if has_journal && let Err(failure) = ended {
-                return Err(failure.also(format!("what was measured is in {}", now.display())));
-            }
-            if !is_resumed && !has_journal {
-                self.folder.abandon();
-            }
-            ended?;
-            return Err(Failure::interrupted("interrupted before the first request ended; nothing was kept"));
-        }
-        let folder = self.folder.path().to_path_buf();
-        self.sweep.write(&folder).map_err(told)?;
-        let go_on = format!("`ergo profile --resume {}` goes on with the sweep", folder.display());
-        if is_interrupted {
-            self.screen.note(&format!("interrupted: {go_on}"));
-        }
-        Ok(Some(Swept {
-            sweep: self.sweep,
-            folder,
-            warnings: self.warnings,
-            has_failures: self.has_failures,
-            is_interrupted,
-            failure: ended.err().map(|failure| failure.also(go_on)),
-        }))
-    }
+    let exit = match (finished.is_interrupted, finished.has_failures) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::SomeFailed,
+        (false, false) => Exit::Done,
+    };
+    let (warnings, unprinted) = view.finish();
+    let failure = finished.failure.map(|error| sweep_failure(error).also(go_on()));
+    let failure = failure.or(unprinted);
+    Ok(Some(SweepResult { sweep: finished.sweep, folder: finished.folder, warnings, exit, failure }))
 }
 
-impl Swept {
-    /// Tells what came of it.
+fn spec(arguments: &ProfileArguments) -> Result<SweepSpec, Failure> {
+    let load = &arguments.load;
+    Ok(SweepSpec {
+        config: config::config(arguments)?,
+        schedules: config::schedules(load),
+        repeats: load.repeat,
+        cooldown_s: load.cooldown.as_secs_f64(),
+    })
+}
+
+impl SweepResult {
+    /// Prints the table and returns the exit code.
     pub(super) fn end(self, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
         show::print(&self, format, screen)?;
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
-        Ok(if self.is_interrupted {
-            Exit::Interrupted.into()
-        } else if self.has_failures {
-            Exit::SomeFailed.into()
-        } else {
-            Exit::Done.into()
-        })
+        self.failure.map_or_else(|| Ok(self.exit.into()), Err)
     }
 }
 
-/// Whether requests of a run failed: those of the judge are requests, too.
-fn has_failures(summary: &Value) -> bool {
-    let is_unjudged = summary["judge"]["unjudged"].as_u64().is_some_and(|count| count > 0);
-    is_unjudged || summary["outcomes"]["failed"].as_object().is_some_and(|failed| !failed.is_empty())
-}
-
-/// A point that cannot be is the user's; the rest is the world's.
-fn told(error: SweepError) -> Failure {
+/// Invalid points are wrong usage.
+fn sweep_failure(error: SweepError) -> Failure {
     match error {
         SweepError::Run(error) => failure(error),
-        SweepError::NoPoint | SweepError::TwoAxes { .. } | SweepError::Twice { .. } => Failure::usage(error),
-        SweepError::NotASweep { .. } | SweepError::Store(_) => Failure::failed(error),
+        SweepError::Kept { error, folder } => {
+            sweep_failure(*error).also(format!("what was measured is in {}", folder.display()))
+        }
+        SweepError::NoPoint | SweepError::TwoAxes { .. } | SweepError::Twice { .. } => {
+            Failure::usage(diagnosed!(error))
+        }
+        SweepError::Interrupted => Failure::interrupted(diagnosed!(error)),
+        SweepError::NoRequest => Failure::failed(diagnosed!(error)).hint(no_request_hint()),
+        error => Failure::failed(diagnosed!(error)),
     }
 }

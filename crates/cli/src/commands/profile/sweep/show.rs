@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use ergometer::sweep::{Axis, EnergySource, FIGURES, Point, Spread, Sweep, SweepRun, label};
 
 use super::super::show::shell_word;
-use super::Swept;
+use super::SweepResult;
 use crate::arguments::SummaryFormat;
 use crate::csv;
 use crate::exit::Failure;
@@ -13,24 +13,24 @@ use crate::figures::{digits, significant};
 use crate::report::to_json;
 use crate::screen::{self, Align, Screen, Table, Tone};
 
-pub(super) fn print(swept: &Swept, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
+pub(super) fn print(result: &SweepResult, format: SummaryFormat, screen: Screen) -> Result<(), Failure> {
     let text = match format {
-        SummaryFormat::Json => to_json(&swept.sweep)?,
-        SummaryFormat::Csv => rows(&swept.sweep),
-        SummaryFormat::Table => table(&swept.sweep, screen),
+        SummaryFormat::Json => to_json(&result.sweep)?,
+        SummaryFormat::Csv => rows(&result.sweep),
+        SummaryFormat::Table => table(&result.sweep, screen),
     };
     // A reader that had enough changes nothing about the sweep, and one that fails does not unsave it.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-    for line in swept.warnings.lines(&swept.sweep) {
-        screen.warning(&line);
+    for warning in result.warnings.messages(&result.sweep) {
+        screen.warning(&warning);
     }
-    let folder = swept.folder.display();
+    let folder = result.folder.display();
     screen.note(&format!("saved    {folder}"));
     screen.note(&format!("next     ergo report {}", shell_word(&folder.to_string())));
     match unprinted {
         None => Ok(()),
         Some(error) => Err(Failure::failed(format!("the sweep cannot be printed: {error}"))
-            .hint(format!("it is in {}", swept.folder.join("sweep.json").display()))),
+            .hint(format!("the sweep is in {}", result.folder.join("sweep.json").display()))),
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use ergometer::close::Closed;
 use ergometer::sweep::{Axis, Sweep};
+use ergometer_diagnostics::{Hint, Message};
 use serde_json::Value;
+
+use crate::bridge::warning_message;
 
 /// The warnings of the runs of a sweep.
 #[derive(Debug, Default)]
@@ -13,7 +16,7 @@ pub(super) struct Warnings(Vec<Warning>);
 #[derive(Debug)]
 struct Warning {
     text: String,
-    hint: Option<String>,
+    hint: Option<Hint>,
     points: BTreeSet<usize>,
 }
 
@@ -21,7 +24,8 @@ impl Warnings {
     /// Those of a run that was closed just now.
     pub(super) fn closed(&mut self, point: usize, closed: &Closed) {
         for warning in &closed.warnings {
-            self.add(point, warning.to_string(), warning.hint());
+            let Message { text, hint } = warning_message(warning.to_string(), warning.hint());
+            self.add(point, text, hint);
         }
     }
 
@@ -33,7 +37,7 @@ impl Warnings {
         }
     }
 
-    fn add(&mut self, point: usize, text: String, hint: Option<String>) {
+    fn add(&mut self, point: usize, text: String, hint: Option<Hint>) {
         let points = BTreeSet::from([point]);
         match self.0.iter_mut().find(|known| known.text == text) {
             Some(known) => {
@@ -44,24 +48,25 @@ impl Warnings {
         }
     }
 
-    /// One line for each.
-    pub(super) fn lines(&self, sweep: &Sweep) -> Vec<String> {
-        let line = |warning: &Warning| {
+    /// One message for each warning, with the points it concerns.
+    pub(super) fn messages(&self, sweep: &Sweep) -> Vec<Message> {
+        let message = |warning: &Warning| {
             let values = warning.points.iter().map(|&point| Axis::value(&sweep.points[point].schedule).to_string());
             let values: Vec<String> = values.collect();
             let of = match values.len() {
                 all if all == sweep.points.len() => String::new(),
                 _ => format!("{} {}: ", sweep.axis, values.join(", ")),
             };
-            let hint = warning.hint.as_ref().map(|hint| format!(".  hint: {hint}")).unwrap_or_default();
-            format!("{of}{}{hint}", warning.text)
+            Message { text: format!("{of}{}", warning.text), hint: warning.hint.clone() }
         };
-        self.0.iter().map(line).collect()
+        self.0.iter().map(message).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _, command, hint};
+
     use super::super::show::tests::sweep;
     use super::*;
 
@@ -71,14 +76,14 @@ mod tests {
         for point in 0..3 {
             warnings.stored(point, &serde_json::json!({"warnings": ["energy is modelled"]}));
         }
-        warnings.add(0, String::from("energy is modelled"), Some(String::from("`ergo doctor`")));
+        warnings.add(0, String::from("energy is modelled"), Some(hint!("run ", command("doctor"))));
         warnings.add(1, String::from("3 requests failed"), None);
-        warnings.add(2, String::from("3 requests failed"), Some(String::from("see requests.parquet")));
+        warnings.add(2, String::from("3 requests failed"), Some(Hint::text("see requests.parquet")));
         assert_eq!(
-            warnings.lines(&sweep()),
+            warnings.messages(&sweep()).iter().map(|message| message.one_line(&CommandLine)).collect::<Vec<_>>(),
             [
-                "energy is modelled.  hint: `ergo doctor`",
-                "concurrency 4, 16: 3 requests failed.  hint: see requests.parquet",
+                "energy is modelled. hint: run `ergo doctor`",
+                "concurrency 4, 16: 3 requests failed. hint: see requests.parquet",
             ]
         );
     }

@@ -86,15 +86,13 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
     }
     let mut notes = notes(trace, &planes);
     if is_twice(trace.sessions()) {
-        notes.push(String::from(
-            "a session of the profiler is there twice, in two files, and counts as two. hint: give one of them",
-        ));
+        notes.push(String::from("two files hold the same profiler session, so it counts twice; pass only one of them"));
     }
     let sessions = apart(trace.sessions());
     if sessions > 1 {
         notes.push(format!(
-            "{sessions} profiler sessions, one after the other; the time between them counts as idle. hint: give the files \
-             of one session only"
+            "{sessions} profiler sessions follow each other, and the time between them counts as idle; pass the files of one \
+             session only"
         ));
     }
     let is_filtered = is_filtered(&arguments.filter);

@@ -1,0 +1,78 @@
+//! Measures the machine before the first run of a sweep, and waits between runs until it has cooled down.
+
+use std::time::Duration;
+
+use ergometer_clients::Place;
+use tokio::sync::watch;
+
+use super::{CooledDown, NoCooldown, Sweep, SweepNotice, SweepObserver, Watch};
+use crate::config::Counted;
+use crate::run::Prepared;
+
+/// Waits between the runs of a sweep.
+pub(super) struct Cooler {
+    limit: Duration,
+    counted: Counted,
+    /// Whether a run was made, so that the machine may be warm.
+    is_warm: bool,
+}
+
+impl Cooler {
+    pub(super) fn new(sweep: &Sweep) -> Self {
+        let limit = Duration::try_from_secs_f64(sweep.cooldown_s).unwrap_or_default();
+        let counted = Counted::parse(&sweep.config.devices).unwrap_or_default();
+        // A resumed sweep may have been stopped a moment ago.
+        let is_warm = sweep.points.iter().any(|point| !point.figures.is_empty());
+        Self { limit, counted, is_warm }
+    }
+
+    /// Stores the state of the machine before the first run. Reports once when no sensor tells it.
+    pub(super) async fn learn(
+        &self,
+        sweep: &mut Sweep,
+        prepared: &Prepared,
+        stop: &watch::Receiver<bool>,
+        observer: &mut dyn SweepObserver,
+    ) {
+        if self.limit.is_zero() || sweep.rest.is_some() {
+            return;
+        }
+        if let Place::Elsewhere { host } = prepared.place() {
+            let host = host.clone();
+            observer.notice(SweepNotice::NoCooldown(NoCooldown::ServerElsewhere { host }));
+            return;
+        }
+        let watch = Watch::of_this_machine(self.counted.clone()).await;
+        let mut stop = stop.clone();
+        let rest = tokio::select! {
+            rest = watch.rest() => rest,
+            _ = stop.wait_for(|&stopped| stopped) => return,
+        };
+        if rest.is_unknown() {
+            observer.notice(SweepNotice::NoCooldown(NoCooldown::NoSensor));
+            return;
+        }
+        observer.notice(SweepNotice::Rest(&rest));
+        sweep.rest = Some(rest);
+    }
+
+    /// A run was made.
+    pub(super) fn has_worked(&mut self) {
+        self.is_warm = true;
+    }
+
+    /// Waits until the machine is as it was before the first run; `None` where there is nothing to wait for.
+    pub(super) async fn wait(
+        &self,
+        sweep: &Sweep,
+        stop: &watch::Receiver<bool>,
+        observer: &mut dyn SweepObserver,
+    ) -> Option<CooledDown> {
+        let rest = sweep.rest.as_ref().filter(|_| self.is_warm && !self.limit.is_zero())?;
+        observer.notice(SweepNotice::CoolingDown { rest, limit: self.limit });
+        let watch = Watch::of_this_machine(self.counted.clone()).await;
+        let cooled = watch.cool_down(rest, self.limit, stop).await;
+        observer.notice(SweepNotice::CooledDown(&cooled));
+        Some(cooled)
+    }
+}

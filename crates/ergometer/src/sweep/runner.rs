@@ -1,0 +1,312 @@
+//! Makes the runs of a sweep one after another, with a cooldown between them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::cooler::Cooler;
+use super::{Identity, RunState, Sweep, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
+use crate::close::{Closed, close};
+use crate::config::RunConfig;
+use crate::journal::Closing;
+use crate::run::{Prepared, Sensing, Target};
+
+/// A sweep whose dataset, model and sensors are checked, and that has no folder yet.
+///
+/// ```
+/// # #[cfg(feature = "embedded")]
+/// # async fn sweep() -> Result<(), Box<dyn std::error::Error>> {
+/// use ergometer::config::{RunConfig, Schedule};
+/// use ergometer::run::Target;
+/// use ergometer::sweep::{PreparedSweep, SweepSpec};
+///
+/// let config: RunConfig = serde_json::from_value(serde_json::json!({
+///     "dataset": {"id": "builtin"}, "client": {"id": "embedded", "model": "tiny"},
+///     "request": {"seed": 0, "max_tokens": 2}, "max_queries": 1,
+///     "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0,
+///     "devices": [], "server_is_local": false, "model_cpu": true, "prices": {},
+/// }))?;
+/// let schedules = vec![Schedule::Concurrency { concurrency: 1 }, Schedule::Concurrency { concurrency: 2 }];
+/// let sweep = PreparedSweep::new(SweepSpec { config, schedules, repeats: 1, cooldown_s: 0.0 }).await?;
+///
+/// let runs = tempfile::tempdir()?;
+/// let target = Target::New(sweep.folder_in(runs.path(), None));
+/// let (_sender, stop) = tokio::sync::watch::channel(false);
+/// let finished = sweep.run(&target, stop, &mut ()).await?;
+/// assert!(finished.sweep.complete && finished.failure.is_none());
+/// assert!(finished.folder.join("concurrency_2/summary.json").is_file());
+/// # Ok(())
+/// # }
+/// # #[cfg(feature = "embedded")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(sweep()).unwrap();
+/// ```
+pub struct PreparedSweep {
+    spec: SweepSpec,
+    identity: Identity,
+    first: Prepared,
+}
+
+/// A sweep that ended, with at least one run.
+#[derive(Debug)]
+pub struct FinishedSweep {
+    /// What `sweep.json` has.
+    pub sweep: Sweep,
+    /// The folder of the sweep.
+    pub folder: PathBuf,
+    /// Whether requests failed, of a run or of its judge.
+    pub has_failures: bool,
+    /// Whether the caller stopped it.
+    pub is_interrupted: bool,
+    /// Why it ended early.
+    pub failure: Option<SweepError>,
+}
+
+/// Puts what a run folder does not store, as it is secret, back into a configuration.
+pub type Secrets<'a> = &'a (dyn Fn(&mut RunConfig) + Sync);
+
+impl PreparedSweep {
+    /// Checks the points and prepares the first run.
+    pub async fn new(mut spec: SweepSpec) -> Result<Self, SweepError> {
+        spec.check()?;
+        let sensing = Sensing::of(&spec.config).await?;
+        let first = Prepared::new(spec.config.clone(), sensing).await?;
+        // Where no model was named, the configuration now has the server's only model.
+        spec.config = first.config().clone();
+        Ok(Self { identity: Identity::of(&first), spec, first })
+    }
+
+    /// The folder of the sweep in a folder of runs.
+    #[must_use]
+    pub fn folder_in(&self, runs: &Path, name: Option<&str>) -> PathBuf {
+        self.identity.folder_in(runs, name)
+    }
+
+    /// Closes the client without making a run.
+    pub async fn close(self) {
+        self.first.close().await;
+    }
+
+    /// Makes the runs. A value of `true` in `stop` ends the sweep; what was measured is kept.
+    pub async fn run(
+        self,
+        target: &Target,
+        stop: watch::Receiver<bool>,
+        observer: &mut dyn SweepObserver,
+    ) -> Result<FinishedSweep, SweepError> {
+        let created =
+            Sweep::new(&self.spec, self.identity).and_then(|sweep| Ok((sweep, SweepFolder::prepare(target)?)));
+        let (mut sweep, folder) = match created {
+            Ok(created) => created,
+            Err(error) => {
+                self.first.close().await;
+                return Err(error);
+            }
+        };
+        let states = sweep.look(folder.now());
+        let cooler = Cooler::new(&sweep);
+        let config = self.spec.config;
+        let runner = Runner { sweep, folder, config, resumed: None, stop, observer, cooler, has_failures: false };
+        runner.finish(states, Some(self.first)).await
+    }
+}
+
+/// Resumes a sweep with the settings in its folder.
+pub async fn resume(
+    folder: &Path,
+    secrets: Secrets<'_>,
+    stop: watch::Receiver<bool>,
+    observer: &mut dyn SweepObserver,
+) -> Result<FinishedSweep, SweepError> {
+    let locked = SweepFolder::prepare(&Target::Resume(folder.to_path_buf()))?;
+    let mut sweep = Sweep::read(folder)?;
+    let config = sweep.config_with(folder, secrets)?;
+    let states = sweep.look(folder);
+    let cooler = Cooler::new(&sweep);
+    let resumed = Some(secrets);
+    let runner = Runner { sweep, folder: locked, config, resumed, stop, observer, cooler, has_failures: false };
+    runner.finish(states, None).await
+}
+
+/// The index of a point, and of a run in it.
+type RunIndex = (usize, usize);
+
+/// A sweep that is running.
+struct Runner<'a> {
+    sweep: Sweep,
+    folder: SweepFolder,
+    /// The settings of all runs, with secrets.
+    config: RunConfig,
+    /// The secrets of a resumed sweep; `None` for a new one.
+    resumed: Option<Secrets<'a>>,
+    stop: watch::Receiver<bool>,
+    observer: &'a mut dyn SweepObserver,
+    cooler: Cooler,
+    has_failures: bool,
+}
+
+impl Runner<'_> {
+    async fn finish(
+        mut self,
+        states: Vec<(RunIndex, RunState)>,
+        first: Option<Prepared>,
+    ) -> Result<FinishedSweep, SweepError> {
+        // A sweep holds much; a caller's stack need not.
+        let ended = Box::pin(self.make(states, first)).await;
+        self.end(ended)
+    }
+
+    /// Makes the runs that are missing or unfinished.
+    async fn make(&mut self, states: Vec<(RunIndex, RunState)>, mut first: Option<Prepared>) -> Result<(), SweepError> {
+        for ((point, _), state) in &states {
+            if let RunState::Complete(summary) = state {
+                self.has_failures |= has_failures(summary);
+                self.observer.notice(SweepNotice::Complete { point: *point, summary });
+            }
+        }
+        self.sweep.write(self.folder.now())?;
+        let mut is_begun = false;
+        for (index, state) in states {
+            if matches!(state, RunState::Complete(_)) {
+                continue;
+            }
+            if first.is_none() {
+                self.cool_down(index).await?;
+            }
+            if self.is_stopped() {
+                break;
+            }
+            let prepared = match first.take() {
+                Some(prepared) => prepared,
+                None => self.prepare(index, &state).await?,
+            };
+            if !is_begun {
+                is_begun = true;
+                self.observer.notice(SweepNotice::Prepared(&prepared));
+                self.cooler.learn(&mut self.sweep, &prepared, &self.stop, self.observer).await;
+                self.sweep.write(self.folder.now())?;
+            }
+            if self.is_stopped() {
+                prepared.close().await;
+                break;
+            }
+            self.observer.notice(SweepNotice::Starting { sweep: &self.sweep, point: index.0, run: index.1 });
+            // A run holds much; a sweep's stack need not.
+            Box::pin(self.run(index, &state, prepared)).await?;
+        }
+        Ok(())
+    }
+
+    async fn cool_down(&mut self, (point, run): RunIndex) -> Result<(), SweepError> {
+        if let Some(cooled) = self.cooler.wait(&self.sweep, &self.stop, self.observer).await {
+            self.sweep.points[point].runs[run].cooldown = Some(cooled);
+            self.sweep.write(self.folder.now())?;
+        }
+        Ok(())
+    }
+
+    /// The configuration of one run. Repeats draw new arrival times, and every run has its own synthetic prompts: a server's
+    /// prefix cache must not carry over from one run to the next.
+    fn run_config(&self, (point, run): RunIndex) -> RunConfig {
+        let mut config = RunConfig { schedule: self.sweep.points[point].schedule, ..self.config.clone() };
+        config.draw = u32::try_from(run).unwrap_or(u32::MAX);
+        let number = run * self.sweep.points.len() + point;
+        if config.dataset.id == "synthetic" && number > 0 {
+            let seed = config.dataset.parameters.get("seed").and_then(|seed| seed.trim().parse::<u64>().ok());
+            let seed = seed.unwrap_or(0).wrapping_add((number as u64).wrapping_mul(0x1000_0001));
+            config.dataset.parameters.insert(String::from("seed"), seed.to_string());
+        }
+        config
+    }
+
+    /// Prepares a run to make or to resume.
+    async fn prepare(&self, index: RunIndex, state: &RunState) -> Result<Prepared, SweepError> {
+        if let (RunState::Unfinished, Some(secrets)) = (state, self.resumed) {
+            let folder = self.folder.now().join(&self.sweep.points[index.0].runs[index.1].folder);
+            let sensing = async |config: &RunConfig| Sensing::of(config).await;
+            return Ok(Prepared::resume(&folder, secrets, sensing).await?);
+        }
+        let config = self.run_config(index);
+        let sensing = Sensing::of(&config).await?;
+        let prepared = Prepared::new(config, sensing).await?;
+        // Within one session the machine cannot change, though it may fail to identify itself in time.
+        if self.resumed.is_some()
+            && let Err(error) = self.sweep.check(self.folder.path(), &prepared)
+        {
+            prepared.close().await;
+            return Err(error);
+        }
+        Ok(prepared)
+    }
+
+    async fn run(&mut self, index: RunIndex, state: &RunState, prepared: Prepared) -> Result<(), SweepError> {
+        let name = self.sweep.points[index.0].runs[index.1].folder.clone();
+        let folder = self.folder.now().join(&name);
+        // A run that was killed before it had a journal left an empty folder, which is replaced.
+        let target = if *state == RunState::Unfinished { Target::Resume(folder) } else { Target::Replace(folder) };
+        let observer = self.observer.run_observer(prepared.config().schedule);
+        let finished = prepared.run(target, self.stop.clone(), observer).await?;
+        self.cooler.has_worked();
+        let is_empty = finished.closed.is_none();
+        if let Some(mut closed) = finished.closed {
+            if self.folder.commit()? {
+                // The files of the run name the folder in which they were written.
+                let folder = self.folder.path().join(&name);
+                closed =
+                    tokio::task::spawn_blocking(move || close(&folder)).await.map_err(SweepError::CloseThread)??;
+            }
+            self.add(index, &closed)?;
+        }
+        if let Some(error) = finished.failure {
+            return Err(error.into());
+        }
+        if is_empty && finished.closing != Closing::Interrupted {
+            return Err(SweepError::NoRequest);
+        }
+        Ok(())
+    }
+
+    /// Adds a run that ended to the sweep.
+    fn add(&mut self, (point, run): RunIndex, closed: &Closed) -> Result<(), SweepError> {
+        let summary = serde_json::to_value(&closed.summary).map_err(SweepError::Summary)?;
+        self.sweep.take((point, run), &summary);
+        self.sweep.write(self.folder.now())?;
+        self.has_failures |= has_failures(&summary);
+        self.observer.notice(SweepNotice::Closed { sweep: &self.sweep, point, run, closed });
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Finishes the sweep. A new sweep without a run leaves no folder.
+    fn end(mut self, ended: Result<(), SweepError>) -> Result<FinishedSweep, SweepError> {
+        let is_interrupted = ended.is_ok() && !self.sweep.complete && self.is_stopped();
+        let is_empty = self.sweep.points.iter().all(|point| point.figures.is_empty());
+        if is_empty {
+            // What was measured is kept, even where its files could not be derived.
+            let folder = self.folder.now().to_path_buf();
+            let mut runs = self.sweep.points.iter().flat_map(|point| &point.runs);
+            let has_journal = runs.any(|run| RunState::of(&folder.join(&run.folder)) != RunState::Missing);
+            if has_journal && let Err(error) = ended {
+                return Err(SweepError::Kept { error: Box::new(error), folder });
+            }
+            if self.resumed.is_none() && !has_journal {
+                self.folder.abandon();
+            }
+            ended?;
+            return Err(SweepError::Interrupted);
+        }
+        let folder = self.folder.path().to_path_buf();
+        self.sweep.write(&folder)?;
+        let Self { sweep, has_failures, .. } = self;
+        Ok(FinishedSweep { sweep, folder, has_failures, is_interrupted, failure: ended.err() })
+    }
+}
+
+/// Whether requests of a run failed; those of the judge are requests, too.
+fn has_failures(summary: &Value) -> bool {
+    let is_unjudged = summary["judge"]["unjudged"].as_u64().is_some_and(|count| count > 0);
+    is_unjudged || summary["outcomes"]["failed"].as_object().is_some_and(|failed| !failed.is_empty())
+}
