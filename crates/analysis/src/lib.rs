@@ -12,6 +12,5 @@ pub mod plots;
 mod power;
 pub mod report;
 pub mod saved;
-pub mod trace_report;
 
 pub use error::AnalysisError;

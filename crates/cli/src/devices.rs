@@ -49,7 +49,7 @@ fn look(arguments: &SensorArguments) -> Probe {
 }
 
 fn narrow(probe: Probe, arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let sensors =
-        ergometer_sensors::select(probe.sensors, &arguments.device).map_err(|error| Failure::usage(diagnosed!(error)))?;
+    let sensors = ergometer_sensors::select(probe.sensors, &arguments.device)
+        .map_err(|error| Failure::usage(diagnosed!(error)))?;
     Ok(Selected { sensors, findings: probe.findings })
 }

@@ -1,4 +1,4 @@
-//! Plots and pages of saved runs and of a trace.
+//! Plots and pages of saved runs.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ mod json_text;
 mod listing;
 mod modules;
 mod open;
-mod page;
+mod report;
 mod rows;
 mod scopes;
 mod shares;
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &TraceCommand, screen: Screen) -> Result<ExitCode, Fa
         TraceCommand::Gaps(arguments) => gaps::run(arguments, screen),
         TraceCommand::Scopes(arguments) => scopes::run(arguments, screen),
         TraceCommand::Functions(arguments) => functions::run(arguments, screen),
-        TraceCommand::Report(arguments) => page::run(arguments, screen),
+        TraceCommand::Report(arguments) => report::run(arguments, screen),
         TraceCommand::Cat(arguments) => cat::run(arguments, screen),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ergometer_diagnostics::{hint, option};
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
     KeepIds, KeepLines, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError,
@@ -24,7 +24,7 @@ use crate::screen::Screen;
 pub(super) struct Opened {
     pub(super) files: Vec<PathBuf>,
     pub(super) trace: Trace,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Message>,
 }
 
 /// What of a trace a command looks at: less is faster.
@@ -68,7 +68,7 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
     };
     let options = ReadOptions { leniency, ids, lines, ..ReadOptions::default() };
     let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
-    let warnings: Vec<String> = trace.notices().iter().map(|notice| told(notice.clone())).collect();
+    let warnings: Vec<Message> = trace.notices().iter().map(|notice| warning(notice.clone())).collect();
     for warning in &warnings {
         screen.warning(warning);
     }
@@ -83,7 +83,7 @@ fn given_twice(files: &[PathBuf]) -> Vec<&PathBuf> {
 }
 
 /// A notice, in which standard input is called by its name.
-fn told(mut notice: Notice) -> String {
+fn warning(mut notice: Notice) -> Message {
     if let Notice::Lost { file, .. }
     | Notice::CutPacking { file, .. }
     | Notice::NoEpoch { file }
@@ -92,7 +92,7 @@ fn told(mut notice: Notice) -> String {
     {
         *file = PathBuf::from("standard input");
     }
-    notice.to_string()
+    diagnosed!(notice)
 }
 
 /// What was asked for already is no hint.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ergometer_diagnostics::Diagnostic as _;
 use ergometer_trace::accounting::{DeviceId, Exposure, LineSummary, Module, PlaneSummary, Row, Span, WorkSummary};
 use ergometer_trace::{Line, Plane, Platform, Session, Trace};
 use ergometer_units::{Picos, Timestamp};
@@ -12,6 +13,7 @@ use super::super::open::{host, plane_name};
 use super::super::{modules, rows};
 use super::{ROWS, Summary, device_name};
 use crate::csv;
+use crate::phrasing::Options;
 
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
@@ -23,7 +25,7 @@ pub(super) struct Report<'a> {
     /// Planes without events: metadata, the task's environment.
     other_planes: Vec<&'a str>,
     notes: &'a [String],
-    warnings: &'a [String],
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -103,7 +105,7 @@ impl Summary<'_> {
                 .map(|(_, plane)| trace.text(plane.name))
                 .collect(),
             notes: &self.notes,
-            warnings: &self.opened.warnings,
+            warnings: self.opened.warnings.iter().map(|warning| warning.one_line(&Options)).collect(),
         }
     }
 

@@ -1,34 +1,40 @@
-//! The report of a trace: a trace goes in; a page comes out, on which its devices, modules, ops, kernels, gaps and executions
-//! can be looked at.
+//! `ergo trace report`: writes the devices, modules, ops, kernels, gaps and executions of a trace to one HTML file.
 
 mod charts;
 mod tables;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use ergometer_charts::{Block, Figure, Notice, Page, Section, Tone};
+use ergometer_diagnostics::Message;
 use ergometer_trace::accounting::{By, Execution, Filter, Gap, Module, PlaneSummary, Row, WorkSummary};
 use ergometer_trace::accounting::{executions, gaps, modules, rows, summary};
 use ergometer_trace::{Platform, Trace};
 use ergometer_units::Picos;
 use ergometer_units::shown::{percent, quantity, thousands};
 
-/// In how many parts the time of a device is drawn.
+use super::open::{Needs, Opened, open};
+use super::summary::notes;
+use crate::arguments::PageArguments;
+use crate::commands::report::write_page;
+use crate::exit::{Exit, Failure};
+use crate::phrasing::Options;
+use crate::screen::Screen;
+
+/// The number of steps in the chart of a device over time.
 const PARTS: usize = 1_000;
 
-/// What is known of a trace beside what is in it.
-#[derive(Debug, Clone, Default)]
-pub struct Told {
-    /// Its files.
-    pub files: Vec<String>,
-    /// What explains its figures.
-    pub notes: Vec<String>,
-    /// What was found wrong with it.
-    pub warnings: Vec<String>,
+pub(super) fn run(arguments: &PageArguments, screen: Screen) -> Result<ExitCode, Failure> {
+    let opened = open(&arguments.files, Needs::Everything, screen)?;
+    let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from("trace_report.html"));
+    write_page(&page(&opened), &path)?;
+    Ok(Exit::Done.into())
 }
 
-/// Everything that is shown.
-struct Account<'a> {
+/// The accounts that the report shows.
+struct Accounts<'a> {
     trace: &'a Trace,
     planes: Vec<PlaneSummary>,
     modules: Vec<Module>,
@@ -39,8 +45,8 @@ struct Account<'a> {
     gaps: Vec<Gap>,
 }
 
-impl<'a> Account<'a> {
-    fn of(trace: &'a Trace) -> Self {
+impl<'a> Accounts<'a> {
+    fn new(trace: &'a Trace) -> Self {
         let all = Filter::default();
         let by_self = |mut found: Vec<Row>| {
             found.sort_by_key(|row| std::cmp::Reverse(row.account.self_time));
@@ -61,7 +67,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The devices that did something.
+    /// The devices with events.
     fn working(&self) -> impl Iterator<Item = &WorkSummary> {
         self.planes.iter().flat_map(|plane| &plane.work)
     }
@@ -71,39 +77,45 @@ impl<'a> Account<'a> {
     }
 }
 
-/// Makes the page of a trace.
-#[must_use]
-pub fn trace_report(trace: &Trace, told: &Told) -> Page {
-    let account = Account::of(trace);
+fn page(opened: &Opened) -> Page {
+    let trace = &opened.trace;
+    let account = Accounts::new(trace);
     let mut overview = vec![verdict(&account)];
     let figures = figures(&account);
     if !figures.is_empty() {
         overview.push(Block::Figures(figures));
     }
-    let notice = |text: &String| {
-        let (text, remedy) = text.split_once("hint:").unwrap_or((text, ""));
-        Notice { text: text.trim().trim_end_matches('.').to_owned(), remedy: remedy.trim().to_owned() }
+    let warning = |warning: &Message| Notice {
+        text: warning.text.trim_end_matches('.').to_owned(),
+        remedy: warning.hint.as_ref().map(|hint| hint.phrase(&Options)).unwrap_or_default(),
     };
-    let notices: Vec<Notice> = told.warnings.iter().chain(&told.notes).map(notice).collect();
+    let note = |text: String| Notice { text: text.trim_end_matches('.').to_owned(), remedy: String::new() };
+    let notes = notes(trace, &summary(trace, 0));
+    let notices: Vec<Notice> = opened.warnings.iter().map(warning).chain(notes.into_iter().map(note)).collect();
+    let files: Vec<String> = opened.files.iter().map(|file| file.display().to_string()).collect();
     let mut sections = vec![section("overview", "Overview", overview)];
     if !notices.is_empty() {
-        sections.push(section("notices", "What to know", vec![Block::Notices(notices)]));
+        sections.push(section("notices", "Warnings", vec![Block::Notices(notices)]));
     }
     let chart = |chart: Option<ergometer_charts::Chart>| chart.map(|chart| Block::Chart(Box::new(chart)));
     let parts = [
-        ("as_it_went", "As it went", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
+        ("timeline", "Timeline", vec![chart(charts::timeline(&account)), tables::devices(&account)]),
         ("modules", "Modules", vec![chart(charts::executions(&account)), tables::modules(&account)]),
-        ("kernels", "Kernels", vec![chart(charts::top(&account, charts::Of::Kernels)), tables::kernels(&account)]),
-        ("ops", "Ops", vec![chart(charts::top(&account, charts::Of::Ops)), tables::ops(&account)]),
+        (
+            "kernels",
+            "Kernels",
+            vec![chart(charts::top(&account, charts::BarChart::Kernels)), tables::kernels(&account)],
+        ),
+        ("ops", "Ops", vec![chart(charts::top(&account, charts::BarChart::Ops)), tables::ops(&account)]),
         ("gaps", "Gaps", vec![tables::gaps(&account)]),
         ("executions", "Executions", vec![tables::executions(&account)]),
     ];
     for (id, title, blocks) in parts {
         sections.push(section(id, title, blocks.into_iter().flatten().collect()));
     }
-    sections.push(section("files", "Files", vec![Block::Facts(files(trace, told))]));
+    sections.push(section("files", "Files", vec![Block::Facts(file_facts(trace, &files))]));
     sections.retain(|section| !section.blocks.is_empty());
-    let title = match &told.files[..] {
+    let title = match &files[..] {
         [file] => file.rsplit('/').next().unwrap_or(file).to_owned(),
         files => format!("{} traces", files.len()),
     };
@@ -117,12 +129,12 @@ fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id: id.to_owned(), title: title.to_owned(), blocks }
 }
 
-fn files(trace: &Trace, told: &Told) -> Vec<(String, String)> {
-    let mut facts: Vec<(String, String)> = told.files.iter().map(|file| (String::from("file"), file.clone())).collect();
+fn file_facts(trace: &Trace, files: &[String]) -> Vec<(String, String)> {
+    let mut facts: Vec<(String, String)> = files.iter().map(|file| (String::from("file"), file.clone())).collect();
     facts.extend(
         trace
             .zero()
-            .map(|zero| (String::from("times count from"), format!("{} ns since the epoch", zero.nanos_since_epoch()))),
+            .map(|zero| (String::from("time zero"), format!("{} ns since the Unix epoch", zero.nanos_since_epoch()))),
     );
     facts
 }
@@ -135,11 +147,11 @@ fn shown(time: Picos) -> String {
     quantity(seconds(time), "s")
 }
 
-/// What the trace comes to, in a sentence.
-fn verdict(account: &Account) -> Block {
+/// One sentence about the busiest device.
+fn verdict(account: &Accounts) -> Block {
     let busiest = account.working().max_by_key(|work| work.busy);
     let Some(work) = busiest else {
-        let text = String::from("Nothing ran on a device: the trace has no op and no kernel.");
+        let text = String::from("No device has events: the trace has no ops and no kernels.");
         return Block::Verdict { text, tone: Tone::Warning };
     };
     let share = share(work.busy, work.span.length());
@@ -152,7 +164,7 @@ fn verdict(account: &Account) -> Block {
     );
     let top = account.kernels.iter().chain(&account.ops).find(|row| row.device == work.device);
     if let Some((row, share)) = top.and_then(|row| Some((row, row.share?))) {
-        let _ = write!(text, " The largest part is {}, {}.", account.name(row.label.name), percent(share));
+        let _ = write!(text, " The most self time is in {}, {}.", account.name(row.label.name), percent(share));
     }
     let tone = if share.is_some_and(|share| share < 0.8) { Tone::Warning } else { Tone::Good };
     Block::Verdict { text, tone }
@@ -162,7 +174,7 @@ fn share(part: Picos, whole: Picos) -> Option<f64> {
     (whole > Picos::ZERO).then(|| part.get() as f64 / whole.get() as f64)
 }
 
-fn figures(account: &Account) -> Vec<Figure> {
+fn figures(account: &Accounts) -> Vec<Figure> {
     let mut figures = Vec::new();
     for work in account.working() {
         let name = work.device.label(account.trace);
@@ -174,7 +186,7 @@ fn figures(account: &Account) -> Vec<Figure> {
         };
         let busy = share(work.busy, work.span.length())
             .map_or_else(String::new, |share| format!("{} of the time", percent(share)));
-        figures.push(add(format!("busy, {name}"), shown(work.busy), busy, "union of its work"));
+        figures.push(add(format!("busy, {name}"), shown(work.busy), busy, "union of all events"));
         figures.push(add(
             format!("idle, {name}"),
             shown(work.idle),

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Scale, Spans};
 use ergometer_trace::accounting::{DeviceId, Execution, Row};
 
-use super::{Account, seconds, shown};
+use super::{Accounts, seconds, shown};
 
-/// So many spans can still be drawn and told apart.
+/// The most spans in a chart; more could not be told apart.
 const MOST_SPANS: usize = 20_000;
 
-/// So many bars can be read.
+/// The most bars in a chart.
 const BARS: usize = 20;
 
-/// Devices beyond these have no panel of their own.
+/// The most devices with a panel.
 const MOST_DEVICES: usize = 8;
 
-/// How busy each device was over time, and which modules ran.
-pub(super) fn timeline(account: &Account) -> Option<Chart> {
+/// The busy share of each device over time, and the executions of modules.
+pub(super) fn timeline(account: &Accounts) -> Option<Chart> {
     let zero = account.working().map(|work| work.span.start).min()?;
     let mut panels = Vec::new();
     let mut notes = Vec::new();
@@ -37,23 +37,23 @@ pub(super) fn timeline(account: &Account) -> Option<Chart> {
         panels.push(Panel { y: Axis::from_zero(label, "%").within(0.0, 100.0), marks, share: 1.0 });
     }
     if account.working().count() > MOST_DEVICES {
-        notes.push(format!("The first {MOST_DEVICES} of {} devices are drawn.", account.working().count()));
+        notes.push(format!("Shows the first {MOST_DEVICES} of {} devices.", account.working().count()));
     }
     let (spans, lanes, step) = spans(account, zero);
     if !spans.is_empty() {
         if step > 1 {
-            notes.push(format!("One execution in {step} is drawn."));
+            notes.push(format!("Shows one execution in {step}."));
         }
         let y = Axis { scale: Scale::Plain, ..Axis::linear("executions of modules", "") };
         panels.push(Panel { y, marks: spans, share: 0.3 + 0.1 * f64::from(lanes.min(10)) });
     }
-    notes.push(String::from("Busy is the share of each part of the time in which the device had work."));
+    notes.push(String::from("Busy: the share of each time step in which the device ran at least one event."));
     (!panels.is_empty()).then(|| Chart {
         id: String::from("timeline"),
         title: String::from("Devices over time"),
         subtitle: String::new(),
         notes,
-        x: Axis::linear("time since the first work", "s"),
+        x: Axis::linear("time since the first event", "s"),
         panels,
     })
 }
@@ -75,7 +75,7 @@ fn steps(x: &[f64], low: &[f64], high: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>)
 }
 
 /// The executions, a lane for each device and a colour for each module.
-fn spans(account: &Account, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, usize) {
+fn spans(account: &Accounts, zero: ergometer_units::Picos) -> (Vec<Mark>, u32, usize) {
     let mut lanes: BTreeMap<DeviceId, u32> = BTreeMap::new();
     let mut modules: Vec<(String, Spans)> = Vec::new();
     let step = account.executions.len().div_ceil(MOST_SPANS).max(1);
@@ -111,8 +111,8 @@ fn describe(name: &str, execution: &Execution) -> String {
     )
 }
 
-/// How long each execution of the busiest modules took, in order of time.
-pub(super) fn executions(account: &Account) -> Option<Chart> {
+/// The busy time of each execution of the busiest modules, in order of time.
+pub(super) fn executions(account: &Accounts) -> Option<Chart> {
     let mut modules: Vec<(String, Points)> = Vec::new();
     let step = account.executions.len().div_ceil(MOST_SPANS).max(1);
     for execution in account.executions.iter().step_by(step) {
@@ -144,11 +144,11 @@ pub(super) fn executions(account: &Account) -> Option<Chart> {
         id: String::from("module_executions"),
         title: String::from("Executions of the busiest modules"),
         subtitle: String::new(),
-        notes: [String::from("First executions are often longer: they fill caches, and clocks rise.")]
+        notes: [String::from("First executions are often longer, while caches fill and clocks rise.")]
             .into_iter()
-            .chain((step > 1).then(|| format!("One execution in {step} is drawn.")))
+            .chain((step > 1).then(|| format!("Shows one execution in {step}.")))
             .collect(),
-        x: Axis::linear("execution of its module", ""),
+        x: Axis::linear("execution number", ""),
         panels: vec![Panel {
             y: if lowest > 0.0 && highest > 30.0 * lowest {
                 Axis::log(label, "s")
@@ -161,18 +161,18 @@ pub(super) fn executions(account: &Account) -> Option<Chart> {
     })
 }
 
-/// What is drawn as bars.
+/// The rows of a bar chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum BarChart {
     Kernels,
     Ops,
 }
 
-/// What took most of the time.
-pub(super) fn top(account: &Account, of: Of) -> Option<Chart> {
+/// The kernels or ops with the most self time.
+pub(super) fn top(account: &Accounts, of: BarChart) -> Option<Chart> {
     let (rows, id, title) = match of {
-        Of::Kernels => (&account.kernels, "top_kernels", "Kernels that took most of the time"),
-        Of::Ops => (&account.ops, "top_ops", "Ops that took most of the time"),
+        BarChart::Kernels => (&account.kernels, "top_kernels", "Kernels by self time"),
+        BarChart::Ops => (&account.ops, "top_ops", "Ops by self time"),
     };
     let rows: Vec<&Row> = rows.iter().take(BARS).collect();
     if rows.is_empty() {
@@ -188,7 +188,7 @@ pub(super) fn top(account: &Account, of: Of) -> Option<Chart> {
         id: id.to_owned(),
         title: title.to_owned(),
         subtitle: String::new(),
-        notes: vec![String::from("Self time: without what runs inside on the same line.")],
+        notes: vec![String::from("Self time: without events nested inside on the same line.")],
         x: Axis::from_zero("self time", "s"),
         panels: vec![Panel { y: Axis::names("", names), marks: vec![Mark::Bars(points)], share: 1.0 }],
     })

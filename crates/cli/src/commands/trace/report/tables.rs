@@ -6,9 +6,9 @@ use ergometer_trace::accounting::{Class, Row};
 use ergometer_units::Picos;
 use ergometer_units::shown::{percent, thousands};
 
-use super::{Account, seconds, share, shown};
+use super::{Accounts, seconds, share, shown};
 
-/// More rows than this nobody reads; the other commands of `ergo trace` have them all.
+/// The most rows of a table; the other `ergo trace` commands print all.
 const MOST: usize = 1_000;
 
 fn time(time: Picos) -> Cell {
@@ -23,10 +23,10 @@ fn part(share: Option<f64>) -> Cell {
     Cell::number(share, percent)
 }
 
-/// The table, where it has rows, cut where it has too many.
+/// The table, cut to [`MOST`] rows; `None` without rows.
 fn finished(mut table: Table, all: usize, command: &str) -> Option<Block> {
     if all > MOST {
-        table.notes.push(format!("The first {MOST} of {} rows; `{command}` has them all.", thousands(all as f64)));
+        table.notes.push(format!("Shows the first {MOST} of {} rows; `{command}` prints all.", thousands(all as f64)));
         table.rows.truncate(MOST);
     }
     (!table.rows.is_empty()).then_some(Block::Table(table))
@@ -40,16 +40,16 @@ fn class_name(class: Class) -> &'static str {
     }
 }
 
-pub(super) fn devices(account: &Account) -> Option<Block> {
+pub(super) fn devices(account: &Accounts) -> Option<Block> {
     let heads = [
         ("device", "device"),
         ("class", "class"),
         ("events", "events"),
         ("busy", "busy_s"),
-        ("not hidden", "exposed_s"),
-        ("of its time", "share"),
+        ("exposed", "exposed_s"),
+        ("share of time", "share"),
     ];
-    let mut table = Table::new("devices", "What devices did", &heads);
+    let mut table = Table::new("devices", "Devices", &heads);
     for work in account.working() {
         for class in &work.classes {
             table.rows.push(vec![
@@ -62,11 +62,11 @@ pub(super) fn devices(account: &Account) -> Option<Block> {
             ]);
         }
     }
-    table.notes.push(String::from("Not hidden: while nothing was computed at the same time."));
+    table.notes.push(String::from("Exposed: while no compute ran at the same time."));
     finished(table, 0, "ergo trace summary")
 }
 
-pub(super) fn modules(account: &Account) -> Option<Block> {
+pub(super) fn modules(account: &Accounts) -> Option<Block> {
     let heads = [
         ("module", "module"),
         ("device", "device"),
@@ -75,13 +75,14 @@ pub(super) fn modules(account: &Account) -> Option<Block> {
         ("min", "busy_min_s"),
         ("max", "busy_max_s"),
         ("span, median", "span_median_s"),
-        ("busy in all", "busy_s"),
+        ("total busy", "busy_s"),
         ("share", "share"),
     ];
     let mut table = Table::new("modules", "Compiled modules", &heads);
     for module in account.modules.iter().take(MOST) {
-        let of = |times: &[Picos]| Distribution::of(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
-        let (busy, span) = (of(&module.busy), of(&module.spans));
+        let distribution =
+            |times: &[Picos]| Distribution::of(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
+        let (busy, span) = (distribution(&module.busy), distribution(&module.spans));
         let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::shown::quantity(value, "s"));
         table.rows.push(vec![
             Cell::text(account.name(module.module)),
@@ -98,15 +99,15 @@ pub(super) fn modules(account: &Account) -> Option<Block> {
     finished(table, account.modules.len(), "ergo trace modules")
 }
 
-pub(super) fn kernels(account: &Account) -> Option<Block> {
+pub(super) fn kernels(account: &Accounts) -> Option<Block> {
     finished(rows(account, &account.kernels, "kernels", "kernel"), account.kernels.len(), "ergo trace kernels")
 }
 
-pub(super) fn ops(account: &Account) -> Option<Block> {
+pub(super) fn ops(account: &Accounts) -> Option<Block> {
     finished(rows(account, &account.ops, "ops", "op"), account.ops.len(), "ergo trace ops")
 }
 
-fn rows(account: &Account, rows: &[Row], id: &str, noun: &str) -> Table {
+fn rows(account: &Accounts, rows: &[Row], id: &str, noun: &str) -> Table {
     let heads = [
         (noun, noun),
         ("module", "module"),
@@ -135,7 +136,7 @@ fn rows(account: &Account, rows: &[Row], id: &str, noun: &str) -> Table {
     table
 }
 
-pub(super) fn gaps(account: &Account) -> Option<Block> {
+pub(super) fn gaps(account: &Accounts) -> Option<Block> {
     let heads = [
         ("device", "device"),
         ("start", "start_s"),
@@ -143,7 +144,7 @@ pub(super) fn gaps(account: &Account) -> Option<Block> {
         ("after", "before_kind"),
         ("before", "after_kind"),
     ];
-    let mut table = Table::new("gaps", "The longest gaps", &heads);
+    let mut table = Table::new("gaps", "Longest gaps", &heads);
     let kind = |id| account.trace.text(account.trace.kind(id).name).to_owned();
     for gap in account.gaps.iter().take(MOST) {
         table.rows.push(vec![
@@ -157,7 +158,7 @@ pub(super) fn gaps(account: &Account) -> Option<Block> {
     finished(table, account.gaps.len(), "ergo trace gaps")
 }
 
-pub(super) fn executions(account: &Account) -> Option<Block> {
+pub(super) fn executions(account: &Accounts) -> Option<Block> {
     let heads = [
         ("module", "module"),
         ("device", "device"),
@@ -167,7 +168,7 @@ pub(super) fn executions(account: &Account) -> Option<Block> {
         ("span", "span_s"),
         ("events", "events"),
     ];
-    let mut table = Table::new("executions", "Every run of every module", &heads);
+    let mut table = Table::new("executions", "Executions of modules", &heads);
     for execution in account.executions.iter().take(MOST) {
         table.rows.push(vec![
             Cell::text(account.name(execution.module)),
