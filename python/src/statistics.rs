@@ -1,7 +1,6 @@
 //! Statistics of repeated times, for what the package times itself.
 
-use ergometer_statistics::median_interval_at;
-use ergometer_trace::statistics::{Sample, Variant, Verdict};
+use ergometer_statistics::{Sample, Variant, Verdict, median_interval_at};
 use ergometer_units::Seconds;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -38,7 +37,7 @@ pub(crate) fn rank<'py>(py: Python<'py>, samples: &Bound<'py, PyDict>, level: f6
         variants.push(Variant { id: id.extract()?, sample: sample(&times.extract::<Vec<f64>>()?)? });
     }
     let rows = PyList::empty(py);
-    for row in ergometer_trace::statistics::rank(&variants, level).rows {
+    for row in ergometer_statistics::rank(&variants, level).rows {
         let found = PyDict::new(py);
         found.set_item("id", row.id)?;
         found.set_item("n", row.n)?;

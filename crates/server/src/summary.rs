@@ -3,12 +3,10 @@
 //! In go the truths that are kept; out come exact percentiles, linear between order statistics. Only streams have gaps,
 //! and chunks that went in one write are zero apart. p99 of fewer than 100 values is none.
 
+use ergometer_statistics::{MINIMUM_FOR_P99, percentile};
 use serde::Serialize;
 
 use crate::truth::RequestTruth;
-
-/// The fewest values whose 99th percentile means anything.
-const FEWEST_FOR_P99: usize = 100;
 
 const NANOS_PER_MS: f64 = 1e6;
 
@@ -31,18 +29,13 @@ pub struct Spread {
 impl Spread {
     fn of(mut times_ns: Vec<i64>) -> Self {
         times_ns.sort_unstable();
-        let at = |percent: usize| {
-            let place = times_ns.len().checked_sub(1)? * percent;
-            let below = *times_ns.get(place / 100)? as f64;
-            let above = *times_ns.get(place.div_ceil(100))? as f64;
-            Some((below + (above - below) * (place % 100) as f64 / 100.0) / NANOS_PER_MS)
-        };
+        let at = |percent| Some(percentile(&times_ns, percent)? / NANOS_PER_MS);
         Self {
             count: times_ns.len(),
-            p50: at(50),
-            p90: at(90),
-            p99: at(99).filter(|_| times_ns.len() >= FEWEST_FOR_P99),
-            max: at(100),
+            p50: at(50.0),
+            p90: at(90.0),
+            p99: at(99.0).filter(|_| times_ns.len() >= MINIMUM_FOR_P99),
+            max: at(100.0),
         }
     }
 }

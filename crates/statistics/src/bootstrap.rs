@@ -17,7 +17,7 @@
 use fastrand::Rng;
 
 use super::Interval;
-use crate::draws::interval_of;
+use crate::draws::interval_from_draws;
 
 /// Below this many blocks that hold a query there is no interval: what five or six have seen of a distribution says little
 /// of its tails, whatever is corrected for.
@@ -75,7 +75,7 @@ pub fn ratio_interval(pairs: &[(f64, f64)], resampling: Resampling) -> Option<In
         return None;
     }
     let blocks = match drawn(pairs, resampling) {
-        Found::NoBlocks => return None,
+        Draws::NoBlocks => return None,
         found => found.interval(),
     };
     if resampling.block <= 1 {
@@ -88,14 +88,14 @@ pub fn ratio_interval(pairs: &[(f64, f64)], resampling: Resampling) -> Option<In
 }
 
 /// What draws of blocks gave.
-enum Found {
+enum Draws {
     Interval(Interval),
     /// There are too few blocks, or no denominators.
     NoBlocks,
     NoVariation,
 }
 
-impl Found {
+impl Draws {
     fn interval(self) -> Option<Interval> {
         match self {
             Self::Interval(interval) => Some(interval),
@@ -104,32 +104,32 @@ impl Found {
     }
 }
 
-fn drawn(pairs: &[(f64, f64)], resampling: Resampling) -> Found {
+fn drawn(pairs: &[(f64, f64)], resampling: Resampling) -> Draws {
     let draws = resampling.draws.clamp(MINIMUM_DRAWS, WORK / BLOCKS_KEPT);
     let block = resampling.block.max(1).max(pairs.len().div_ceil(WORK / draws));
     let holds_any = |block: &&[(f64, f64)]| block.iter().any(|&pair| pair != (0.0, 0.0));
     let blocks = pairs.chunks_exact(block).filter(holds_any).count();
     if blocks < MINIMUM_BLOCKS {
-        return Found::NoBlocks;
+        return Draws::NoBlocks;
     }
-    let sums = PrefixSums::of(pairs);
+    let sums = PrefixSums::new(pairs);
     let mut random = Rng::with_seed(resampling.seed);
     let mut ratios: Vec<f64> = (0..draws).filter_map(|_| sums.draw(block, &mut random)).collect();
     // A draw whose denominators are all zero has no ratio; where that is common, neither has the data.
     if ratios.len() < draws - draws / 100 {
-        return Found::NoBlocks;
+        return Draws::NoBlocks;
     }
     ratios.sort_unstable_by(f64::total_cmp);
     // Prefix sums round in the 16th digit, so no variation is not quite no width.
     let has_width = |interval: &Interval| interval.width() > 1e-9 * interval.low.abs().max(interval.high.abs());
-    interval_of(&ratios, blocks).filter(has_width).map_or(Found::NoVariation, Found::Interval)
+    interval_from_draws(&ratios, blocks).filter(has_width).map_or(Draws::NoVariation, Draws::Interval)
 }
 
 /// Sums of the first 0, 1, 2 ... n pairs, so that the sum of any block is one subtraction.
 pub(super) struct PrefixSums(Vec<(f64, f64)>);
 
 impl PrefixSums {
-    pub(super) fn of(pairs: &[(f64, f64)]) -> Self {
+    pub(super) fn new(pairs: &[(f64, f64)]) -> Self {
         let sums = pairs.iter().scan((0.0, 0.0), |sum, pair| {
             *sum = (sum.0 + pair.0, sum.1 + pair.1);
             Some(*sum)
@@ -297,7 +297,7 @@ mod tests {
             let expected = pairs.iter().cycle().skip(start).take(length).fold((0.0, 0.0), |sum, pair| {
                 (sum.0 + pair.0, sum.1 + pair.1)
             });
-            prop_assert_eq!(PrefixSums::of(&pairs).circular(start, length), expected);
+            prop_assert_eq!(PrefixSums::new(&pairs).circular(start, length), expected);
         }
     }
 }

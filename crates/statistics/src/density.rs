@@ -36,13 +36,13 @@ impl Density {
     ///
     /// ```
     /// # use ergometer_statistics::Density;
-    /// let density = Density::of(&[1.0, 2.0, 2.5, 3.0, 4.0]).unwrap();
+    /// let density = Density::from_values(&[1.0, 2.0, 2.5, 3.0, 4.0]).unwrap();
     /// assert_eq!((density.at[0], density.at[511]), (1.0, 4.0));
     /// assert!(density.density[256] > density.density[0]);
     /// ```
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let whole = Distribution::of(values)?;
+    pub fn from_values(values: &[f64]) -> Option<Self> {
+        let whole = Distribution::from_values(values)?;
         let (count, range) = (whole.count as f64, whole.max - whole.min);
         let bandwidth = 0.9 * whole.std? * count.powf(-0.2);
         if !(bandwidth > 0.0 && range > 0.0 && range.is_finite() && bandwidth.is_normal()) {
@@ -50,7 +50,7 @@ impl Density {
         }
         // The range is at most √(2n) standard deviations, so there are at most 25 n^0.7 bins.
         let width = bandwidth / BINS_PER_BANDWIDTH;
-        let bins = Bins::of(values.iter().copied().filter(|value| value.is_finite()), whole.min, range, width);
+        let bins = Bins::new(values.iter().copied().filter(|value| value.is_finite()), whole.min, range, width);
         let step = range / (DENSITY_POINTS - 1) as f64;
         let at: Vec<f64> = (0..DENSITY_POINTS).map(|place| (whole.min + place as f64 * step).min(whole.max)).collect();
         let factor = 1.0 / (count * bandwidth * std::f64::consts::TAU.sqrt());
@@ -64,7 +64,7 @@ struct Bins(Vec<f64>);
 
 impl Bins {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 25 n^0.7, see above")]
-    fn of(values: impl Iterator<Item = f64>, start: f64, range: f64, width: f64) -> Self {
+    fn new(values: impl Iterator<Item = f64>, start: f64, range: f64, width: f64) -> Self {
         let mut bins = vec![0.0; (range / width).ceil() as usize + 2];
         for value in values {
             let place = (value - start) / width;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn error(values: &[f64]) -> f64 {
-        let found = Density::of(values).unwrap();
+        let found = Density::from_values(values).unwrap();
         let direct = direct(values, &found);
         let peak = direct.iter().copied().fold(0.0, f64::max);
         direct.iter().zip(&found.density).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / peak
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_has_no_density_is_absent() {
         for values in [&[][..], &[1.0], &[2.0, 2.0, 2.0], &[f64::NAN, 1.0], &[f64::MIN, f64::MAX]] {
-            assert_eq!(Density::of(values), None, "{values:?}");
+            assert_eq!(Density::from_values(values), None, "{values:?}");
         }
     }
 
@@ -138,14 +138,14 @@ mod tests {
         #[test]
         fn it_is_near_the_direct_sum_and_its_area_is_below_one(values in prop::collection::vec(-100.0..100.0, 2..200)) {
             prop_assert!(error(&values) < 0.005);
-            let found = Density::of(&values).unwrap();
+            let found = Density::from_values(&values).unwrap();
             let area: f64 = found.density.windows(2).map(|pair| pair[0].midpoint(pair[1])).sum::<f64>() * (found.at[1] - found.at[0]);
             prop_assert!((0.4..1.001).contains(&area), "{}", area);
         }
 
         #[test]
         fn nothing_panics(values in prop::collection::vec(any::<f64>(), 0..30)) {
-            if let Some(found) = Density::of(&values) {
+            if let Some(found) = Density::from_values(&values) {
                 prop_assert_eq!((found.at.len(), found.density.len()), (DENSITY_POINTS, DENSITY_POINTS));
             }
         }

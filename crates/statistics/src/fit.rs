@@ -83,7 +83,7 @@ pub(crate) struct Noise {
 
 impl Noise {
     /// Of the sum of squared residuals of so many values after so many coefficients.
-    pub(crate) fn of(squares: f64, count: usize, coefficients: usize) -> Self {
+    pub(crate) fn new(squares: f64, count: usize, coefficients: usize) -> Self {
         let freedom = count.checked_sub(coefficients).filter(|&freedom| freedom > 0).map(|freedom| freedom as f64);
         Self {
             std: freedom.map(|freedom| (squares / freedom).sqrt()),
@@ -116,13 +116,4 @@ pub(crate) fn is_constant(mut values: impl Iterator<Item = f64>) -> bool {
 /// The part of the squares of `y` that a fit explains: 1 where there is nothing to explain.
 pub(crate) fn explained(residual_squares: f64, total_squares: f64) -> f64 {
     if total_squares == 0.0 { 1.0 } else { 1.0 - residual_squares / total_squares }
-}
-
-/// The median of values that may be put in another order. There is at least one.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    let is_even = values.len().is_multiple_of(2);
-    let middle = values.len() / 2;
-    let (below, &mut high, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    let low = below.iter().copied().max_by(f64::total_cmp).filter(|_| is_even);
-    low.map_or(high, |low| low.midpoint(high))
 }

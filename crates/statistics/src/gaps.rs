@@ -133,7 +133,7 @@ mod tests {
             }
             prop_assert_eq!(one.len() + other.len(), values.len());
             let plain: Vec<f64> = values.iter().map(|&nanos| nanos as f64 / 1e6).collect();
-            match (Gaps::distribution(&mut [&mut one, &mut other]), Distribution::of(&plain)) {
+            match (Gaps::distribution(&mut [&mut one, &mut other]), Distribution::from_values(&plain)) {
                 (Some(found), Some(wanted)) => {
                     let exact = |found: &Distribution| (found.count, found.min, found.max, found.p50, found.p90, found.p95, found.p99);
                     prop_assert_eq!(exact(&found), exact(&wanted));

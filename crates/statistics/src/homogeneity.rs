@@ -61,7 +61,7 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
         return None;
     }
     let uneven = Unevenness { share: successes as f64 / trials as f64 };
-    let chi_square = uneven.of(groups.iter().copied());
+    let chi_square = uneven.chi_square(groups.iter().copied());
     let freedom = groups.len() - 1;
     // The rarer of the two is drawn.
     let drawn = usize::try_from(successes.min(trials - successes)).ok()?;
@@ -90,7 +90,7 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
             .zip(&groups)
             .map(|(&count, &(_, trials))| (if rarer_is_success { count } else { trials - count }, trials));
         // Draws that are the data again must count, whatever the order of the sums.
-        as_uneven += usize::from(uneven.of(of_draw) >= chi_square * (1.0 - 1e-9));
+        as_uneven += usize::from(uneven.chi_square(of_draw) >= chi_square * (1.0 - 1e-9));
     }
     let p_value = as_uneven as f64 / (draws + 1) as f64;
     Some(Homogeneity { chi_square, freedom, p_value, by: TestedBy::Permutation { draws } })
@@ -102,7 +102,7 @@ struct Unevenness {
 }
 
 impl Unevenness {
-    fn of(&self, groups: impl Iterator<Item = (u64, u64)>) -> f64 {
+    fn chi_square(&self, groups: impl Iterator<Item = (u64, u64)>) -> f64 {
         let spread = self.share * (1.0 - self.share);
         let each = groups.map(|(successes, trials)| {
             let trials = trials as f64;

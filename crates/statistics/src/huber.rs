@@ -9,8 +9,9 @@
 
 use serde::Serialize;
 
-use super::LeastSquares;
-use super::fit::{NoFit, median};
+use crate::LeastSquares;
+use crate::fit::NoFit;
+use crate::percentile::median_in_place;
 
 /// Huber's constant.
 const TUNING: f64 = 1.345;
@@ -46,11 +47,11 @@ impl Huber {
     /// # use ergometer_statistics::Huber;
     /// let mut pairs: Vec<(f64, f64)> = (0..20).map(|x| (f64::from(x), f64::from(2 * x + x % 3))).collect();
     /// pairs[10].1 = 5000.0;
-    /// let fit = Huber::of(&pairs).unwrap();
+    /// let fit = Huber::fit(&pairs).unwrap();
     /// assert!((fit.slope - 2.0).abs() < 0.1 && fit.held_back >= 1);
     /// ```
-    pub fn of(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
-        let first = LeastSquares::of(pairs)?;
+    pub fn fit(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
+        let first = LeastSquares::fit(pairs)?;
         let pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let mut line = Line { slope: first.slope.value, intercept: first.intercept.value };
         let extent = pairs.iter().map(|pair| pair.0.abs()).fold(0.0, f64::max);
@@ -88,7 +89,7 @@ impl Line {
     fn scale(self, pairs: &[(f64, f64)], sizes: &mut Vec<f64>) -> f64 {
         sizes.clear();
         sizes.extend(pairs.iter().map(|&pair| self.residual(pair).abs()));
-        median(sizes) / NORMAL_QUARTILE
+        median_in_place(sizes).unwrap_or(0.0) / NORMAL_QUARTILE
     }
 
     fn weight(self, pair: (f64, f64), scale: f64) -> f64 {
@@ -128,9 +129,9 @@ mod tests {
 
     #[test]
     fn what_has_no_line_says_why() {
-        assert_eq!(Huber::of(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
-        assert_eq!(Huber::of(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
-        let level = Huber::of(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
+        assert_eq!(Huber::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
+        assert_eq!(Huber::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
+        let level = Huber::fit(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
         assert_eq!((level.slope, level.scale, level.held_back), (0.0, 0.0, 0));
     }
 
@@ -139,9 +140,9 @@ mod tests {
         fn one_wild_value_hardly_moves_it(noise in prop::collection::vec(-1.0..1.0, 40), wild in -1e9..1e9, place in 5_usize..35) {
             let mut pairs: Vec<(f64, f64)> =
                 noise.iter().enumerate().map(|(x, noise)| (x as f64, 7.0 + 0.5 * x as f64 + noise)).collect();
-            let before = Huber::of(&pairs).unwrap();
+            let before = Huber::fit(&pairs).unwrap();
             pairs[place].1 = wild;
-            let after = Huber::of(&pairs).unwrap();
+            let after = Huber::fit(&pairs).unwrap();
             prop_assert!((before.slope - after.slope).abs() < 0.1, "{:?} {:?}", before, after);
         }
 
@@ -149,7 +150,7 @@ mod tests {
         #[test]
         fn the_pulls_balance(pairs in prop::collection::vec((0_u32..100, -50.0..50.0), 5..60)) {
             let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(x, y)| (f64::from(x), y)).collect();
-            if let Some(fit) = Huber::of(&pairs).ok().filter(|fit| fit.scale > 1e-6) {
+            if let Some(fit) = Huber::fit(&pairs).ok().filter(|fit| fit.scale > 1e-6) {
                 let pull = |&(x, y): &(f64, f64)| ((y - fit.intercept - fit.slope * x) / fit.scale).clamp(-TUNING, TUNING);
                 let sum: f64 = pairs.iter().map(pull).sum();
                 let moment: f64 = pairs.iter().map(|pair| pull(pair) * pair.0).sum();
@@ -159,7 +160,7 @@ mod tests {
 
         #[test]
         fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
-            if let Ok(fit) = Huber::of(&pairs) {
+            if let Ok(fit) = Huber::fit(&pairs) {
                 prop_assert!(fit.slope.is_finite() && fit.intercept.is_finite());
             }
         }

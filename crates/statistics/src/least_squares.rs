@@ -30,10 +30,10 @@ impl LeastSquares {
     ///
     /// ```
     /// # use ergometer_statistics::LeastSquares;
-    /// let fit = LeastSquares::of(&[(1.0, 5.0), (2.0, 7.0), (3.0, 9.0)]).unwrap();
+    /// let fit = LeastSquares::fit(&[(1.0, 5.0), (2.0, 7.0), (3.0, 9.0)]).unwrap();
     /// assert_eq!((fit.slope.value, fit.intercept.value, fit.r2), (2.0, 3.0, 1.0));
     /// ```
-    pub fn of(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
+    pub fn fit(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
         let pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let count = pairs.len();
         if count < 2 {
@@ -54,7 +54,7 @@ impl LeastSquares {
         if !(xx > 0.0 && [xx, slope, intercept, residuals, total].iter().all(|number| number.is_finite())) {
             return Err(NoFit::OutOfRange);
         }
-        let noise = Noise::of(if total == 0.0 { 0.0 } else { residuals }, count, 2);
+        let noise = Noise::new(if total == 0.0 { 0.0 } else { residuals }, count, 2);
         Ok(Self {
             count,
             slope: noise.coefficient(slope, 1.0 / xx),
@@ -93,7 +93,7 @@ mod tests {
             (211.9, 147.54),
             (212.2, 147.80),
         ];
-        let fit = LeastSquares::of(&boiling).unwrap();
+        let fit = LeastSquares::fit(&boiling).unwrap();
         let near =
             |found: f64, wanted: f64, limit: f64| assert!((found - wanted).abs() < limit, "{found} is not {wanted}");
         near(fit.slope.value, 0.895, 0.0006);
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn what_has_no_line_says_why() {
-        assert_eq!(LeastSquares::of(&[]), Err(NoFit::TooFew { count: 0, needed: 2 }));
-        assert_eq!(LeastSquares::of(&[(1.0, f64::NAN), (2.0, 3.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
-        assert_eq!(LeastSquares::of(&[(0.1, 1.0), (0.1, 2.0), (0.1, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
-        assert_eq!(LeastSquares::of(&[(-1e200, 1.0), (1e200, 2.0)]), Err(NoFit::OutOfRange));
-        let two = LeastSquares::of(&[(1.0, 1.0), (2.0, 3.0)]).unwrap();
+        assert_eq!(LeastSquares::fit(&[]), Err(NoFit::TooFew { count: 0, needed: 2 }));
+        assert_eq!(LeastSquares::fit(&[(1.0, f64::NAN), (2.0, 3.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
+        assert_eq!(LeastSquares::fit(&[(0.1, 1.0), (0.1, 2.0), (0.1, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
+        assert_eq!(LeastSquares::fit(&[(-1e200, 1.0), (1e200, 2.0)]), Err(NoFit::OutOfRange));
+        let two = LeastSquares::fit(&[(1.0, 1.0), (2.0, 3.0)]).unwrap();
         assert_eq!((two.slope.value, two.slope.interval, two.residual_std), (2.0, None, None));
-        let level = LeastSquares::of(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
+        let level = LeastSquares::fit(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
         assert_eq!((level.slope.value, level.intercept.value, level.r2), (0.0, 0.1, 1.0));
     }
 
@@ -125,7 +125,7 @@ mod tests {
             // A sum of twelve uniform numbers is nearly normal.
             let mut normal = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
             let pairs: Vec<(f64, f64)> = (0..15).map(f64::from).map(|x| (x, 4.0 + 0.3 * x + normal())).collect();
-            let fit = LeastSquares::of(&pairs).unwrap();
+            let fit = LeastSquares::fit(&pairs).unwrap();
             fit.slope.interval.unwrap().contains(0.3) && fit.intercept.interval.unwrap().width() > 0.0
         });
         let share = held.count() as f64 / 1000.0;
@@ -138,7 +138,7 @@ mod tests {
             pairs in prop::collection::vec((0_i32..1000, -1000_i32..1000), 3..60), x_offset in 0_i32..1_000_000, y_offset in 0_i32..1_000_000)
         {
             let at = |dx: i32, dy: i32| pairs.iter().map(|(x, y)| (f64::from(x + dx), f64::from(y + dy))).collect::<Vec<_>>();
-            let (near, far) = (LeastSquares::of(&at(0, 0)), LeastSquares::of(&at(x_offset, y_offset)));
+            let (near, far) = (LeastSquares::fit(&at(0, 0)), LeastSquares::fit(&at(x_offset, y_offset)));
             match (near, far) {
                 (Ok(near), Ok(far)) => {
                     prop_assert!((near.slope.value - far.slope.value).abs() <= 1e-9 * near.slope.value.abs().max(1e-3));
@@ -152,7 +152,7 @@ mod tests {
 
         #[test]
         fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20)) {
-            if let Ok(fit) = LeastSquares::of(&pairs) {
+            if let Ok(fit) = LeastSquares::fit(&pairs) {
                 prop_assert!(fit.slope.value.is_finite() && fit.intercept.value.is_finite() && fit.r2 <= 1.0);
             }
         }

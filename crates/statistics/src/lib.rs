@@ -4,7 +4,9 @@
 //! A statistic that the data cannot give is `None`, and the function says when; no function panics on its values.
 
 mod bootstrap;
+mod confidence;
 mod density;
+mod distribution;
 mod draws;
 mod effect;
 mod estimate;
@@ -15,17 +17,23 @@ mod huber;
 mod interval;
 mod knee;
 mod least_squares;
+mod mean;
 mod median;
 mod normal;
 mod pareto;
 mod percentile;
 mod plane;
 mod proportion;
+mod rank_sum;
+mod ranking;
+mod sample;
 mod student;
 mod theil_sen;
 
 pub use bootstrap::{MINIMUM_BLOCKS, Resampling, ratio_interval};
+pub use confidence::{ConfidenceInterval, DEFAULT_LEVEL, holm};
 pub use density::{DENSITY_POINTS, Density};
+pub use distribution::{Distribution, MINIMUM_FOR_P99};
 pub use effect::{
     Change, Drawing, NoInterval, Pairing, block_for, percentile_effect, products_effect, proportion_effect,
     sums_effect, welch_interval, welch_ratio_interval,
@@ -38,11 +46,15 @@ pub use huber::Huber;
 pub use interval::Interval;
 pub use knee::{NoKnee, knee, power};
 pub use least_squares::LeastSquares;
+pub use mean::Mean;
 pub use median::{median_interval, median_interval_at};
 pub use normal::normal_p_value;
 pub use pareto::{Aim, pareto_front};
-pub use percentile::{Distribution, MINIMUM_FOR_P99, percentile};
+pub use percentile::{Interpolate, median, percentile, percentiles};
 pub use plane::{MOST_VARIANCE_INFLATION, Plane};
 pub use proportion::proportion_interval;
+pub use rank_sum::{RankSum, pairwise_ratio, pairwise_ratio_interval, rank_sum};
+pub use ranking::{RankedVariant, Ranking, Variant, Verdict, rank};
+pub use sample::{Sample, SampleSummary, TrimmedMean};
 pub use student::{t_cumulative, t_p_value, t_quantile};
 pub use theil_sen::{MOST_THEIL_SEN, TheilSen};

@@ -1,95 +1,137 @@
-//! Percentiles, and the distribution they are part of: values go in, in any order; exact order statistics come out.
+//! Percentiles and the median: linear between order statistics.
 //!
-//! Percentiles are linear between order statistics: type 7 of Hyndman and Fan, "Sample Quantiles in Statistical
-//! Packages" (The American Statistician 50, 1996), the default of numpy and R.
+//! This is type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages" (The American Statistician 50, 1996),
+//! the default of numpy and R. Percentiles of integers (picoseconds) are exact up to one rounding to a float.
 
-use serde::Serialize;
+/// Up to this many values, one sort is faster than several selections.
+const SORT_UP_TO: usize = 64;
 
-use super::{Interval, median_interval};
-
-/// Below this many values a p99 would be little else than the maximum, so it is absent.
-pub const MINIMUM_FOR_P99: usize = 100;
-
-/// How values are distributed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Distribution {
-    /// How many values there are.
-    pub count: usize,
-    /// Their mean.
-    pub mean: f64,
-    /// Their sample standard deviation (n - 1); absent below two values, or beyond what a float can hold.
-    pub std: Option<f64>,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// The median.
-    pub p50: f64,
-    /// The 95 % interval of the median, by order statistics; absent below six values. It is too narrow where values depend
-    /// on their neighbours, as those of requests that ran together do.
-    pub p50_interval: Option<Interval>,
-    /// The 90th percentile.
-    pub p90: f64,
-    /// The 95th percentile.
-    pub p95: f64,
-    /// The 99th percentile; absent below [`MINIMUM_FOR_P99`] values.
-    pub p99: Option<f64>,
+/// A number that percentiles are taken of.
+pub trait Interpolate: Copy {
+    /// The number that lies `part` (0 to 1) of the way from `low` to `high`.
+    fn between(low: Self, high: Self, part: f64) -> f64;
 }
 
-impl Distribution {
-    /// The distribution of the finite ones of these values; NaN and infinities are absent values and are not counted.
-    /// `None` where no value is left.
-    ///
-    /// ```
-    /// # use ergometer_statistics::Distribution;
-    /// let latencies = Distribution::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
-    /// assert_eq!((latencies.count, latencies.p50, latencies.p99), (4, 2.5, None));
-    /// ```
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let count = sorted.len() as f64;
-        // Rounding of the sum may put the mean of equal values a hair outside them.
-        let mean = (sorted.iter().map(|value| value / count).sum::<f64>()).clamp(min, max);
-        let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
-        let at = |percent| percentile(&sorted, percent);
-        Some(Self {
-            count: sorted.len(),
-            mean,
-            std: (sorted.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|std| std.is_finite()),
-            min,
-            max,
-            p50: at(50.0)?,
-            p50_interval: median_interval(&sorted),
-            p90: at(90.0)?,
-            p95: at(95.0)?,
-            p99: if sorted.len() < MINIMUM_FOR_P99 { None } else { at(99.0) },
-        })
+impl Interpolate for f64 {
+    fn between(low: Self, high: Self, part: f64) -> f64 {
+        // In this form equal neighbours give themselves, and a difference beyond f64::MAX does not overflow.
+        if low == high { low } else { low * (1.0 - part) + high * part }.clamp(low, high)
     }
 }
 
-/// A percentile (0 to 100) of values that are sorted and finite. `None` for no values, or a percentile out of range.
+impl Interpolate for i64 {
+    /// The integers are added as integers: a float cannot hold months of picoseconds and a half.
+    fn between(low: Self, high: Self, part: f64) -> f64 {
+        if part == 0.5 {
+            return (i128::from(low) + i128::from(high)) as f64 / 2.0;
+        }
+        let offset = (i128::from(high) - i128::from(low)) as f64 * part;
+        #[expect(clippy::cast_possible_truncation, reason = "a difference of two i64 fits")]
+        let whole = offset.floor() as i128;
+        (i128::from(low) + whole) as f64 + offset.fract()
+    }
+}
+
+/// A percentile (0 to 100) of sorted values; floats must be finite. `None` without values, or if `percent` is out of
+/// range.
+///
+/// ```
+/// # use ergometer_statistics::percentile;
+/// assert_eq!(percentile(&[10, 20, 35], 75.0), Some(27.5));
+/// assert_eq!(percentile(&[0.5, 1.0], 50.0), Some(0.75));
+/// ```
 #[must_use]
-pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
+pub fn percentile<T: Interpolate>(sorted: &[T], percent: f64) -> Option<f64> {
     percentile_by(sorted.len(), percent, |place| sorted.get(place).copied())
 }
 
-/// The same of values that `at` gives by their place in the order.
-pub(super) fn percentile_by(count: usize, percent: f64, at: impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    if !(0.0..=100.0).contains(&percent) {
+/// A percentile of `count` values that `at` returns by their place in the sorted order.
+pub(crate) fn percentile_by<T: Interpolate>(
+    count: usize,
+    percent: f64,
+    at: impl Fn(usize) -> Option<T>,
+) -> Option<f64> {
+    let place = Place::new(percent, count)?;
+    let low = at(place.below)?;
+    let high = if place.below + 1 < count { at(place.below + 1)? } else { low };
+    Some(T::between(low, high, place.part))
+}
+
+/// The median of finite values in any order; halfway between the middle two if their number is even. `None` without
+/// values.
+///
+/// ```
+/// # use ergometer_statistics::median;
+/// assert_eq!(median([5.0, 1.0, 2.0, 4.0]), Some(3.0));
+/// ```
+#[must_use]
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    median_in_place(&mut values.into_iter().collect::<Vec<f64>>())
+}
+
+/// The same median in linear time and without allocating. It reorders `values`.
+pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
         return None;
     }
-    let last = count.checked_sub(1)?;
-    let place = percent / 100.0 * (last as f64);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the length")]
-    let below = place.floor() as usize;
-    let low = at(below)?;
-    let high = if below < last { at(below + 1)? } else { low };
-    // In this form equal neighbours give themselves, and a difference beyond f64::MAX does not overflow.
-    let part = place - below as f64;
-    Some(if low == high { low } else { low * (1.0 - part) + high * part }.clamp(low, high))
+    let is_even = values.len().is_multiple_of(2);
+    let (below, &mut high, _) = values.select_nth_unstable_by(values.len() / 2, f64::total_cmp);
+    let low = below.iter().copied().max_by(f64::total_cmp).filter(|_| is_even);
+    Some(low.map_or(high, |low| low.midpoint(high)))
+}
+
+/// Several percentiles (0 to 100, in any order) of unsorted integers, in linear time. It reorders `values`. `None`
+/// without values, or if a percentile is out of range.
+///
+/// ```
+/// # use ergometer_statistics::percentiles;
+/// let [median, p90] = percentiles(&mut [30, 10, 20, 50, 40, 60], [50.0, 90.0]).unwrap();
+/// assert_eq!((median, p90), (35.0, 55.0));
+/// ```
+#[must_use]
+pub fn percentiles<const N: usize>(values: &mut [i64], percents: [f64; N]) -> Option<[f64; N]> {
+    let mut found = [0.0; N];
+    if values.len() <= SORT_UP_TO {
+        values.sort_unstable();
+        for (found, percent) in found.iter_mut().zip(percents) {
+            *found = percentile(values, percent)?;
+        }
+        return Some(found);
+    }
+    let mut ascending: [usize; N] = std::array::from_fn(|index| index);
+    ascending.sort_unstable_by(|&one, &other| percents[one].total_cmp(&percents[other]));
+    let (count, mut rest, mut passed) = (values.len(), values, 0);
+    for index in ascending {
+        let place = Place::new(percents[index], count)?;
+        let (_, &mut low, above) = rest.select_nth_unstable(place.below - passed);
+        let high = if place.part > 0.0 { above.iter().copied().min().unwrap_or(low) } else { low };
+        found[index] = i64::between(low, high, place.part);
+        // Each selection searches only the values above the previous one. The value itself stays, because the next
+        // percentile may lie between the same two values.
+        rest = &mut rest[place.below - passed..];
+        passed = place.below;
+    }
+    Some(found)
+}
+
+/// The position of a percentile among sorted values: `part` of the way from the value at `below` to the next one.
+struct Place {
+    below: usize,
+    part: f64,
+}
+
+impl Place {
+    fn new(percent: f64, count: usize) -> Option<Self> {
+        let last = count.checked_sub(1)?;
+        if !(0.0..=100.0).contains(&percent) {
+            return None;
+        }
+        // Multiplied first, so that an integer position comes out exact.
+        let place = percent * last as f64 / 100.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last place")]
+        let below = (place.floor() as usize).min(last);
+        Some(Self { below, part: place - below as f64 })
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +141,7 @@ mod tests {
 
     /// Each value is numpy's `percentile(values, q)`, computed by hand: place q/100 x (n - 1), linear between.
     #[test]
-    fn percentiles_are_those_of_numpy() {
+    fn percentiles_of_floats_are_those_of_numpy() {
         let values = [15.0, 20.0, 35.0, 40.0, 50.0];
         for (percent, expected) in
             [(0.0, 15.0), (5.0, 16.0), (25.0, 20.0), (40.0, 29.0), (50.0, 35.0), (90.0, 46.0), (100.0, 50.0)]
@@ -107,46 +149,62 @@ mod tests {
             let found = percentile(&values, percent).unwrap();
             assert!((found - expected).abs() < 1e-12, "p{percent}: {found}, not {expected}");
         }
-        assert_eq!(percentile(&[], 50.0), None);
+        assert_eq!(percentile::<f64>(&[], 50.0), None);
         assert_eq!(percentile(&[7.0], 99.0), Some(7.0));
         assert_eq!(percentile(&values, -1.0), None);
         assert_eq!(percentile(&values, f64::NAN), None);
     }
 
+    /// Each is numpy's `percentile(values, q)`, computed by hand: place q/100 x (n - 1), linear between.
     #[test]
-    fn a_distribution_of_a_known_sample() {
-        let found = Distribution::of(&[9.0, 2.0, 4.0, 4.0, 5.0, 4.0, 7.0, 5.0]).unwrap();
-        assert_eq!((found.count, found.mean, found.min, found.max), (8, 5.0, 2.0, 9.0));
-        assert!((found.std.unwrap() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert_eq!(found.p50, 4.5);
-        assert!((found.p90 - 7.6).abs() < 1e-12 && (found.p95 - 8.3).abs() < 1e-12);
+    fn percentiles_of_integers_are_those_of_numpy() {
+        let values = [15, 20, 35, 40, 50];
+        for (percent, expected) in
+            [(0.0, 15.0), (5.0, 16.0), (25.0, 20.0), (40.0, 29.0), (50.0, 35.0), (90.0, 46.0), (100.0, 50.0)]
+        {
+            assert_eq!(percentile(&values, percent), Some(expected), "p{percent}");
+        }
+        assert_eq!(percentile::<i64>(&[], 50.0), None);
+        assert_eq!(percentile(&[7], 99.0), Some(7.0));
+        assert_eq!(percentile(&values, -1.0), None);
+        assert_eq!(percentiles(&mut [1, 2], [50.0, f64::NAN]), None);
+        assert_eq!(percentiles(&mut [0; 100], [101.0]), None);
+        assert_eq!(percentiles(&mut [], [50.0]), None);
     }
 
     #[test]
-    fn what_is_not_there_is_absent() {
-        assert_eq!(Distribution::of(&[]), None);
-        assert_eq!(Distribution::of(&[f64::NAN, f64::INFINITY]), None);
-        let one = Distribution::of(&[f64::NAN, 3.0]).unwrap();
-        assert_eq!((one.count, one.mean, one.std, one.p95), (1, 3.0, None, 3.0));
-        let many: Vec<f64> = (0..100).map(f64::from).collect();
-        assert_eq!(Distribution::of(&many[..99]).unwrap().p99, None);
-        assert!((Distribution::of(&many).unwrap().p99.unwrap() - 98.01).abs() < 1e-12);
+    fn large_values_are_rounded_once() {
+        let large = 1_i64 << 53;
+        // In floats 2^53 + 1 is 2^53 already, and the middle of this and 2^53 + 3 too low.
+        assert_eq!(percentile(&[large + 1, large + 3], 50.0), Some((large + 2) as f64));
+        assert_eq!(percentile(&[-3, 4], 50.0), Some(0.5));
+        assert_eq!(percentile(&[i64::MIN, i64::MAX], 50.0), Some(-0.5));
+        assert_eq!(percentile(&[i64::MIN, i64::MAX], 100.0), Some(i64::MAX as f64));
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_the_middle_two() {
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 9.0]), Some(3.0));
+        assert_eq!((median([]), median([7.0])), (None, Some(7.0)));
+        assert_eq!(median([f64::MAX, f64::MAX]), Some(f64::MAX));
     }
 
     proptest! {
         #[test]
-        fn percentiles_are_ordered(values in prop::collection::vec(any::<f64>(), 0..150)) {
-            let finite = values.iter().filter(|value| value.is_finite()).count();
-            match Distribution::of(&values) {
-                None => prop_assert_eq!(finite, 0),
-                Some(found) => {
-                    prop_assert_eq!(found.count, finite);
-                    let top = found.p99.unwrap_or(found.max);
-                    let order = [found.min, found.p50, found.p90, found.p95, top, found.max];
-                    prop_assert!(order.is_sorted(), "{:?}", order);
-                    prop_assert!(found.min <= found.mean && found.mean <= found.max);
-                }
+        fn selecting_and_sorting_agree(
+            mut values in prop::collection::vec(prop_oneof![any::<i64>(), 0_i64..20], 1..300),
+            percents in prop::array::uniform4(prop_oneof![0.0..=100.0, Just(50.0), Just(90.0), 49.9..50.1]),
+        ) {
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let found = percentiles(&mut values, percents).unwrap();
+            for (found, percent) in found.into_iter().zip(percents) {
+                prop_assert_eq!(Some(found), percentile(&sorted, percent));
+                prop_assert!(found >= sorted[0] as f64 && found <= sorted[sorted.len() - 1] as f64);
             }
+            values.sort_unstable();
+            prop_assert_eq!(values, sorted, "nothing is lost");
         }
     }
 }

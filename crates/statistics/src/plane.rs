@@ -44,11 +44,11 @@ impl Plane {
     /// ```
     /// # use ergometer_statistics::Plane;
     /// let triples = [(1.0, 1.0, 6.0), (2.0, 1.0, 8.0), (1.0, 2.0, 9.0), (2.0, 2.0, 11.0)];
-    /// let plane = Plane::of(&triples).unwrap();
+    /// let plane = Plane::fit(&triples).unwrap();
     /// assert!((plane.first.value - 2.0).abs() < 1e-12 && (plane.second.value - 3.0).abs() < 1e-12);
     /// assert!((plane.constant.value - 1.0).abs() < 1e-12);
     /// ```
-    pub fn of(triples: &[(f64, f64, f64)]) -> Result<Self, NoFit> {
+    pub fn fit(triples: &[(f64, f64, f64)]) -> Result<Self, NoFit> {
         let is_finite = |(u, v, y): &(f64, f64, f64)| u.is_finite() && v.is_finite() && y.is_finite();
         let triples: Vec<(f64, f64, f64)> = triples.iter().copied().filter(is_finite).collect();
         let count = triples.len();
@@ -89,7 +89,7 @@ impl Plane {
         if ![second, first, constant, residuals].iter().all(|number| number.is_finite()) {
             return Err(NoFit::OutOfRange);
         }
-        let noise = Noise::of(residuals, count, 3);
+        let noise = Noise::new(residuals, count, 3);
         let of_constant = 1.0 / count as f64 + mean_u / uu * mean_u + mean_own / own_squares * mean_own;
         Ok(Self {
             count,
@@ -111,18 +111,18 @@ mod tests {
     #[test]
     fn what_has_no_plane_says_why() {
         let of =
-            |v: &dyn Fn(f64) -> f64| Plane::of(&(0..20).map(f64::from).map(|u| (u, v(u), u * u)).collect::<Vec<_>>());
-        assert_eq!(Plane::of(&[(1.0, 2.0, 3.0); 2]), Err(NoFit::TooFew { count: 2, needed: 3 }));
+            |v: &dyn Fn(f64) -> f64| Plane::fit(&(0..20).map(f64::from).map(|u| (u, v(u), u * u)).collect::<Vec<_>>());
+        assert_eq!(Plane::fit(&[(1.0, 2.0, 3.0); 2]), Err(NoFit::TooFew { count: 2, needed: 3 }));
         assert_eq!(of(&|_| 0.1), Err(NoFit::Constant { regressor: 1 }));
         let flipped: Vec<(f64, f64, f64)> = (0..9).map(|i| (0.1, f64::from(i), 2.0)).collect();
-        assert_eq!(Plane::of(&flipped), Err(NoFit::Constant { regressor: 0 }));
+        assert_eq!(Plane::fit(&flipped), Err(NoFit::Constant { regressor: 0 }));
         assert_eq!(of(&|u| 3.0 * u + 0.1), Err(NoFit::Collinear { variance_inflation: None }));
         let Err(NoFit::Collinear { variance_inflation: Some(inflation) }) = of(&|u| u + 0.5 * (u % 2.0)) else {
             panic!("a correlation of 0.999");
         };
         assert!(inflation > 100.0, "{inflation}");
         assert!(of(&|u| u + 2.0 * (u % 2.0)).is_ok());
-        assert_eq!(Plane::of(&[(1e200, 0.0, 1.0), (-1e200, 1.0, 2.0), (0.0, 2.0, 1.0)]), Err(NoFit::OutOfRange));
+        assert_eq!(Plane::fit(&[(1e200, 0.0, 1.0), (-1e200, 1.0, 2.0), (0.0, 2.0, 1.0)]), Err(NoFit::OutOfRange));
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
                     (u, v, 5.0 + 2.0 * u - 3.0 * v + noise)
                 })
                 .collect();
-            let plane = Plane::of(&triples).unwrap();
+            let plane = Plane::fit(&triples).unwrap();
             for (place, (found, truth)) in
                 [(plane.constant, 5.0), (plane.first, 2.0), (plane.second, -3.0)].into_iter().enumerate()
             {
@@ -155,7 +155,7 @@ mod tests {
         {
             let one: Vec<(f64, f64, f64)> = triples.iter().map(|&(u, v, y)| (f64::from(u), f64::from(v), y)).collect();
             let other: Vec<(f64, f64, f64)> = one.iter().map(|&(u, v, y)| (v, u, y)).collect();
-            if let (Ok(one), Ok(other)) = (Plane::of(&one), Plane::of(&other)) {
+            if let (Ok(one), Ok(other)) = (Plane::fit(&one), Plane::fit(&other)) {
                 let alike = |a: f64, b: f64| (a - b).abs() <= 1e-7 * a.abs().max(b.abs()).max(1e-3);
                 prop_assert!(alike(one.first.value, other.second.value) && alike(one.second.value, other.first.value));
                 prop_assert!(alike(one.constant.value, other.constant.value));
@@ -168,7 +168,7 @@ mod tests {
 
         #[test]
         fn nothing_panics(triples in prop::collection::vec((any::<f64>(), any::<f64>(), any::<f64>()), 0..12)) {
-            if let Ok(plane) = Plane::of(&triples) {
+            if let Ok(plane) = Plane::fit(&triples) {
                 prop_assert!(plane.first.value.is_finite() && plane.constant.value.is_finite());
             }
         }

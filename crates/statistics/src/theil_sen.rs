@@ -8,8 +8,9 @@
 
 use serde::Serialize;
 
-use super::Interval;
-use super::fit::{NoFit, median};
+use crate::Interval;
+use crate::fit::NoFit;
+use crate::percentile::median_in_place;
 
 /// Two thousand values have two million slopes: 16 MB and some ten milliseconds. Of more, as many are taken, evenly in
 /// the order of x.
@@ -40,10 +41,10 @@ impl TheilSen {
     ///
     /// ```
     /// # use ergometer_statistics::TheilSen;
-    /// let fit = TheilSen::of(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0), (3.0, 7.0), (4.0, 900.0)]).unwrap();
+    /// let fit = TheilSen::fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0), (3.0, 7.0), (4.0, 900.0)]).unwrap();
     /// assert_eq!((fit.slope, fit.intercept), (2.0, 1.0));
     /// ```
-    pub fn of(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
+    pub fn fit(pairs: &[(f64, f64)]) -> Result<Self, NoFit> {
         let mut pairs: Vec<(f64, f64)> =
             pairs.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let count = pairs.len();
@@ -59,9 +60,9 @@ impl TheilSen {
         if slopes.is_empty() {
             return Err(NoFit::Constant { regressor: 0 });
         }
-        let slope = median(&mut slopes);
+        let slope = median_in_place(&mut slopes).unwrap_or(0.0);
         let mut rests: Vec<f64> = pairs.iter().map(|(x, y)| y - slope * x).collect();
-        let intercept = median(&mut rests);
+        let intercept = median_in_place(&mut rests).unwrap_or(0.0);
         if !(slope.is_finite() && intercept.is_finite()) {
             return Err(NoFit::OutOfRange);
         }
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn the_slope_is_the_median_of_all_slopes() {
         let pairs = [(1.0, 9.0), (2.0, 15.0), (3.0, 19.0), (4.0, 20.0), (10.0, 45.0), (12.0, 55.0), (18.0, 78.0)];
-        let fit = TheilSen::of(&pairs).unwrap();
+        let fit = TheilSen::fit(&pairs).unwrap();
         assert_eq!((fit.count, fit.used), (7, 7));
         assert!((fit.slope - 4.0).abs() < 1e-12, "{fit:?}");
         // Of the 21 slopes in order, Kendall's σ² = 7·6·19/18 = 44.33 puts the interval at places 3 and 17 from 0.
@@ -127,20 +128,20 @@ mod tests {
 
     #[test]
     fn what_has_no_line_says_why() {
-        assert_eq!(TheilSen::of(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
-        assert_eq!(TheilSen::of(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
+        assert_eq!(TheilSen::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
+        assert_eq!(TheilSen::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
         let four: Vec<(f64, f64)> = (0..4).map(|i| (f64::from(i), f64::from(i * i))).collect();
-        assert_eq!(TheilSen::of(&four).unwrap().interval, None, "four values have six slopes, too few for 95 %");
+        assert_eq!(TheilSen::fit(&four).unwrap().interval, None, "four values have six slopes, too few for 95 %");
     }
 
     #[test]
     fn many_values_are_thinned_evenly() {
         let pairs: Vec<(f64, f64)> =
             (0..50_000).rev().map(|i| (f64::from(i), 3.0 * f64::from(i) + f64::from(i % 7))).collect();
-        let fit = TheilSen::of(&pairs).unwrap();
+        let fit = TheilSen::fit(&pairs).unwrap();
         assert_eq!((fit.count, fit.used), (50_000, MOST_THEIL_SEN));
         assert!((fit.slope - 3.0).abs() < 1e-4, "{fit:?}");
-        assert_eq!(TheilSen::of(&pairs), Ok(fit), "the same every time");
+        assert_eq!(TheilSen::fit(&pairs), Ok(fit), "the same every time");
     }
 
     proptest! {
@@ -153,14 +154,14 @@ mod tests {
             for (place, wild) in wild.into_iter().enumerate() {
                 pairs[place * 5].1 = wild;
             }
-            let fit = TheilSen::of(&pairs).unwrap();
+            let fit = TheilSen::fit(&pairs).unwrap();
             prop_assert!((fit.slope - 2.0).abs() < 0.6, "{:?}", fit);
             prop_assert!(fit.interval.is_some_and(|interval| interval.contains(fit.slope)));
         }
 
         #[test]
         fn nothing_panics(pairs in prop::collection::vec((any::<f64>(), any::<f64>()), 0..30)) {
-            if let Ok(fit) = TheilSen::of(&pairs) {
+            if let Ok(fit) = TheilSen::fit(&pairs) {
                 prop_assert!(fit.slope.is_finite() && fit.intercept.is_finite());
             }
         }

@@ -23,7 +23,6 @@ mod functions;
 #[cfg(test)]
 mod handmade;
 mod source;
-pub mod statistics;
 mod table;
 mod wire;
 mod xspace;

@@ -36,7 +36,7 @@ mod selection;
 use std::collections::BTreeMap;
 
 use ergometer_trace::accounting::{Execution, Filter};
-use ergometer_trace::statistics::DEFAULT_LEVEL;
+use ergometer_statistics::DEFAULT_LEVEL;
 use ergometer_trace::{Collected, FunctionId, FunctionOptions, Functions, ReadOptions, Reading, Source, Trace, read};
 use ergometer_units::Picos;
 use foldhash::HashSet;

@@ -1,8 +1,7 @@
 //! The variants of autotuned functions as a table, with what can be said of each beside the fastest.
 
-use ergometer_statistics::{Interval, median_interval_at};
+use ergometer_statistics::{Interval, RankedVariant, SampleSummary, median_interval_at};
 use ergometer_trace::accounting::Filter;
-use ergometer_trace::statistics::{Row, Summary};
 use ergometer_trace::{FunctionId, FunctionOptions, FunctionTimes, Trace, compare, functions as find};
 use ergometer_units::Picos;
 use pyo3::PyResult;
@@ -21,11 +20,11 @@ pub(super) fn functions(trace: &Trace, name: Regex, filter: Filter, level: f64) 
     let found = find(trace, &FunctionOptions { pattern: name, filter, level });
     let ranking = compare(&found, level);
     let row = |times: &FunctionTimes| ranking.rows.iter().find(|row| row.id == times.id.to_string());
-    let compared: Vec<Option<&Row>> = found.rows.iter().map(row).collect();
+    let compared: Vec<Option<&RankedVariant>> = found.rows.iter().map(row).collect();
     let rows = &found.rows;
     let medians: Vec<Option<Interval>> =
         rows.iter().map(|row| median_interval_at(&sorted(&row.busy_times), level)).collect();
-    let seconds = |of: fn(&Summary) -> f64| rows.iter().map(move |row| picos(of(&row.busy)));
+    let seconds = |of: fn(&SampleSummary) -> f64| rows.iter().map(move |row| picos(of(&row.busy)));
     let mean = rows.iter().map(|row| row.busy.mean_interval_s);
     let end = |interval: Option<f64>| interval.map(picos);
     ids(rows)

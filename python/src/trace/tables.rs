@@ -1,10 +1,10 @@
 //! Lines, ops, kernels, scopes, modules, executions, steps and gaps as tables, with the columns that `ergo trace …
 //! --format csv` has.
 
+use ergometer_statistics::percentile;
 use ergometer_trace::accounting::{
     self, Account, By, Class, DeviceId, Execution, Filter, Gap, Module, Row, Scope, Span, Step,
 };
-use ergometer_trace::statistics::percentile;
 use ergometer_trace::{KindId, Text, Trace};
 use ergometer_units::Picos;
 use pyo3::PyResult;

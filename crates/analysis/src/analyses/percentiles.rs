@@ -84,7 +84,7 @@ fn milliseconds(seconds: f64) -> f64 {
 impl Row {
     fn of<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
         let values: Vec<f64> = queries.filter_map(value).collect();
-        Self { name, words, found: Distribution::of(&values) }
+        Self { name, words, found: Distribution::from_values(&values) }
     }
 }
 

@@ -190,7 +190,7 @@ impl From<Plane> for Named {
 fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
     let cost = |name, words, unit, of: &dyn Fn(&Query) -> Option<f64>| {
         let triple = |query: &&Query| Some((query.input_tokens? as f64, query.output_tokens? as f64, of(query)?));
-        let plane = Plane::of(&queries.iter().filter_map(triple).collect::<Vec<_>>());
+        let plane = Plane::fit(&queries.iter().filter_map(triple).collect::<Vec<_>>());
         let reason = plane.as_ref().err().map(reason);
         Cost { name, words, unit, plane: plane.ok().map(Named::from), reason }
     };

@@ -163,8 +163,8 @@ struct Theirs {
 
 impl Fit {
     fn of(pair: &Pair) -> Self {
-        let least_squares = LeastSquares::of(&pair.samples);
-        let theil_sen = TheilSen::of(&pair.samples).ok();
+        let least_squares = LeastSquares::fit(&pair.samples);
+        let theil_sen = TheilSen::fit(&pair.samples).ok();
         let (is_evidence, verdict) = verdict(least_squares.as_ref(), theil_sen.as_ref(), pair.unit);
         Self {
             name: pair.name,
@@ -177,7 +177,7 @@ impl Fit {
             energy_source: pair.energy_source,
             least_squares: least_squares.ok(),
             theil_sen,
-            huber: Huber::of(&pair.samples).ok(),
+            huber: Huber::fit(&pair.samples).ok(),
             is_evidence,
             verdict,
         }

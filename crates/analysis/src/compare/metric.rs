@@ -148,7 +148,7 @@ impl Metric {
             MadeOf::ProportionalProduct(fractions) => product(run.queries.iter().filter_map(fractions)),
             MadeOf::Percentile(percent, value) => {
                 let values: Vec<f64> = run.completed().filter_map(value).collect();
-                let found = Distribution::of(&values)?;
+                let found = Distribution::from_values(&values)?;
                 match percent {
                     50.0 => Some(found.p50),
                     90.0 => Some(found.p90),

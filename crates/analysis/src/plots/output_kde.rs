@@ -27,7 +27,10 @@ impl Plot for OutputKde {
         for (run, label, hue) in shown.each() {
             let lengths: Vec<f64> =
                 run.completed().filter_map(|query| query.output_tokens).map(|tokens| tokens as f64).collect();
-            let (Some(density), Some(lengths)) = (Density::of(&lengths), Distribution::of(&lengths)) else { continue };
+            let (Some(density), Some(lengths)) = (Density::from_values(&lengths), Distribution::from_values(&lengths))
+            else {
+                continue;
+            };
             let low = vec![0.0; density.at.len()];
             marks.push(Mark::Band { hue, x: density.at.clone(), low, high: density.density.clone() });
             marks.push(Mark::Line {

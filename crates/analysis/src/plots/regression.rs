@@ -126,7 +126,7 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
 
 /// The lines through all pairs.
 fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::Hue) -> (Vec<Mark>, Vec<String>) {
-    let Ok(fit) = LeastSquares::of(all) else { return (Vec::new(), Vec::new()) };
+    let Ok(fit) = LeastSquares::fit(all) else { return (Vec::new(), Vec::new()) };
     let low = all.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(|pair| pair.0).fold(f64::NEG_INFINITY, f64::max);
     let steps: Vec<f64> = (0..=60).map(|step| low + (high - low) * f64::from(step) / 60.0).collect();
@@ -147,13 +147,13 @@ fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::
     )];
     let line = |label: String, stroke, x: Vec<f64>, y: Vec<f64>| Mark::Line { label, hue, stroke, x, y };
     marks.push(line(series.to_owned(), Stroke::Solid, vec![low, high], vec![at(low), at(high)]));
-    if let Ok(robust) = TheilSen::of(all) {
+    if let Ok(robust) = TheilSen::fit(all) {
         let at = |x: f64| robust.intercept + robust.slope * x;
         marks.push(line(String::new(), Stroke::Dashed, vec![low, high], vec![at(low), at(high)]));
     }
     if pair.on_logarithm && low > 0.0 {
         let logarithms: Vec<(f64, f64)> = all.iter().map(|(x, y)| (x.ln(), *y)).collect();
-        if let Ok(fit) = LeastSquares::of(&logarithms) {
+        if let Ok(fit) = LeastSquares::fit(&logarithms) {
             let y = steps.iter().map(|x| fit.intercept.value + fit.slope.value * x.ln()).collect();
             marks.push(line(String::new(), Stroke::Dotted, steps, y));
             words.push(format!("{of}dotted: on the logarithm of tokens, r² {:.2}.", fit.r2));

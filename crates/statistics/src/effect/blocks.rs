@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::{Drawing, NoInterval, Pairing};
-use crate::draws::interval_of;
+use crate::draws::interval_from_draws;
 use crate::{Interval, MINIMUM_BLOCKS};
 
 /// Blocks are made longer beyond this number of them: the width of an interval from a thousand is known to 2 %, and with
@@ -84,7 +84,7 @@ pub(super) fn draw(
 impl Drawn {
     /// The interval. `magnitude` is that of the numbers the changes were made of, whose last digits round.
     pub(super) fn interval(&self, magnitude: f64) -> Result<Interval, NoInterval> {
-        let interval = interval_of(&self.changes, self.blocks).ok_or(NoInterval::Unusable)?;
+        let interval = interval_from_draws(&self.changes, self.blocks).ok_or(NoInterval::Unusable)?;
         if interval.width() > 1e-9 * magnitude { Ok(interval) } else { Err(NoInterval::NoVariation) }
     }
 }

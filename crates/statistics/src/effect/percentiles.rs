@@ -39,7 +39,7 @@ fn drawn(
     drawing: Drawing,
 ) -> Result<Interval, NoInterval> {
     let needed = values_needed(percent)?;
-    let (one, two) = (Side::of(first, percent), Side::of(second, percent));
+    let (one, two) = (Side::new(first, percent), Side::new(second, percent));
     if one.sorted.len().min(two.sorted.len()) < needed {
         return Err(NoInterval::TooFewValues { needed });
     }
@@ -79,7 +79,7 @@ enum Way {
 }
 
 impl Side {
-    fn of(items: &[Option<f64>], percent: f64) -> Self {
+    fn new(items: &[Option<f64>], percent: f64) -> Self {
         let value = |item: &Option<f64>| item.filter(|value| value.is_finite());
         let mut order: Vec<(f64, usize)> =
             items.iter().enumerate().filter_map(|(place, item)| Some((value(item)?, place))).collect();
@@ -97,7 +97,7 @@ impl Side {
                 |item: &Option<f64>| value(item).map_or((0.0, 0.0), |value| (f64::from(u8::from(value <= whole)), 1.0));
             let counted: Vec<(f64, f64)> = items.iter().map(below).collect();
             let share = counted.iter().map(|item| item.0).sum::<f64>() / sorted.len() as f64;
-            Way::Counted(PrefixSums::of(&counted), share)
+            Way::Counted(PrefixSums::new(&counted), share)
         };
         Self { percent, sorted, whole, way }
     }
@@ -105,7 +105,7 @@ impl Side {
     /// The percentile of a draw.
     fn drawn(&self, blocks: &Blocks, room: &mut Vec<u32>) -> Option<f64> {
         match &self.way {
-            Way::Sorted(ranks) => self.of_ranks(ranks, blocks, room),
+            Way::Sorted(ranks) => self.percentile_of_ranks(ranks, blocks, room),
             Way::Counted(sums, share) => {
                 let (mut below, mut all) = (0.0, 0.0);
                 for (start, length) in blocks.each() {
@@ -120,7 +120,7 @@ impl Side {
         }
     }
 
-    fn of_ranks(&self, ranks: &[Option<usize>], blocks: &Blocks, times: &mut Vec<u32>) -> Option<f64> {
+    fn percentile_of_ranks(&self, ranks: &[Option<usize>], blocks: &Blocks, times: &mut Vec<u32>) -> Option<f64> {
         times.clear();
         times.resize(self.sorted.len(), 0);
         let mut count = 0;

@@ -52,8 +52,8 @@ pub fn products_effect<const FACTORS: usize>(
 struct Factors<const FACTORS: usize>([PrefixSums; FACTORS]);
 
 impl<const FACTORS: usize> Factors<FACTORS> {
-    fn of(items: &[[(f64, f64); FACTORS]]) -> Self {
-        Self(std::array::from_fn(|factor| PrefixSums::of(&items.iter().map(|item| item[factor]).collect::<Vec<_>>())))
+    fn new(items: &[[(f64, f64); FACTORS]]) -> Self {
+        Self(std::array::from_fn(|factor| PrefixSums::new(&items.iter().map(|item| item[factor]).collect::<Vec<_>>())))
     }
 
     /// The product over these stretches of items.
@@ -75,7 +75,7 @@ fn drawn<const FACTORS: usize>(
     change: Change,
     drawing: Drawing,
 ) -> Result<Interval, NoInterval> {
-    let (one, two) = (Factors::of(first), Factors::of(second));
+    let (one, two) = (Factors::new(first), Factors::new(second));
     let between = |first: f64, second: f64| match change {
         Change::Difference => Some(second - first),
         Change::Ratio => (first > 0.0).then(|| second / first),

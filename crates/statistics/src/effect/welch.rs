@@ -13,7 +13,7 @@ use crate::{Interval, t_quantile};
 /// assert!(interval.contains(11.0) && !interval.contains(0.0));
 /// ```
 pub fn welch_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInterval> {
-    let (one, two) = (Spread::of(first)?, Spread::of(second)?);
+    let (one, two) = (Spread::from_values(first)?, Spread::from_values(second)?);
     let variance = one.of_mean + two.of_mean;
     let difference = two.mean - one.mean;
     if !difference.is_finite() || !variance.is_finite() {
@@ -40,7 +40,7 @@ pub fn welch_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInter
 /// assert!(interval.contains(2.0) && !interval.contains(1.0));
 /// ```
 pub fn welch_ratio_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInterval> {
-    let (one, two) = (Spread::of(first)?, Spread::of(second)?);
+    let (one, two) = (Spread::from_values(first)?, Spread::from_values(second)?);
     let ratio = two.mean / one.mean;
     if !one.of_mean.is_finite() || !two.of_mean.is_finite() || !one.mean.is_finite() || !two.mean.is_finite() {
         return Err(NoInterval::Unusable);
@@ -96,7 +96,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Result<Self, NoInterval> {
+    fn from_values(values: &[f64]) -> Result<Self, NoInterval> {
         if values.len() < 2 {
             return Err(NoInterval::OneRun);
         }

@@ -4,7 +4,7 @@
 use super::cells::{Cells, Grading};
 use super::jumps::Knowledge;
 use super::model::{Model, Parameters, Shape};
-use super::observations::{Observations, PowerKind, median};
+use super::observations::{Observations, PowerKind, upper_median};
 
 /// The most samples the constants are fitted on; more would only cost time. Two minutes of an H200's ring.
 const MOST_SAMPLES: usize = 6000;
@@ -144,8 +144,8 @@ fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters 
     let period = CellSize::of(observations).longest;
     let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period.min(LONGEST_STEP));
     let watts = observations.watts();
-    let step = median(watts.windows(2).map(|pair| (pair[1] - pair[0]).abs())).unwrap_or(1.0);
-    let typical = median(watts).unwrap_or(1.0).abs();
+    let step = upper_median(watts.windows(2).map(|pair| (pair[1] - pair[0]).abs())).unwrap_or(1.0);
+    let typical = upper_median(watts).unwrap_or(1.0).abs();
     let noise = step.max(1e-3 * typical).max(1e-3);
     Parameters {
         shape,

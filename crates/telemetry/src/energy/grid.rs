@@ -4,6 +4,8 @@
 //! counter steps every 100.000 ms and the power ring every 20.000 ms, while stamps and reads scatter by several
 //! milliseconds. In go stamps; out comes the clock, where the stamps bear it out, and otherwise nothing.
 
+use super::observations::median_spacing;
+
 /// A steady clock: ticks at `phase + n · period`, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grid {
@@ -34,7 +36,7 @@ impl Grid {
             return None;
         }
         let middles: Vec<f64> = intervals.iter().map(|&(after, at)| f64::midpoint(after, at)).collect();
-        let guess = typical_spacing(&middles)?;
+        let guess = median_spacing(&middles)?;
         let period = fit_period(&middles, guess)?;
         // Sweep over the phases (modulo the period, from the first interval's middle): the one most intervals contain.
         let origin = middles[0] - period / 2.0;
@@ -70,7 +72,7 @@ impl Grid {
         if stamps.len() < 5 * FEWEST {
             return None;
         }
-        let guess = typical_spacing(stamps)?;
+        let guess = median_spacing(stamps)?;
         let mut best: Option<(usize, Self)> = None;
         // A driver's timer is a round number of milliseconds, give or take 60 ppm of the two clocks' rates.
         let round = (guess * 1e3).round() / 1e3;
@@ -84,13 +86,6 @@ impl Grid {
         // By chance a tenth of a period holds a tenth of the stamps; behind a clock it holds most of them.
         best.filter(|&(count, _)| count as f64 >= 0.4 * stamps.len() as f64).map(|(_, grid)| grid)
     }
-}
-
-/// The median of the spacings, of those near their median: single misses and doubles don't count.
-fn typical_spacing(times: &[f64]) -> Option<f64> {
-    let mut spacings: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0.0).collect();
-    spacings.sort_by(f64::total_cmp);
-    spacings.get(spacings.len() / 2).copied()
 }
 
 /// The period of a line through the times by their place in the sequence of ticks.

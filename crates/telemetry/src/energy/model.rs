@@ -6,7 +6,7 @@
 
 use super::banded::{Rows, Solution, robust_weight};
 use super::cells::Cells;
-use super::observations::{CounterSteps, Observations, median};
+use super::observations::{CounterSteps, Observations, upper_median};
 use super::response::{Response, Weights};
 
 /// The shape of the sensors; the numbers are in [`Parameters`].
@@ -140,7 +140,7 @@ impl Model {
         let cuts = observations.counter.as_ref().map_or_else(Vec::new, |counter| cut_steps(counter, &cells));
         let Unknowns { cells: cell_unknowns, steps: step_unknowns, cuts } = number(&cells, steps, &cuts);
         let watts = observations.watts();
-        let typical = median(watts.iter().copied()).unwrap_or(0.0).max(0.0);
+        let typical = upper_median(watts.iter().copied()).unwrap_or(0.0).max(0.0);
         let highest = watts.iter().copied().fold(0.0, f64::max);
         let lowest = watts.iter().copied().fold(highest, f64::min);
         let sample_times = observations.power.as_ref().map_or_else(Vec::new, |power| power.stamps.clone());

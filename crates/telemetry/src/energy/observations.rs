@@ -176,15 +176,17 @@ impl Observations {
     }
 }
 
-/// The median of some values, `None` of none.
-pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+/// The median, the upper one of an even number of values. Unlike the median of `ergometer-statistics`, it is always one of
+/// the values, so that a typical spacing is one that occurred. `None` without values.
+pub(super) fn upper_median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     let middle = sorted.len() / 2;
     (!sorted.is_empty()).then(|| *sorted.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-fn median_spacing(times: &[f64]) -> Option<f64> {
-    median(times.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0.0))
+/// The median of the positive spacings: single misses and doubles don't count.
+pub(super) fn median_spacing(times: &[f64]) -> Option<f64> {
+    upper_median(times.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0.0))
 }
 
 fn between(times: &[f64], from: f64, to: f64) -> std::ops::Range<usize> {

@@ -72,7 +72,7 @@ pub(super) fn seen_renewal(stamps: &[f64], watts: &[f64]) -> Option<f64> {
     let changes: Vec<f64> =
         (1..stamps.len()).filter(|&place| watts[place] != watts[place - 1]).map(|place| stamps[place]).collect();
     if changes.len() > 2 {
-        return super::observations::median(changes.windows(2).map(|pair| pair[1] - pair[0]));
+        return super::observations::upper_median(changes.windows(2).map(|pair| pair[1] - pair[0]));
     }
     Some((stamps.last()? - stamps.first()?) / (changes.len() + 1) as f64)
 }

@@ -67,11 +67,7 @@ struct Found {
 }
 
 fn measure(pairs: &[(f64, Estimate)]) -> Found {
-    let median = |values: &mut dyn Iterator<Item = f64>| {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
-    };
+    let median = |values: &mut dyn Iterator<Item = f64>| ergometer_statistics::median(values).unwrap();
     let error = |(truth, found): &(f64, Estimate)| 100.0 * (found.joules.get() / truth - 1.0).abs();
     let is_covered = |(truth, found): &&(f64, Estimate)| (found.low.get()..=found.high.get()).contains(truth);
     // Over the truth, not the estimate: an estimate near zero would hide its width in an infinity.

@@ -42,9 +42,8 @@ fn known_windows() -> Vec<Known> {
     known
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+fn median(values: Vec<f64>) -> f64 {
+    ergometer_statistics::median(values).unwrap()
 }
 
 /// One line of the table: which windows, and what they must reach, in percent.

@@ -3,8 +3,8 @@
 use ergometer_units::Picos;
 
 use super::interval::{Interval, Union};
-use crate::statistics::percentiles;
 use crate::table::Why;
+use ergometer_statistics::percentiles;
 
 /// The times of a set of events, by the formulas of the guide: `total` is the sum of durations, `busy` the length of their
 /// union, `self_time` what is not spent in children on the same line, `span` from the first start to the last end.

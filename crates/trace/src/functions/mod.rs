@@ -12,8 +12,8 @@ use regex::Regex;
 use serde::{Serialize, Serializer};
 
 use crate::accounting::Filter;
-use crate::statistics::{DEFAULT_LEVEL, Ranking, Sample, Summary, Variant, rank};
 use crate::table::{ProgramId, Trace};
+use ergometer_statistics::{DEFAULT_LEVEL, Ranking, Sample, SampleSummary, Variant, rank};
 
 pub use id::FunctionId;
 pub use runs::Collected;
@@ -74,9 +74,9 @@ pub struct FunctionTimes {
     /// On how many devices one of them ran at most.
     pub devices: usize,
     /// How long at least one event went on: this ranks.
-    pub busy: Summary,
+    pub busy: SampleSummary,
     /// From the first start to the last end.
-    pub span: Summary,
+    pub span: SampleSummary,
     /// The busy time of each execution, by session and time.
     #[serde(rename = "busy_ps", serialize_with = "as_ps")]
     pub busy_times: Vec<Picos>,
@@ -116,7 +116,7 @@ pub fn functions(trace: &Trace, options: &FunctionOptions) -> Functions {
 ///
 /// ```
 /// # use ergometer_trace::{FunctionOptions, ReadOptions, Source, compare, functions, read};
-/// # use ergometer_trace::statistics::Verdict;
+/// # use ergometer_statistics::Verdict;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/xplane/gpu_autotune.xplane.pb");
 /// # let trace = read(vec![Source::from_bytes("autotune", std::fs::read(file)?)], &ReadOptions::default())?;

@@ -11,8 +11,8 @@ use foldhash::HashMap;
 
 use super::{FunctionId, FunctionOptions, FunctionTimes, Functions};
 use crate::accounting::{DeviceId, Execution, FoundBy, executions};
-use crate::statistics::{Sample, Summary};
 use crate::table::{ProgramId, Text, Trace};
+use ergometer_statistics::{Sample, SampleSummary};
 
 /// The executions of variants in one or more traces: add each trace, then [`finish`](Self::finish).
 #[derive(Debug, Default)]
@@ -140,9 +140,9 @@ impl Run {
 
 impl Variant {
     fn finish(self, id: FunctionId, level: f64) -> Option<FunctionTimes> {
-        let summary = |times: &[Picos]| -> Option<Summary> {
+        let summary = |times: &[Picos]| -> Option<SampleSummary> {
             let sample = Sample::from_picos(times)?;
-            Some(Summary { mean_interval_s: sample.mean_interval(level), ..sample.summary() })
+            Some(SampleSummary { mean_interval_s: sample.mean_interval(level), ..sample.summary() })
         };
         let busy_times: Vec<Picos> = self.runs.iter().map(|run| run.busy).collect();
         let span_times: Vec<Picos> = self.runs.iter().map(|run| run.span).collect();

@@ -6,7 +6,7 @@
 //! alike (r, the correlation of neighbours), the interval is widened by √((1 + r) / (1 - r)), as fewer independent values
 //! would widen it (S. Yue and C. Wang, "The Mann-Kendall test modified by effective sample size", 2004).
 
-use ergometer_statistics::{Interval, TheilSen, percentile};
+use ergometer_statistics::{Interval, TheilSen, median};
 use serde::Serialize;
 
 /// How many blocks there are at most.
@@ -123,7 +123,7 @@ impl Trend {
         if blocks.len() < FEWEST_BLOCKS {
             return trend;
         }
-        let Ok(line) = TheilSen::of(&blocks) else { return trend };
+        let Ok(line) = TheilSen::fit(&blocks) else { return trend };
         let alike = neighbours(&blocks, &line);
         let factor = ((1.0 + alike) / (1.0 - alike)).sqrt();
         // Values that are all the same have no interval, and do not drift.
@@ -169,14 +169,11 @@ fn blocks(points: &[(f64, f64)], question: Question) -> Vec<(f64, f64)> {
     blocks.into_iter().filter_map(of_block).collect()
 }
 
-fn middle(mut values: Vec<f64>, middle: Middle) -> Option<f64> {
+fn middle(values: Vec<f64>, middle: Middle) -> Option<f64> {
     let count = values.len() as f64;
     match middle {
         Middle::Mean => (count > 0.0).then(|| values.iter().map(|value| value / count).sum()),
-        Middle::Median => {
-            values.sort_unstable_by(f64::total_cmp);
-            percentile(&values, 50.0)
-        }
+        Middle::Median => median(values),
     }
 }
 
@@ -232,7 +229,7 @@ mod tests {
         let zero_is_out = |points: &[(f64, f64)], interval: fn(&[(f64, f64)]) -> Option<Interval>| {
             interval(points).is_some_and(|interval| !interval.contains(0.0))
         };
-        let naive = |points: &[(f64, f64)]| TheilSen::of(points).ok()?.interval;
+        let naive = |points: &[(f64, f64)]| TheilSen::fit(points).ok()?.interval;
         let ours = |points: &[(f64, f64)]| Trend::of(points, QUESTION).per_minute_interval;
         let all: Vec<Vec<(f64, f64)>> = (1..=200).map(|seed| readings(600, 0.0, 0.98, seed)).collect();
         let share = |interval| all.iter().filter(|points| zero_is_out(points, interval)).count() as f64 / 200.0;

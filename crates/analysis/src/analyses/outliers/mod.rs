@@ -136,7 +136,7 @@ fn look(run: &Run, figure: Figure) -> Looked {
 fn line(found: &[(usize, &Query, f64)]) -> Option<(f64, f64)> {
     let pairs = found.iter().filter_map(|(_, query, value)| Some((query.output_tokens? as f64, *value)));
     let pairs: Vec<(f64, f64)> = pairs.collect();
-    let line = TheilSen::of(&pairs).ok().filter(|_| pairs.len() >= FEWEST)?;
+    let line = TheilSen::fit(&pairs).ok().filter(|_| pairs.len() >= FEWEST)?;
     let is_above = |tokens: f64| line.intercept + line.slope * tokens > 0.0;
     pairs.iter().all(|pair| is_above(pair.0)).then_some((line.intercept, line.slope))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use ergometer_statistics::median;
 use ergometer_units::{Timestamp, shown};
 
 use super::Figure;
@@ -62,9 +63,9 @@ impl<'a> Evidence<'a> {
             telemetry,
             connected,
             sessions: HashMap::new(),
-            usual_input: median(run, |query| query.input_tokens.map(|tokens| tokens as f64)),
-            usual_output: median(run, |query| query.output_tokens.map(|tokens| tokens as f64)),
-            usual_lag: median(run, lag),
+            usual_input: median_of(run, |query| query.input_tokens.map(|tokens| tokens as f64)),
+            usual_output: median_of(run, |query| query.output_tokens.map(|tokens| tokens as f64)),
+            usual_lag: median_of(run, lag),
         };
         for query in &run.queries {
             if let (Some(sent), Some(end)) = (query.sent, query.end) {
@@ -208,7 +209,7 @@ impl<'a> Evidence<'a> {
             let at = |time: Timestamp| channel.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
             // A clock that was set back may have a query end before it was sent.
             let now = channel.values.get(at(sent)..at(end))?.iter().copied().reduce(fold)?;
-            Some((now, middle(channel.values.clone())?))
+            Some((now, median(channel.values.iter().copied())?))
         });
         // Of several devices, the one that is furthest from what is usual.
         found.max_by(|one, other| (one.0 / one.1 - 1.0).abs().total_cmp(&(other.0 / other.1 - 1.0).abs()))
@@ -219,13 +220,8 @@ fn lag(query: &Query) -> Option<f64> {
     Some(query.sent?.since(query.scheduled?).get())
 }
 
-fn median(run: &Run, figure: impl Fn(&Query) -> Option<f64>) -> Option<f64> {
-    middle(run.queries.iter().filter_map(figure).collect())
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    ergometer_statistics::percentile(&values, 50.0)
+fn median_of(run: &Run, figure: impl Fn(&Query) -> Option<f64>) -> Option<f64> {
+    median(run.queries.iter().filter_map(figure))
 }
 
 impl Evidence<'_> {

@@ -4,7 +4,7 @@
 //! Handle Outliers", 1993): median and MAD stay what they are whatever the outliers do, and 0.6745 makes the score one of
 //! standard deviations for normal values. Times and joules are skewed to the right, so it is taken of their logarithms.
 
-use ergometer_statistics::percentile;
+use ergometer_statistics as statistics;
 
 /// Beyond this score a value is an outlier, by the same authors.
 pub(super) const LIMIT: f64 = 3.5;
@@ -36,7 +36,7 @@ pub(super) enum NoScore {
 impl Usual {
     /// Of values above zero; others are left out.
     pub(super) fn of(values: &[f64]) -> Result<Self, NoScore> {
-        let mut logarithms: Vec<f64> = values
+        let logarithms: Vec<f64> = values
             .iter()
             .filter(|&&value| value > 0.0)
             .map(|value| value.ln())
@@ -45,9 +45,9 @@ impl Usual {
         if logarithms.len() < FEWEST {
             return Err(NoScore::TooFew);
         }
-        let median = middle(&mut logarithms).ok_or(NoScore::TooFew)?;
-        let mut distances: Vec<f64> = logarithms.iter().map(|value| (value - median).abs()).collect();
-        let mad = middle(&mut distances).ok_or(NoScore::TooFew)?;
+        let median = statistics::median(logarithms.iter().copied()).ok_or(NoScore::TooFew)?;
+        let distances = logarithms.iter().map(|value| (value - median).abs());
+        let mad = statistics::median(distances).ok_or(NoScore::TooFew)?;
         // Equal values differ in the last digit of a logarithm at most.
         if mad < 1e-12 { Err(NoScore::NoSpread) } else { Ok(Self { median, mad }) }
     }
@@ -68,11 +68,6 @@ impl Usual {
         let reach = LIMIT * self.mad / NORMAL_MAD;
         ((self.median - reach).exp(), (self.median + reach).exp())
     }
-}
-
-fn middle(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    percentile(values, 50.0)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ergometer_statistics::median;
 use ergometer_telemetry::{Clock, Finding, Provenance, Sampler, Scope, SensorKey, Signal, Status, Timeline};
 use serde::Serialize;
 
@@ -122,14 +123,6 @@ fn sensor_report(timeline: &Timeline, key: SensorKey, costs: &Costs) -> SensorRe
         device,
         name,
     }
-}
-
-/// The median, `None` of none.
-fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len().checked_sub(1)? / 2;
-    sorted.get(middle).copied()
 }
 
 impl From<&Finding> for FindingReport {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ergometer_statistics::median;
 use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo, Signal};
-
-use super::median;
 
 /// What reads cost, by sensor.
 #[derive(Debug, Clone, Default)]

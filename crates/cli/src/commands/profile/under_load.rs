@@ -122,7 +122,7 @@ mod tests {
 
     /// Values from `low` in steps of `step`.
     fn times(low: f64, step: f64) -> Option<Distribution> {
-        Distribution::of(&(0..=200_u32).map(|place| low + step * f64::from(place)).collect::<Vec<_>>())
+        Distribution::from_values(&(0..=200_u32).map(|place| low + step * f64::from(place)).collect::<Vec<_>>())
     }
 
     fn whole() -> LoadFigures {

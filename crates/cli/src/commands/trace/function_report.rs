@@ -1,6 +1,6 @@
 //! A function of an autotuner as programs read it: every statistic in picoseconds, and every time.
 
-use ergometer_trace::statistics::{Interval, Summary, Verdict};
+use ergometer_statistics::{ConfidenceInterval, SampleSummary, Verdict};
 use ergometer_trace::{FunctionId, ProgramId};
 use ergometer_units::Picos;
 use serde::{Serialize, Serializer};
@@ -33,7 +33,7 @@ pub(super) struct Comparison {
     /// From 1.
     pub(super) rank: usize,
     pub(super) ratio: Option<f64>,
-    pub(super) ratio_interval: Option<Interval>,
+    pub(super) ratio_interval: Option<ConfidenceInterval>,
     pub(super) p: Option<f64>,
     pub(super) corrected_p: Option<f64>,
     pub(super) verdict: Verdict,
@@ -50,7 +50,7 @@ pub(super) struct Figures {
     pub(super) mean_ps: f64,
     #[serde(serialize_with = "maybe_whole")]
     pub(super) std_ps: Option<f64>,
-    pub(super) mean_interval_ps: Option<Interval>,
+    pub(super) mean_interval_ps: Option<ConfidenceInterval>,
     #[serde(serialize_with = "whole")]
     pub(super) min_ps: f64,
     #[serde(serialize_with = "whole")]
@@ -87,7 +87,7 @@ impl<'a> Report<'a> {
 }
 
 impl Figures {
-    pub(super) fn of(summary: &Summary) -> Self {
+    pub(super) fn of(summary: &SampleSummary) -> Self {
         let repeated = summary.n > 1;
         let trimmed = summary.trimmed;
         Self {
@@ -95,7 +95,7 @@ impl Figures {
             mad_ps: repeated.then(|| picos(summary.mad_s)),
             mean_ps: picos(summary.mean_s),
             std_ps: summary.std_s.map(picos),
-            mean_interval_ps: summary.mean_interval_s.map(|interval| Interval {
+            mean_interval_ps: summary.mean_interval_s.map(|interval| ConfidenceInterval {
                 low: picos(interval.low),
                 high: picos(interval.high),
                 ..interval
@@ -130,7 +130,7 @@ fn maybe_whole<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::
 
 #[cfg(test)]
 mod tests {
-    use ergometer_trace::statistics::Sample;
+    use ergometer_statistics::Sample;
 
     use super::*;
 

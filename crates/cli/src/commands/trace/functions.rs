@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
+use ergometer_statistics::{RankedVariant, Ranking, SampleSummary, Verdict};
 use ergometer_trace::accounting::DeviceId;
-use ergometer_trace::statistics::{self, Ranking, Summary, Verdict};
 use ergometer_trace::{FunctionOptions, FunctionTimes, Functions, functions};
 use ergometer_units::Picos;
 
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<Exit
 fn comparisons(ranking: Option<Ranking>) -> HashMap<String, Comparison> {
     let rows = ranking.map(|ranking| ranking.rows).unwrap_or_default().into_iter().zip(1..);
     rows.map(|(row, rank)| {
-        let statistics::Row { id, ratio, ratio_interval, p, corrected_p, verdict, .. } = row;
+        let RankedVariant { id, ratio, ratio_interval, p, corrected_p, verdict, .. } = row;
         (id, Comparison { rank, ratio, ratio_interval, p, corrected_p, verdict })
     })
     .collect()
@@ -250,7 +250,9 @@ fn with_margin(picos: f64, half: Option<f64>) -> String {
 
 /// The fastest first; counts from large to small.
 fn compare(key: FunctionSort, left: &FunctionTimes, right: &FunctionTimes) -> Ordering {
-    let by = |figure: fn(&Summary) -> f64, one: &Summary, other: &Summary| figure(one).total_cmp(&figure(other));
+    let by = |figure: fn(&SampleSummary) -> f64, one: &SampleSummary, other: &SampleSummary| {
+        figure(one).total_cmp(&figure(other))
+    };
     match key {
         FunctionSort::Busy | FunctionSort::Median => by(|summary| summary.median_s, &left.busy, &right.busy),
         FunctionSort::Span => by(|summary| summary.median_s, &left.span, &right.span),

@@ -1,13 +1,12 @@
 //! How long repeated runs took: the mean and how well it is known, the median, the 90th percentile, the shortest and the
 //! longest.
 
-use ergometer_trace::statistics::percentile;
+use ergometer_statistics::{Mean, percentile};
 use ergometer_units::Picos;
 use serde::Serialize;
 
 use super::cell::whole;
 use crate::figures::{digits, margin, time_unit};
-use crate::repeats::Mean;
 
 /// Of repeated times, in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -31,7 +30,7 @@ impl Spread {
         let mut sorted: Vec<i64> = times.iter().map(|time| time.get()).collect();
         sorted.sort_unstable();
         let values: Vec<f64> = sorted.iter().map(|&time| time as f64).collect();
-        let mean = Mean::of(&values)?;
+        let mean = Mean::from_values(&values)?;
         Some(Self {
             mean: mean.value,
             median: percentile(&sorted, 50.0)?,

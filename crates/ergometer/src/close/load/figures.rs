@@ -275,7 +275,7 @@ impl Load<'_> {
     /// How something is distributed over the attempts sent in a part, in milliseconds.
     fn distribution(&self, part: Part, figure: impl Fn(&Passage) -> Option<Seconds>) -> Option<Distribution> {
         let values: Vec<f64> = self.passages(part).filter_map(|passage| figure(passage).map(millis)).collect();
-        Distribution::of(&values)
+        Distribution::from_values(&values)
     }
 
     /// (n - 1) / (last - first) of the arrivals of a part, over its sessions.

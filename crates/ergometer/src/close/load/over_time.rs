@@ -214,7 +214,7 @@ impl LoadSession {
 
 fn tail(passages: &[Passage], figure: impl Fn(&Passage) -> Option<Seconds>) -> Option<Tail> {
     let values: Vec<f64> = passages.iter().filter_map(|passage| figure(passage).map(millis)).collect();
-    Distribution::of(&values).map(|found| Tail { p50: found.p50, p99: found.p99, max: found.max })
+    Distribution::from_values(&values).map(|found| Tail { p50: found.p50, p99: found.p99, max: found.max })
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub(super) fn window(config: &RunConfig, session: &Session) -> Result<Window, No
             let arrivals = || arrivals().map(|passage| passage.scheduled);
             let (first, last) = arrivals().min().zip(arrivals().max()).ok_or(NoSteadyState::NoneCompleted)?;
             let latencies: Vec<f64> = session.passages.iter().filter_map(completed_e2e).collect();
-            let median = Distribution::of(&latencies).ok_or(NoSteadyState::NoneCompleted)?.p50;
+            let median = Distribution::from_values(&latencies).ok_or(NoSteadyState::NoneCompleted)?.p50;
             let start: Timestamp = first + Seconds::new(config.ramp_s) + Seconds::new(median);
             Window::new(start, last)
                 .ok()

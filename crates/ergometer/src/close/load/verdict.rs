@@ -183,8 +183,8 @@ mod tests {
     fn case() -> Case {
         let config = open_loop(10.0);
         let mut figures = load(&config, &[]).summarise(&[], &Place::ThisMachine, None).whole;
-        figures.e2e_ms = Distribution::of(&[1000.0; 200]);
-        figures.schedule_lag_ms = Distribution::of(&[1.0; 200]);
+        figures.e2e_ms = Distribution::from_values(&[1000.0; 200]);
+        figures.schedule_lag_ms = Distribution::from_values(&[1.0; 200]);
         figures.sent_per_second = Some(10.0);
         figures.in_flight = Some(InFlightSummary { mean: 5.0, max: 9 });
         let wake_lag_ms = Some(WakeLag { count: 9, p50: 0.1, p99: 4.9, max: 40.0 });
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn each_rule_has_its_reason() {
         use ClientLimit::{Cpu, FileDescriptors, MaxInFlight, Schedule, Sockets};
-        let lag = |millis: f64| Distribution::of(&[millis; 200]);
+        let lag = |millis: f64| Distribution::from_values(&[millis; 200]);
         assert_eq!(
             judge(|case| case.failures = vec![String::from("descriptors"), String::from("ports")]),
             [FileDescriptors, Sockets]

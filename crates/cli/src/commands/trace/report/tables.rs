@@ -81,7 +81,7 @@ pub(super) fn modules(account: &Accounts) -> Option<Block> {
     let mut table = Table::new("modules", "Compiled modules", &heads);
     for module in account.modules.iter().take(MOST) {
         let distribution =
-            |times: &[Picos]| Distribution::of(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
+            |times: &[Picos]| Distribution::from_values(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
         let (busy, span) = (distribution(&module.busy), distribution(&module.spans));
         let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::shown::quantity(value, "s"));
         table.rows.push(vec![

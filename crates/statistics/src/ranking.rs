@@ -1,79 +1,80 @@
-//! Which variant is the fastest, and how sure that is: samples of several go in; rows come out, the fastest first.
+//! Ranks variants by their execution times, and tests each against the fastest.
 //!
-//! The median of the times ranks: one execution that met another process or a change of clocks moves the mean of five
-//! by a fifth of it, and the median hardly. Each other variant is compared with the fastest by the rank sum test, which
-//! is about the same question, and the p values are corrected for their number.
+//! The median time decides the rank: one disturbed execution of five moves the mean by a fifth of its delay, and the
+//! median hardly at all. The rank sum test compares each variant with the fastest, and the p values are corrected for the
+//! number of comparisons.
 //!
-//! The order in which variants come in changes nothing, nor does a common factor of all times.
+//! The order of the variants does not matter, nor does a common factor of all times.
 
 use serde::Serialize;
 
-use super::{Interval, Sample, holm, rank_sum, rank_sum::smallest_p, ratio, ratio_interval};
+use crate::rank_sum::smallest_p;
+use crate::{ConfidenceInterval, Sample, holm, pairwise_ratio, pairwise_ratio_interval, rank_sum};
 
-/// One of those that are compared.
+/// A variant to compare: a name and its execution times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
-    /// What to call it.
+    /// Its name.
     pub id: String,
-    /// The busy time of each of its executions.
+    /// The time of each of its executions.
     pub sample: Sample,
 }
 
-/// What can be said of a variant.
+/// The result of comparing a variant with the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It has the smallest median. How clearly, the verdicts of the others say.
+    /// It has the smallest median. The verdicts of the others say how clearly.
     Fastest,
-    /// It is slower than the fastest, beyond what chance explains.
+    /// It is significantly slower than the fastest.
     Slower,
-    /// It may be as fast as the fastest.
+    /// It is not significantly slower than the fastest.
     TooCloseToCall,
-    /// With so few values no difference could be told from chance, however large.
+    /// It has too few times for any difference, however large, to be significant.
     TooFewSamples,
 }
 
-/// One variant beside the fastest.
+/// A variant compared with the fastest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// What to call it.
+pub struct RankedVariant {
+    /// Its name.
     pub id: String,
     /// How many times there are.
     pub n: usize,
-    /// The median, which ranks.
+    /// The median time, which decides the rank.
     pub median_s: f64,
-    /// How many times as long as the fastest it takes, see [`super::ratio`]. Medians rank, so of two that are close it may be
-    /// below 1. Absent where a time is not positive.
+    /// How many times as long as the fastest it takes, see [`pairwise_ratio`]. Medians decide the rank, so the ratio of
+    /// two close variants may be below 1. Absent if a time is not positive.
     pub ratio: Option<f64>,
-    /// The interval of the ratio, for this comparison alone (see [`ratio_interval`]). Absent for the fastest, with too
-    /// few values, or where a time is not positive.
-    pub ratio_interval: Option<Interval>,
+    /// The interval of the ratio, for this comparison alone (see [`pairwise_ratio_interval`]). Absent for the fastest,
+    /// with too few times, or if a time is not positive.
+    pub ratio_interval: Option<ConfidenceInterval>,
     /// The p value of the difference from the fastest, for this comparison alone. Absent for the fastest.
     pub p: Option<f64>,
-    /// The p value corrected for the number of comparisons, see [`holm`]. This one decides.
+    /// The p value corrected for the number of comparisons (see [`holm`]), which decides the verdict.
     pub corrected_p: Option<f64>,
-    /// What can be said.
+    /// The result of the comparison.
     pub verdict: Verdict,
 }
 
-/// Variants by their speed.
+/// Variants ordered by speed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranking {
-    /// The level of the intervals; 1 minus it is the largest corrected p value of a difference.
+    /// The level of the intervals. A difference is significant if its corrected p value is at most 1 - level.
     pub level: f64,
     /// The fastest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RankedVariant>,
 }
 
-/// Ranks variants by the median of their times, and says which are slower than the fastest at this level (such as
-/// [`super::DEFAULT_LEVEL`]). Where the level is not between 0 and 1 nothing can be told apart.
+/// Ranks variants by their median time, and tests which are slower than the fastest at this level (such as
+/// [`DEFAULT_LEVEL`](crate::DEFAULT_LEVEL)). If the level is not between 0 and 1, no difference is significant.
 ///
-/// The fastest was chosen by the data that it is compared with, which the correction does not know: of many variants
-/// that are all equal, the luckiest is called faster than the unluckiest more often than 1 - level (in simulations at
-/// 95 %: 6 % of the time for four variants of five executions, 10 % for ten of eight).
+/// The same data choose the fastest and test it, which the correction does not account for. Among many equal variants,
+/// one is called slower more often than 1 - level (in simulations at 95 %: 6 % of the time for four variants of five
+/// executions, 10 % for ten of eight).
 ///
 /// ```
-/// # use ergometer_trace::statistics::{DEFAULT_LEVEL, Sample, Variant, Verdict, rank};
+/// # use ergometer_statistics::{DEFAULT_LEVEL, Sample, Variant, Verdict, rank};
 /// # use ergometer_units::Picos;
 /// let variant = |id: &str, times: [i64; 5]| Variant {
 ///     id: id.to_owned(),
@@ -103,13 +104,13 @@ pub fn rank(variants: &[Variant], level: f64) -> Ranking {
     let Some((fastest, others)) = ordered.split_first() else { return Ranking { level, rows: Vec::new() } };
     let tests: Vec<_> = others.iter().map(|other| rank_sum(times(other), times(fastest))).collect();
     let corrected = holm(&tests.iter().map(|test| test.map_or(1.0, |test| test.p)).collect::<Vec<_>>());
-    // Holm's corrected values never grow as a p value shrinks: where even the smallest possible ones are corrected to
-    // more than alpha, the sizes of the samples are at fault.
+    // Holm's corrected values never grow as a p value shrinks. If even the smallest possible p values are corrected to
+    // more than alpha, the samples are too small.
     let attainable =
         holm(&others.iter().map(|other| smallest_p(other.sample.n(), fastest.sample.n())).collect::<Vec<_>>());
     let alpha = (1.0 - level) * (1.0 + 1e-12);
-    let first = row(fastest, fastest, Verdict::Fastest);
-    let mut rows = vec![Row { ratio: first.ratio.map(|_| 1.0), ..first }];
+    let first = untested(fastest, fastest, Verdict::Fastest);
+    let mut rows = vec![RankedVariant { ratio: first.ratio.map(|_| 1.0), ..first }];
     for (((other, test), corrected_p), attainable_p) in others.iter().zip(tests).zip(corrected).zip(attainable) {
         let is_slower = corrected_p <= alpha && test.is_some_and(|test| test.superiority > 0.5);
         let verdict = match (is_slower, attainable_p <= alpha) {
@@ -117,11 +118,11 @@ pub fn rank(variants: &[Variant], level: f64) -> Ranking {
             (false, true) => Verdict::TooCloseToCall,
             (false, false) => Verdict::TooFewSamples,
         };
-        rows.push(Row {
-            ratio_interval: ratio_interval(times(other), times(fastest), level),
+        rows.push(RankedVariant {
+            ratio_interval: pairwise_ratio_interval(times(other), times(fastest), level),
             p: test.map(|test| test.p),
             corrected_p: Some(corrected_p),
-            ..row(other, fastest, verdict)
+            ..untested(other, fastest, verdict)
         });
     }
     Ranking { level, rows }
@@ -131,13 +132,13 @@ fn times(variant: &Variant) -> &[f64] {
     variant.sample.sorted_seconds()
 }
 
-/// A row without a test.
-fn row(variant: &Variant, fastest: &Variant, verdict: Verdict) -> Row {
-    Row {
+/// A variant without the results of a test.
+fn untested(variant: &Variant, fastest: &Variant, verdict: Verdict) -> RankedVariant {
+    RankedVariant {
         id: variant.id.clone(),
         n: variant.sample.n(),
         median_s: variant.sample.median().get(),
-        ratio: ratio(times(variant), times(fastest)),
+        ratio: pairwise_ratio(times(variant), times(fastest)),
         ratio_interval: None,
         p: None,
         corrected_p: None,
@@ -148,7 +149,7 @@ fn row(variant: &Variant, fastest: &Variant, verdict: Verdict) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::DEFAULT_LEVEL;
+    use crate::DEFAULT_LEVEL;
     use ergometer_units::Picos;
     use proptest::prelude::*;
 

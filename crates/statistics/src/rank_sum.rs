@@ -1,33 +1,30 @@
-//! The rank sum test: two samples go in; how likely ranks so far apart are by chance, and by what ratio the times of
-//! one exceed those of the other, come out.
+//! Compares two samples by the rank sum test, and estimates the ratio of their values.
 //!
-//! Times of executions are skewed and a few are far out, so a test of ranks is used, which asks for no distribution:
+//! Execution times are skewed and have outliers, so the test compares ranks and assumes no distribution:
 //! F. Wilcoxon, "Individual comparisons by ranking methods" (1945), and H. B. Mann and D. R. Whitney, "On a test of
 //! whether one of two random variables is stochastically larger than the other" (1947). It assumes that executions are
 //! independent. The order of samples and of values, and a common factor, change nothing.
 
-use ergometer_statistics::{normal_p_value, t_quantile};
+use crate::{ConfidenceInterval, normal_p_value, t_quantile};
 
-use super::Interval;
-
-/// Up to this (N·m)², N values in all and m in the smaller sample, every division of the values into two samples is
-/// counted: 20 against 20, or 5 against 195. It takes below a millisecond.
+/// The p value is exact up to this (N·m)², for N values in total and m in the smaller sample: 20 against 20, or 5 against
+/// 195. Counting every division of the values into two samples then takes less than a millisecond.
 const EXACT_UP_TO: usize = 1_000_000;
 
 /// The result of a rank sum test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankSum {
-    /// Of the pairs of one value of each sample, the share in which the first is the larger; ties count half.
+    /// The share of pairs, one value from each sample, in which the first is larger; ties count half.
     pub superiority: f64,
-    /// The two-sided p value: of all divisions of these values into samples of these sizes, twice the share of those in
-    /// which the rank sum is at least as low, or of those in which it is at least as high, whichever is smaller.
+    /// The two-sided p value: twice the share of divisions of all values into samples of these sizes whose rank sum is
+    /// at least as low, or at least as high, whichever share is smaller.
     pub p: f64,
-    /// Whether the divisions were counted. Otherwise p is from the normal distribution, corrected for ties and for
+    /// Whether all divisions were counted. Otherwise p is from the normal distribution, corrected for ties and for
     /// continuity (E. L. Lehmann, "Nonparametrics", 1975, section 1.4).
     pub exact: bool,
 }
 
-/// Compares two samples by their ranks. `None` where one is empty or has a NaN.
+/// Compares two samples by their ranks. `None` if one is empty or contains a NaN.
 #[must_use]
 pub fn rank_sum(first: &[f64], second: &[f64]) -> Option<RankSum> {
     if first.is_empty() || second.is_empty() || first.iter().chain(second).any(|value| value.is_nan()) {
@@ -35,7 +32,7 @@ pub fn rank_sum(first: &[f64], second: &[f64]) -> Option<RankSum> {
     }
     let (few, many) = if first.len() <= second.len() { (first, second) } else { (second, first) };
     let (size, total) = (few.len(), few.len() + many.len());
-    let ranks = Ranks::of(few, many);
+    let ranks = Ranks::new(few, many);
     let (pairs, exact) = ((few.len() * many.len()) as f64, is_exact(size, total));
     let p = if exact {
         let counts = subset_sums(&ranks.doubled, size);
@@ -53,49 +50,54 @@ pub fn rank_sum(first: &[f64], second: &[f64]) -> Option<RankSum> {
     Some(RankSum { superiority: if first.len() <= second.len() { of_few } else { 1.0 - of_few }, p: p.min(1.0), exact })
 }
 
-/// The smallest p value that samples of these sizes can have: that of two which do not overlap.
-pub(super) fn smallest_p(first: usize, second: usize) -> f64 {
+/// The smallest p value that samples of these sizes can have: the one of samples that do not overlap.
+pub(crate) fn smallest_p(first: usize, second: usize) -> f64 {
     // One over the number of ways to choose, as a product that can't overflow.
     let divisions: f64 = (1..=first).map(|taken| taken as f64 / (second + taken) as f64).product();
     (2.0 * divisions).min(1.0)
 }
 
-/// The interval of the ratio of the times of two samples: of how much longer the first takes, if all that differs is a
-/// factor. `None` where the samples are too small for the level, or a time is not positive.
+/// The interval of [`pairwise_ratio`], assuming that the samples differ by a factor only. `None` if the samples are too
+/// small for the level, or a value is not positive.
 ///
-/// Its ends are two of the ratios of each value of one to each value of the other, those that the rank sum test can't
-/// tell from the middle one (L. E. Moses; J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests",
-/// 1963). So without ties it excludes 1 exactly where the p value is at most 1 - level. With ties it is on the safe side.
+/// Its ends are two of the ratios of each first value to each second value: the outermost that the rank sum test cannot
+/// distinguish from the median ratio (L. E. Moses; J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank
+/// tests", 1963). Without ties it excludes 1 exactly if the p value is at most 1 - level. With ties it is conservative.
 #[must_use]
-pub fn ratio_interval(first: &[f64], second: &[f64], level: f64) -> Option<Interval> {
+pub fn pairwise_ratio_interval(first: &[f64], second: &[f64], level: f64) -> Option<ConfidenceInterval> {
     if !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let (above, below) = (sorted_times(first)?, sorted_times(second)?);
+    let (above, below) = (sorted_positive(first)?, sorted_positive(second)?);
     let outermost = pairs_outside(first.len(), second.len(), 1.0 - level)?;
-    Some(Interval {
+    Some(ConfidenceInterval {
         low: ratio_at(&above, &below, outermost),
         high: ratio_at(&above, &below, first.len() * second.len() + 1 - outermost),
         level,
     })
 }
 
-/// How many times as long the first takes: the middle one of the ratios of each of its values to each of the other's, the
-/// estimate that belongs to [`ratio_interval`] and lies in it (Hodges and Lehmann, as there). Of an even number of ratios it
-/// is the geometric mean of the two in the middle. `None` where there are no values, or one is not positive.
+/// The ratio of the first sample to the second: the median of the ratios of each first value to each second value (the
+/// Hodges-Lehmann estimate that lies in [`pairwise_ratio_interval`]). With an even number of ratios, it is the geometric
+/// mean of the middle two. `None` without values, or if a value is not positive.
+///
+/// ```
+/// # use ergometer_statistics::pairwise_ratio;
+/// assert_eq!(pairwise_ratio(&[2.0, 4.0, 6.0], &[1.0]), Some(4.0));
+/// ```
 #[must_use]
-pub fn ratio(first: &[f64], second: &[f64]) -> Option<f64> {
-    let (above, below) = (sorted_times(first)?, sorted_times(second)?);
+pub fn pairwise_ratio(first: &[f64], second: &[f64]) -> Option<f64> {
+    let (above, below) = (sorted_positive(first)?, sorted_positive(second)?);
     let pairs = above.len() * below.len();
     let at = |place: usize| ratio_at(&above, &below, place);
     (pairs > 0).then(|| if pairs % 2 == 1 { at(pairs / 2 + 1) } else { (at(pairs / 2) * at(pairs / 2 + 1)).sqrt() })
 }
 
-/// Times in order; `None` where one is no time.
-fn sorted_times(times: &[f64]) -> Option<Vec<f64>> {
-    let mut times = times.to_vec();
-    times.sort_unstable_by(f64::total_cmp);
-    times.iter().all(|time| time.is_finite() && *time > 0.0).then_some(times)
+/// The values in order; `None` if one is not positive and finite.
+fn sorted_positive(values: &[f64]) -> Option<Vec<f64>> {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    values.iter().all(|value| value.is_finite() && *value > 0.0).then_some(values)
 }
 
 /// Which of the ordered ratios, counted from 1, bounds the interval: the largest `k` with P(U < k) ≤ alpha/2.
@@ -104,7 +106,7 @@ fn pairs_outside(first: usize, second: usize, alpha: f64) -> Option<usize> {
     let outermost = if is_exact(size, total) {
         let ranks: Vec<usize> = (1..=total).collect();
         let counts = subset_sums(&ranks, size);
-        // A hair above alpha/2: 1 - 0.95 is a float somewhat off 0.05.
+        // Slightly above alpha/2, because 1 - 0.95 as a float is not exactly 0.05.
         let mut left = alpha / 2.0 * (1.0 + 1e-12) * counts.iter().sum::<f64>();
         let smallest = size * (size + 1) / 2;
         let fits = |count: &&f64| {
@@ -115,20 +117,24 @@ fn pairs_outside(first: usize, second: usize, alpha: f64) -> Option<usize> {
     } else {
         let variance = (pairs as f64) * (total as f64 + 1.0) / 12.0;
         let place = pairs as f64 / 2.0 - t_quantile(1.0 - alpha / 2.0, f64::INFINITY)? * variance.sqrt();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative becomes 0, and is none")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a negative place becomes 0, which is rejected below"
+        )]
         let place = place.floor() as usize;
         place
     };
     (outermost > 0).then_some(outermost.min(pairs.div_ceil(2)))
 }
 
-/// The `place`th smallest ratio, counted from 1, of the values of one to those of the other, both sorted and positive.
-/// Positive floats are ordered as their bits, so the ratio itself is found by halving the range of bits.
+/// The `place`th smallest ratio, counted from 1, of a value in `above` to a value in `below`, both sorted and positive.
+/// Positive floats have the order of their bits, so it bisects the range of bits.
 fn ratio_at(above: &[f64], below: &[f64], place: usize) -> f64 {
     let up_to = |ratio: f64| {
         let mut start = 0;
         above.iter().fold(0, |count, value| {
-            // The larger the value, the later begin the ones it exceeds by no more than the ratio.
+            // A larger value skips more of the values that it exceeds by more than the ratio.
             start += below[start..].iter().take_while(|&&other| value / other > ratio).count();
             count + below.len() - start
         })
@@ -149,17 +155,17 @@ fn is_exact(size: usize, total: usize) -> bool {
     size.checked_mul(total).and_then(|product| product.checked_mul(product)).is_some_and(|work| work <= EXACT_UP_TO)
 }
 
-/// The ranks of two samples taken together; tied values have the mean of their ranks, so all is doubled.
+/// The ranks of two samples together. Tied values share the mean of their ranks, so all ranks are doubled.
 struct Ranks {
     doubled: Vec<usize>,
-    /// Of the first sample.
+    /// The sum over the first sample.
     doubled_sum: usize,
     /// The sum of t³ - t over groups of t tied values.
     ties: f64,
 }
 
 impl Ranks {
-    fn of(first: &[f64], second: &[f64]) -> Self {
+    fn new(first: &[f64], second: &[f64]) -> Self {
         let tagged = first.iter().map(|&value| (value, true)).chain(second.iter().map(|&value| (value, false)));
         let mut values: Vec<(f64, bool)> = tagged.collect();
         values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
@@ -175,7 +181,7 @@ impl Ranks {
     }
 }
 
-/// How many subsets of `size` of the weights have each sum. Counts up to 2^53 are exact.
+/// The number of subsets of `size` weights by their sum. Counts up to 2^53 are exact.
 fn subset_sums(weights: &[usize], size: usize) -> Vec<f64> {
     let largest: usize = weights.iter().rev().take(size).sum();
     let mut counts = vec![vec![0.0; largest + 1]; size + 1];
@@ -249,15 +255,15 @@ mod tests {
         let (first, second) = ([20.0, 22.0, 24.0, 26.0, 28.0], [10.0, 10.1, 10.2, 10.3, 10.4]);
         let mut ratios: Vec<f64> = first.iter().flat_map(|one| second.map(|other| one / other)).collect();
         ratios.sort_unstable_by(f64::total_cmp);
-        let found = ratio_interval(&first, &second, 0.95).unwrap();
+        let found = pairwise_ratio_interval(&first, &second, 0.95).unwrap();
         assert_eq!((found.low, found.high), (ratios[2], ratios[22]));
-        assert_eq!(ratio_interval(&first[..3], &second[..3], 0.95), None);
-        assert_eq!(ratio_interval(&first, &[0.0, 1.0, 1.0, 1.0, 1.0], 0.95), None);
-        assert_eq!(ratio_interval(&[], &second, 0.95), None);
-        assert_eq!(ratio_interval(&first, &second, f64::NAN), None);
-        let constant = ratio_interval(&[3.0; 5], &[2.0; 5], 0.95).unwrap();
+        assert_eq!(pairwise_ratio_interval(&first[..3], &second[..3], 0.95), None);
+        assert_eq!(pairwise_ratio_interval(&first, &[0.0, 1.0, 1.0, 1.0, 1.0], 0.95), None);
+        assert_eq!(pairwise_ratio_interval(&[], &second, 0.95), None);
+        assert_eq!(pairwise_ratio_interval(&first, &second, f64::NAN), None);
+        let constant = pairwise_ratio_interval(&[3.0; 5], &[2.0; 5], 0.95).unwrap();
         assert_eq!((constant.low, constant.high), (1.5, 1.5));
-        assert!(ratio_interval(&vec![2.0; 3000], &[1.0; 2000], 0.95).unwrap().contains(2.0));
+        assert!(pairwise_ratio_interval(&vec![2.0; 3000], &[1.0; 2000], 0.95).unwrap().contains(2.0));
     }
 
     proptest! {
@@ -285,10 +291,10 @@ mod tests {
             let (first, second) = values.split_at(1 + place.index(values.len() - 1));
             let found = rank_sum(first, second).unwrap();
             if found.exact {
-                let excludes_one = ratio_interval(first, second, level).is_some_and(|interval| !interval.contains(1.0));
+                let excludes_one = pairwise_ratio_interval(first, second, level).is_some_and(|interval| !interval.contains(1.0));
                 prop_assert_eq!(excludes_one, found.p <= 1.0 - level, "{:?}", found);
             }
-            if let (Some(one), Some(other)) = (ratio_interval(first, second, level), ratio_interval(second, first, level)) {
+            if let (Some(one), Some(other)) = (pairwise_ratio_interval(first, second, level), pairwise_ratio_interval(second, first, level)) {
                 prop_assert!((one.low * other.high - 1.0).abs() < 1e-12 && (one.high * other.low - 1.0).abs() < 1e-12);
             }
         }

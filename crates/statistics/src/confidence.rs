@@ -1,33 +1,33 @@
-//! How sure a statement is: intervals with their level, and p values corrected for the number of questions asked.
+//! Confidence intervals that carry their level, and p values corrected for multiple comparisons.
 
 use serde::Serialize;
 
-/// The level of an interval where nobody asked for another.
+/// The default confidence level.
 pub const DEFAULT_LEVEL: f64 = 0.95;
 
-/// An interval that holds the true value in `level` of all experiments like this one, if the assumptions of its method
-/// hold. The unit of its ends is that of the value.
+/// An interval at a level that the caller chose. It contains the true value in a share `level` of repeated experiments,
+/// if the assumptions of its method hold. Its ends have the unit of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// Between 0 and 1.
+    /// The confidence level, between 0 and 1.
     pub level: f64,
 }
 
-impl Interval {
-    /// Whether a value is inside; the ends are.
+impl ConfidenceInterval {
+    /// Whether a value lies inside, ends included.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// P values corrected for their number, in their order: a corrected value at most alpha is a finding, and the
-/// probability of any false one among all is at most alpha (S. Holm, "A simple sequentially rejective multiple test
-/// procedure", 1979).
+/// P values corrected for multiple comparisons, in the same order (S. Holm, "A simple sequentially rejective multiple
+/// test procedure", 1979). If every corrected value up to alpha counts as a difference, the probability of one or more
+/// false differences is at most alpha.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut ascending: Vec<usize> = (0..p_values.len()).collect();

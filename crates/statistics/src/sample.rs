@@ -1,39 +1,39 @@
-//! Repeated times of one thing: picoseconds or seconds go in; how they are distributed comes out, in seconds.
+//! Summarizes repeated times of one operation, such as the executions of a function.
 //!
-//! A sample has at least one time. From picoseconds the order statistics and the mean are exact up to the last rounding
-//! to a float.
+//! A sample has at least one time. The order statistics and the mean of picoseconds are exact up to one rounding to a
+//! float; results are in seconds.
 
-use ergometer_statistics::t_quantile;
 use ergometer_units::{Picos, Seconds};
 use serde::Serialize;
 
-use super::{DEFAULT_LEVEL, Interval};
+use crate::mean::{Moments, t_interval};
+use crate::{ConfidenceInterval, DEFAULT_LEVEL, percentile};
 
 const PICOS_A_SECOND: f64 = 1e12;
 
-/// Some times of one thing.
+/// Repeated times of one operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     sorted_s: Vec<f64>,
-    /// The same as whole picoseconds, where they are known as such.
+    /// The same times as integers, if they were given in picoseconds.
     sorted_ps: Option<Vec<i64>>,
 }
 
-/// What autotuners report: of more than two values the smallest and the largest are dropped. The standard deviation is
-/// that of the population (n), and so 0 of one value; it is kept to compare with older numbers.
+/// The trimmed mean that autotuners report: with more than two values, the smallest and the largest are dropped. The
+/// standard deviation is the population's (n), so it is 0 for one value, as in the numbers that autotuners publish.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Trimmed {
-    /// How many values are left.
+pub struct TrimmedMean {
+    /// How many values remain.
     pub n: usize,
-    /// The mean of what is left.
+    /// The mean of the remaining values.
     pub mean_s: f64,
-    /// Its population standard deviation.
+    /// Their population standard deviation.
     pub std_s: f64,
 }
 
-/// Everything a table of repeated times shows.
+/// The statistics of a sample that tables show.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Summary {
+pub struct SampleSummary {
     /// How many times there are.
     pub n: usize,
     /// The median.
@@ -45,20 +45,20 @@ pub struct Summary {
     /// The sample standard deviation; absent below two times.
     pub std_s: Option<f64>,
     /// The t interval of the mean in seconds, see [`Sample::mean_interval`]; absent below two times.
-    pub mean_interval_s: Option<Interval>,
-    /// The shortest.
+    pub mean_interval_s: Option<ConfidenceInterval>,
+    /// The shortest time.
     pub min_s: f64,
-    /// The longest.
+    /// The longest time.
     pub max_s: f64,
     /// The mean and the standard deviation without the extremes.
-    pub trimmed: Trimmed,
+    pub trimmed: TrimmedMean,
 }
 
 impl Sample {
-    /// Of picoseconds, `None` of none.
+    /// A sample of picoseconds. `None` without times.
     ///
     /// ```
-    /// # use ergometer_trace::statistics::Sample;
+    /// # use ergometer_statistics::Sample;
     /// # use ergometer_units::{Picos, Seconds};
     /// let sample = Sample::from_picos(&[3, 1, 8].map(|time_s| Picos::new(time_s * 1_000_000_000_000))).unwrap();
     /// assert_eq!((sample.median(), sample.mad(), sample.mean()), (Seconds::new(3.0), Seconds::new(2.0), Seconds::new(4.0)));
@@ -71,7 +71,7 @@ impl Sample {
         (!times.is_empty()).then_some(Self { sorted_s, sorted_ps: Some(sorted_ps) })
     }
 
-    /// Of seconds. NaN and infinities are absent values and are not counted; `None` where no value is left.
+    /// A sample of seconds. NaN and infinities count as absent. `None` if no time is finite.
     #[must_use]
     pub fn from_seconds(times: &[Seconds]) -> Option<Self> {
         let mut sorted_s: Vec<f64> = times.iter().map(|time| time.get()).filter(|time_s| time_s.is_finite()).collect();
@@ -91,32 +91,32 @@ impl Sample {
         &self.sorted_s
     }
 
-    /// The median: the middle time, or half way between the middle two (type 7).
+    /// The median.
     #[must_use]
     pub fn median(&self) -> Seconds {
         Seconds::new(match &self.sorted_ps {
             Some(sorted_ps) => doubled_median(sorted_ps) as f64 / 2.0 / PICOS_A_SECOND,
-            None => middle(&self.sorted_s),
+            None => median_of_sorted(&self.sorted_s),
         })
     }
 
     /// The median absolute deviation: the median distance from the median (F. R. Hampel, "The influence curve and its
-    /// role in robust estimation", 1974). It is raw: not multiplied by the 1.4826 that would make it the standard
-    /// deviation of normal values, which times are not.
+    /// role in robust estimation", 1974). It is not scaled by 1.4826, which would
+    /// make it estimate the standard deviation of normally distributed values: times are not normally distributed.
     #[must_use]
     pub fn mad(&self) -> Seconds {
         if let Some(sorted_ps) = &self.sorted_ps {
-            // In half picoseconds the median, and so each distance from it, is a whole number.
+            // In half picoseconds the median, and therefore each distance from it, is an integer.
             let median = doubled_median(sorted_ps);
             let mut distances: Vec<i128> =
                 sorted_ps.iter().map(|&time_ps| (2 * i128::from(time_ps) - median).abs()).collect();
             distances.sort_unstable();
             return Seconds::new(doubled_median(&distances) as f64 / 4.0 / PICOS_A_SECOND);
         }
-        let median = middle(&self.sorted_s);
+        let median = median_of_sorted(&self.sorted_s);
         let mut distances: Vec<f64> = self.sorted_s.iter().map(|time_s| (time_s - median).abs()).collect();
         distances.sort_unstable_by(f64::total_cmp);
-        Seconds::new(middle(&distances))
+        Seconds::new(median_of_sorted(&distances))
     }
 
     /// The mean.
@@ -125,52 +125,46 @@ impl Sample {
         Seconds::new(self.moments(0).mean)
     }
 
-    /// The sample standard deviation (n - 1). `None` below two values: one value says nothing of its spread.
+    /// The sample standard deviation (n - 1). `None` below two values: one value says nothing about the spread.
     #[must_use]
     pub fn std(&self) -> Option<Seconds> {
-        let moments = self.moments(0);
-        (self.n() > 1).then(|| Seconds::new((moments.squares / (self.n() - 1) as f64).sqrt()))
+        self.moments(0).std().map(Seconds::new)
     }
 
     /// The interval of the mean by Student's t (W. S. Gosset, "The probable error of a mean", 1908), in seconds. `None`
-    /// below two values, or where the level is not between 0 and 1.
+    /// below two values, or if the level is not between 0 and 1.
     ///
-    /// It assumes that the times are independent and that their mean is about normal. Times are skewed and drift with
-    /// clocks and temperature, so with few of them the true level is somewhat lower than asked for.
+    /// It assumes that times are independent and that their mean is about normally distributed. Times are skewed and
+    /// drift with clocks and temperature, so with few times the true level is somewhat lower than `level`.
     #[must_use]
-    pub fn mean_interval(&self, level: f64) -> Option<Interval> {
-        let (mean, std) = (self.mean().get(), self.std()?.get());
-        let freedom = (self.n() - 1) as f64;
-        let quantile = (0.0..1.0).contains(&level).then(|| t_quantile(0.5 + level / 2.0, freedom))??;
-        let half = quantile * std / (self.n() as f64).sqrt();
-        Some(Interval { low: mean - half, high: mean + half, level })
+    pub fn mean_interval(&self, level: f64) -> Option<ConfidenceInterval> {
+        t_interval(self.mean().get(), self.std()?.get(), self.n(), level)
     }
 
-    /// The shortest.
+    /// The shortest time.
     #[must_use]
     pub fn min(&self) -> Seconds {
         Seconds::new(self.sorted_s[0])
     }
 
-    /// The longest.
+    /// The longest time.
     #[must_use]
     pub fn max(&self) -> Seconds {
         Seconds::new(self.sorted_s[self.n() - 1])
     }
 
-    /// The mean and the population standard deviation without the smallest and the largest, where there are more than
-    /// two values.
+    /// The mean and the population standard deviation without the shortest and the longest of more than two times.
     #[must_use]
-    pub fn trimmed(&self) -> Trimmed {
+    pub fn trimmed(&self) -> TrimmedMean {
         let drop = usize::from(self.n() > 2);
         let (n, moments) = (self.n() - 2 * drop, self.moments(drop));
-        Trimmed { n, mean_s: moments.mean, std_s: (moments.squares / n as f64).sqrt() }
+        TrimmedMean { n, mean_s: moments.mean, std_s: (moments.squares / n as f64).sqrt() }
     }
 
-    /// All of it, with the interval at the default level.
+    /// All statistics, with the interval of the mean at [`DEFAULT_LEVEL`].
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> SampleSummary {
+        SampleSummary {
             n: self.n(),
             median_s: self.median().get(),
             mad_s: self.mad().get(),
@@ -183,28 +177,20 @@ impl Sample {
         }
     }
 
-    /// Mean and sum of squared distances from it, without some at each end.
+    /// The moments without the `drop` shortest and the `drop` longest times.
     fn moments(&self, drop: usize) -> Moments {
         if let Some(sorted_ps) = &self.sorted_ps {
             let kept = &sorted_ps[drop..sorted_ps.len() - drop];
             let sum: i128 = kept.iter().copied().map(i128::from).sum();
             let (whole, count) = (kept.len() as i128, kept.len() as f64);
             let mean = (sum.div_euclid(whole) as f64 + sum.rem_euclid(whole) as f64 / count) / PICOS_A_SECOND;
-            // n x - sum is n times the distance, and a whole number.
+            // n x - sum is n times the distance, and an integer.
             let distance = |time_ps: i64| (whole * i128::from(time_ps) - sum) as f64 / count / PICOS_A_SECOND;
-            return Moments { mean, squares: kept.iter().map(|&time_ps| distance(time_ps).powi(2)).sum() };
+            let squares = kept.iter().map(|&time_ps| distance(time_ps).powi(2)).sum();
+            return Moments { mean, squares, count: kept.len() };
         }
-        let kept = &self.sorted_s[drop..self.n() - drop];
-        let count = kept.len() as f64;
-        // Divided first: the sum of finite values may be infinite. Rounding may put the mean of equal values outside.
-        let mean = kept.iter().map(|time_s| time_s / count).sum::<f64>().clamp(kept[0], kept[kept.len() - 1]);
-        Moments { mean, squares: kept.iter().map(|time_s| (time_s - mean).powi(2)).sum() }
+        Moments::from_sorted(&self.sorted_s[drop..self.n() - drop])
     }
-}
-
-struct Moments {
-    mean: f64,
-    squares: f64,
 }
 
 /// Twice the median of sorted values, of which there is at least one.
@@ -213,14 +199,13 @@ fn doubled_median<T: Copy + Into<i128>>(sorted: &[T]) -> i128 {
 }
 
 /// The median of sorted values, of which there is at least one.
-fn middle(sorted: &[f64]) -> f64 {
-    sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2])
+fn median_of_sorted(sorted: &[f64]) -> f64 {
+    percentile(sorted, 50.0).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::percentile;
     use proptest::prelude::*;
 
     fn picos(times: &[i64]) -> Sample {
@@ -248,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn what_few_values_do_not_say_is_absent() {
+    fn statistics_that_need_more_values_are_absent() {
         assert_eq!((Sample::from_picos(&[]), Sample::from_seconds(&[Seconds::new(f64::NAN)])), (None, None));
         let one = picos(&[7]).summary();
         assert_eq!((one.std_s, one.mean_interval_s, one.mad_s), (None, None, 0.0));
-        assert_eq!(one.trimmed, Trimmed { n: 1, mean_s: 7e-12, std_s: 0.0 });
-        assert_eq!(picos(&[1, 3]).trimmed(), Trimmed { n: 2, mean_s: 2e-12, std_s: 1e-12 });
-        assert_eq!(picos(&[1, 2, 30]).trimmed(), Trimmed { n: 1, mean_s: 2e-12, std_s: 0.0 });
+        assert_eq!(one.trimmed, TrimmedMean { n: 1, mean_s: 7e-12, std_s: 0.0 });
+        assert_eq!(picos(&[1, 3]).trimmed(), TrimmedMean { n: 2, mean_s: 2e-12, std_s: 1e-12 });
+        assert_eq!(picos(&[1, 2, 30]).trimmed(), TrimmedMean { n: 1, mean_s: 2e-12, std_s: 0.0 });
         for level in [f64::NAN, -0.5, 1.0, 2.0] {
             assert_eq!(picos(&[1, 3]).mean_interval(level), None);
         }
@@ -271,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_agree(times in prop::collection::vec(0_i64..1_000_000_000_000_000, 1..60)) {
+        fn picoseconds_and_seconds_agree(times in prop::collection::vec(0_i64..1_000_000_000_000_000, 1..60)) {
             let exact = picos(&times);
             let floats = seconds(&times.iter().map(|&time_ps| time_ps as f64 / 1e12).collect::<Vec<_>>());
             let close = |one: f64, other: f64| (one - other).abs() <= 1e-12 * exact.max().get();
@@ -286,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn no_times_panic(times in prop::collection::vec(any::<i64>(), 1..9), floats in prop::collection::vec(any::<f64>(), 0..9)) {
+        fn no_value_panics(times in prop::collection::vec(any::<i64>(), 1..9), floats in prop::collection::vec(any::<f64>(), 0..9)) {
             prop_assert!(picos(&times).summary().mad_s >= 0.0);
             let floats: Vec<Seconds> = floats.into_iter().map(Seconds::new).collect();
             let _ = Sample::from_seconds(&floats).map(|sample| sample.summary());
