@@ -13,7 +13,6 @@ mod figures;
 mod interrupt;
 mod keep;
 mod phrasing;
-mod repeats;
 mod report;
 mod screen;
 

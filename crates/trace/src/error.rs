@@ -1,67 +1,78 @@
-//! Why a trace cannot be read.
+//! The error of [`read`](crate::read).
 
 use std::path::PathBuf;
 
-use crate::source::shown;
+use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
+
+use crate::source::display_path;
 use crate::wire::Damage;
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// A part of a file is not what it should be.
-    #[error(
-        "{} is damaged in {part}: {damage}. hint: copy or record it again; --lenient reads what is whole",
-        shown(file)
-    )]
+    /// A part of a file is damaged.
+    #[error("{} is damaged in {part}: {damage}", display_path(file))]
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What of it, as in `plane /device:GPU:0, line Stream #14`.
+        /// The damaged part, such as `plane /device:GPU:0, line Stream #14`.
         part: String,
-        /// Where and why.
+        /// What is damaged, and at which byte.
         damage: Damage,
     },
-    /// A file has no bytes.
-    #[error("{} is empty. hint: the profiler writes a trace when it stops; was it stopped?", shown(file))]
+    /// A file is empty.
+    #[error("{} is empty", display_path(file))]
     Empty {
         /// The file.
         file: PathBuf,
     },
-    /// A file is something else.
-    #[error(
-        "{} is no XSpace trace: it has no planes. hint: JAX writes them as plugins/profile/TIME/HOST.xplane.pb",
-        shown(file)
-    )]
+    /// A file is not an XSpace trace.
+    #[error("{} is not an XSpace trace: it has no planes", display_path(file))]
     NotATrace {
         /// The file.
         file: PathBuf,
     },
-    /// More planes or lines than any trace has.
-    #[error("{} is no trace: it claims more than {planes} planes or {lines} lines", shown(file))]
+    /// A file claims more planes or lines than any trace has.
+    #[error("{} is not a trace: it claims more than {planes} planes or {lines} lines", display_path(file))]
     TooManyParts {
         /// The file.
         file: PathBuf,
-        /// How many planes may be.
+        /// The limit on planes.
         planes: usize,
-        /// How many lines may be.
+        /// The limit on lines.
         lines: usize,
     },
-    /// A file is the text of another profiler.
-    #[error(
-        "{} is JSON: a Chrome or PyTorch trace, which `ergo trace` does not read yet. \
-         hint: JAX writes what it reads beside it, as HOST.xplane.pb",
-        shown(file)
-    )]
+    /// A file is a trace in JSON, which another profiler wrote.
+    #[error("{} is JSON (a Chrome or PyTorch trace), which is not supported yet", display_path(file))]
     Json {
         /// The file.
         file: PathBuf,
     },
-    /// More events than there is room for.
-    #[error("the trace has {events} events, more than the limit of {limit}. hint: record a shorter one")]
+    /// The trace has more events than the limit.
+    #[error("the trace has {events} events, more than the limit of {limit}")]
     TooManyEvents {
-        /// How many.
+        /// How many events it has.
         events: u64,
-        /// How many may be.
+        /// The limit on events.
         limit: u64,
     },
+}
+
+impl Diagnostic for TraceError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Damaged { .. } => {
+                Some(hint!("copy or record the trace again, or pass ", option("lenient"), " to skip damaged parts"))
+            }
+            Self::Empty { .. } => {
+                Some(hint!("stop the profiler before reading the trace: it writes the file when it stops"))
+            }
+            Self::NotATrace { .. } => {
+                Some(hint!("pass the file that JAX writes as plugins/profile/TIME/HOST.xplane.pb"))
+            }
+            Self::Json { .. } => Some(hint!("pass HOST.xplane.pb, which JAX writes to the same folder")),
+            Self::TooManyEvents { .. } => Some(hint!("record a shorter trace")),
+            Self::TooManyParts { .. } => None,
+        }
+    }
 }

@@ -29,7 +29,7 @@ mod xspace;
 
 pub use error::TraceError;
 pub use functions::{Collected, FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
-pub use source::{Cut, Found, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, find};
+pub use source::{Cut, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, TraceFiles, find};
 pub use table::{
     Event, EventId, KeptStat, KeptText, KeptValue, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session,
     Stat, StatValue, StatVisitor, Strings, Text, Trace, Why,

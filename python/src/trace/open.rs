@@ -48,7 +48,7 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let place = place(source)?;
     let is_shown = matches!(place, Place::Shown(_));
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
-    let reading = Reading { leniency, limits: Limits::of_free_memory() };
+    let reading = Reading { leniency, limits: Limits::from_free_memory() };
     let (found, sources) = interruptible(py, move || match place {
         Place::Bytes(bytes) | Place::Shown(bytes) => {
             Source::unpack("the data", bytes, &reading).map(|source| (Found::default(), vec![source]))
@@ -56,7 +56,7 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
         Place::Files(paths) => {
             let found = find(&paths)?;
             let sources: Result<Vec<Source>, _> =
-                found.files.par_iter().map(|file| Source::hold(file, &reading)).collect();
+                found.files.par_iter().map(|file| Source::open_in_memory(file, &reading)).collect();
             sources.map(|sources| (found, sources))
         }
     })?

@@ -1,104 +1,107 @@
-//! Why a trace's bytes could not be had: each variant says what, where, and what to do about it.
+//! The error of opening or finding trace files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
+
 use super::STANDARD_INPUT;
 use super::unpack::{Cut, Packing, WINDOW_BYTES};
 
-/// Why a trace's bytes could not be had.
+/// The reason why the bytes of a trace file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file system or the stream failed.
-    #[error("cannot read {}: {cause}{}", shown(.path), hint(.cause))]
+    #[error("cannot read {}: {cause}", display_path(.path))]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// The packed stream ends early or is damaged.
-    #[error("cannot unpack {}: {cut}. hint: {}", shown(.path), mend(.cut))]
+    /// The compressed stream ends early or is damaged.
+    #[error("cannot unpack {}: {cut}", display_path(.path))]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where and why it ended.
+        /// Where and why the stream ended.
         #[source]
         cut: Cut,
     },
-    /// It is more than may be held in memory.
-    #[error(
-        "cannot read {}: it is larger than the limit of {limit} bytes{}. \
-         hint: is this a trace? a plain file is mapped and has no such limit",
-        shown(.path), unpacked(*.packing)
-    )]
+    /// The file exceeds the limit on memory.
+    #[error("cannot read {}: it is larger than the limit of {limit} bytes{}", display_path(.path), unpacked(*.packing))]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How it is packed.
+        /// How it is compressed.
         packing: Packing,
         /// The limit in bytes.
         limit: u64,
     },
-    /// It is packed with a longer memory of what came before than we give it.
+    /// The file was compressed with a larger window than is supported.
     #[error(
-        "cannot unpack {}: its {packing} stream refers back further than {WINDOW_BYTES} bytes. \
-         hint: unpack it first, or pack it without --long or a dictionary as large",
-        shown(.path)
+        "cannot unpack {}: its {packing} stream refers back further than {WINDOW_BYTES} bytes",
+        display_path(.path)
     )]
     WindowTooLarge {
         /// The file.
         path: PathBuf,
-        /// How it is packed.
+        /// How it is compressed.
         packing: Packing,
     },
-    /// The system has no memory left for it.
-    #[error(
-        "cannot read {}: no memory is left after {held_bytes} bytes. \
-         hint: unpack it into a plain file, which is mapped",
-        shown(.path)
-    )]
+    /// The system ran out of memory.
+    #[error("cannot read {}: out of memory after {held_bytes} bytes", display_path(.path))]
     NoMemory {
         /// The file.
         path: PathBuf,
-        /// How much of it was in memory.
+        /// How many of its bytes were in memory.
         held_bytes: u64,
     },
-    /// There is no trace in the folder.
-    #[error(
-        "no trace in {}. hint: files that end in .xplane.pb (also .gz, .xz, .zst) are looked for, {} folders deep; \
-         give the folder that was the profiler's log folder, or the file itself",
-        .folder.display(), super::find::DEPTH
-    )]
+    /// A folder contains no trace.
+    #[error("no trace in {}", .folder.display())]
     NoTrace {
         /// The folder.
         folder: PathBuf,
     },
 }
 
-/// The path as people know it.
-pub(crate) fn shown(path: &Path) -> String {
+impl Diagnostic for SourceError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Read { cause, .. } => match cause.kind() {
+                io::ErrorKind::NotFound => Some(hint!("pass the path of a trace file or of the profiler's log folder")),
+                io::ErrorKind::PermissionDenied => {
+                    Some(hint!("make it readable with `chmod u+rX`, or read it as the user who recorded it"))
+                }
+                io::ErrorKind::IsADirectory => Some(hint!("pass the trace files in this folder")),
+                _ => None,
+            },
+            Self::Damaged { cut, .. } if cut.unpacked_bytes > 0 => {
+                Some(hint!("copy the file again, or pass ", option("lenient"), " to read the part that was unpacked"))
+            }
+            Self::Damaged { .. } => Some(hint!("copy the file again: no part of it could be unpacked")),
+            Self::TooLarge { .. } => {
+                Some(hint!("check that this is a trace; uncompress it first: the limit does not apply to plain files"))
+            }
+            Self::WindowTooLarge { .. } => {
+                Some(hint!("uncompress it first, or compress it with a smaller window (for zstd, without `--long`)"))
+            }
+            Self::NoMemory { .. } => Some(hint!("uncompress it first: plain files are mapped, not copied to memory")),
+            Self::NoTrace { .. } => Some(hint!(
+                "pass the profiler's log folder or a trace file; a folder is searched ",
+                super::find::DEPTH.to_string(),
+                " levels deep for files that end in .xplane.pb (also .gz, .xz, .zst)"
+            )),
+        }
+    }
+}
+
+/// The path for messages: `-` is standard input.
+pub(crate) fn display_path(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 fn unpacked(packing: Packing) -> &'static str {
-    if packing == Packing::None { "" } else { " when unpacked" }
-}
-
-fn mend(cut: &Cut) -> &'static str {
-    if cut.unpacked_bytes > 0 {
-        "copy the file again; --lenient keeps what was unpacked"
-    } else {
-        "copy the file again, nothing of it could be unpacked"
-    }
-}
-
-fn hint(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::NotFound => ". hint: check the name; it may be a trace file or the profiler's log folder",
-        io::ErrorKind::PermissionDenied => ". hint: `chmod u+rX` it, or read it as the user who recorded it",
-        io::ErrorKind::IsADirectory => ". hint: give the trace files that are in it",
-        _ => "",
-    }
+    if packing == Packing::None { "" } else { " when uncompressed" }
 }

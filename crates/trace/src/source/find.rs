@@ -1,8 +1,8 @@
-//! The paths a user typed → trace files, and what was left out on the way.
+//! Finds the trace files that a list of paths stands for.
 //!
-//! A file is taken as it is. A folder gives its traces sorted by path. A log folder of a profiler has
-//! `plugins/profile/<session>/<host>.xplane.pb`; of its sessions, which are named by their time, the latest that has a
-//! trace is taken and nothing else in it.
+//! A file stands for itself, and a folder for its traces, sorted by path. A profiler's log folder contains
+//! `plugins/profile/<session>/<host>.xplane.pb`, where sessions are named by their time: it stands for the latest session
+//! that contains a trace, and all else in the folder is skipped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -12,27 +12,27 @@ use std::path::{Path, PathBuf};
 
 use super::{STANDARD_INPUT, SourceError};
 
-/// How many folders deep a folder is searched.
+/// How many levels deep a folder is searched.
 pub(super) const DEPTH: usize = 8;
 
-/// What the name of a trace ends in, the plainest first.
+/// The file name endings of traces, in order of preference.
 const ENDINGS: [&str; 4] = [".xplane.pb", ".xplane.pb.zst", ".xplane.pb.gz", ".xplane.pb.xz"];
 
-/// The files that paths stand for.
+/// The trace files that [`find`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
-    /// The files: in the order of the paths, within a folder by their own path. None is in it twice.
+pub struct TraceFiles {
+    /// The files, in the order of the given paths; the files of a folder are sorted by path. No file appears twice.
     pub files: Vec<PathBuf>,
-    /// What is in the folders and was not taken.
+    /// The sessions and files in the folders that were skipped.
     pub skipped: Vec<Skipped>,
 }
 
-/// What was not taken from a folder.
+/// A session or file in a folder that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// The session's folder, or the file.
     pub path: PathBuf,
-    /// Why.
+    /// Why it was skipped.
     pub reason: SkipReason,
 }
 
@@ -40,27 +40,35 @@ impl fmt::Display for Skipped {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.reason {
-            SkipReason::OlderSession => write!(formatter, "left out: {path}, as there is a later session"),
-            SkipReason::EmptySession => write!(formatter, "{path} has no trace: an earlier session is taken"),
-            SkipReason::PackedCopy => write!(formatter, "left out: {path}, as it is there less packed"),
+            SkipReason::OlderSession => write!(formatter, "skipped {path}: there is a later session"),
+            SkipReason::EmptySession => write!(formatter, "skipped {path}: it has no trace, so an earlier session is read"),
+            SkipReason::PackedCopy => write!(formatter, "skipped {path}: a less compressed copy is in the same folder"),
         }
     }
 }
 
-/// Why something in a folder was not taken.
+/// The reason why a session or file was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// A session before the latest.
+    /// There is a later session.
     OlderSession,
-    /// A later session without a trace: its recording failed or is still going on.
+    /// The session has no trace: its recording failed or is not finished.
     EmptySession,
-    /// The same trace stands beside it, packed less.
+    /// The same folder has a less compressed copy of the trace.
     PackedCopy,
 }
 
-/// Expands what a user typed: files (and `-`) as they are, a folder to its traces.
-pub fn find(paths: &[PathBuf]) -> Result<Found, SourceError> {
-    let mut found = Found::default();
+/// Finds the traces of these paths. Files and `-` (standard input) are returned as they are; folders are searched.
+///
+/// ```
+/// # fn main() -> Result<(), ergometer_trace::SourceError> {
+/// let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/xplane");
+/// assert!(ergometer_trace::find(&[folder.into()])?.files.len() > 1);
+/// # Ok(())
+/// # }
+/// ```
+pub fn find(paths: &[PathBuf]) -> Result<TraceFiles, SourceError> {
+    let mut found = TraceFiles::default();
     for path in paths {
         if path == Path::new(STANDARD_INPUT) || !fs::metadata(path).map_err(|cause| unreadable(path, cause))?.is_dir() {
             found.files.push(path.clone());
@@ -78,9 +86,9 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, SourceError> {
     Ok(found)
 }
 
-/// Adds the traces of a folder.
-fn search(folder: &Path, depth: usize, found: &mut Found) -> Result<(), SourceError> {
-    if let Some(sessions) = sessions_of(folder) {
+/// Adds the traces in a folder.
+fn search(folder: &Path, depth: usize, found: &mut TraceFiles) -> Result<(), SourceError> {
+    if let Some(sessions) = sessions_folder(folder) {
         let before = found.files.len();
         take_latest(&sessions, depth, found)?;
         if found.files.len() > before {
@@ -102,8 +110,8 @@ fn search(folder: &Path, depth: usize, found: &mut Found) -> Result<(), SourceEr
     Ok(())
 }
 
-/// The folder of a log folder's sessions; a user may give any folder on the way to it.
-fn sessions_of(folder: &Path) -> Option<PathBuf> {
+/// The folder that contains the sessions, if `folder` is a profiler's log folder or a folder on the way to the sessions.
+fn sessions_folder(folder: &Path) -> Option<PathBuf> {
     let whole = fs::canonicalize(folder).ok()?;
     let sessions = if whole.ends_with("plugins/profile") {
         folder.to_owned()
@@ -115,12 +123,12 @@ fn sessions_of(folder: &Path) -> Option<PathBuf> {
     sessions.is_dir().then_some(sessions)
 }
 
-/// Adds the traces of the latest session that has any, and tells of the others.
-fn take_latest(sessions: &Path, depth: usize, found: &mut Found) -> Result<(), SourceError> {
+/// Adds the traces of the latest session that has any, and lists the other sessions as skipped.
+fn take_latest(sessions: &Path, depth: usize, found: &mut TraceFiles) -> Result<(), SourceError> {
     let mut latest = None;
     let mut skipped = Vec::new();
     for session in content(sessions)?.folders.into_iter().rev() {
-        let mut in_session = Found::default();
+        let mut in_session = TraceFiles::default();
         search_session(&session, depth, &mut in_session)?;
         match (in_session.files.is_empty(), &latest) {
             (false, None) => latest = Some(in_session),
@@ -138,19 +146,20 @@ fn take_latest(sessions: &Path, depth: usize, found: &mut Found) -> Result<(), S
     Ok(())
 }
 
-fn search_session(session: &Path, depth: usize, found: &mut Found) -> Result<(), SourceError> {
+fn search_session(session: &Path, depth: usize, found: &mut TraceFiles) -> Result<(), SourceError> {
     if depth == 0 { Ok(()) } else { search(session, depth - 1, found) }
 }
 
-/// What is in a folder, sorted by name.
+/// The traces and folders in a folder, sorted by name.
 #[derive(Default)]
 struct Content {
-    /// By the name without its ending, each packing with the rank of its ending.
+    /// By name without the ending: each copy of the trace with the rank of its ending.
     traces: BTreeMap<Vec<u8>, Vec<(usize, PathBuf)>>,
     folders: Vec<PathBuf>,
 }
 
-/// A link to a folder is not followed, so there are no loops; a link to a file is. Pipes and devices are no traces.
+/// Lists a folder. Links to files are followed, links to folders are not, so there are no loops. Pipes and devices are
+/// ignored.
 fn content(folder: &Path) -> Result<Content, SourceError> {
     let mut content = Content::default();
     for entry in fs::read_dir(folder).map_err(|cause| unreadable(folder, cause))? {
@@ -159,8 +168,8 @@ fn content(folder: &Path) -> Result<Content, SourceError> {
         let kind = entry.file_type().map_err(|cause| unreadable(&path, cause))?;
         if kind.is_dir() {
             content.folders.push(path);
-        } else if let Some((trace, rank)) = trace_of(&path)
-            // A link to nothing is kept: to open it tells what is wrong with it.
+        } else if let Some((trace, rank)) = parse_name(&path)
+            // A broken link is kept, so that opening it reports the error.
             && (kind.is_file() || kind.is_symlink() && fs::metadata(&path).map_or(true, |to| to.is_file()))
         {
             content.traces.entry(trace).or_default().push((rank, path));
@@ -170,8 +179,8 @@ fn content(folder: &Path) -> Result<Content, SourceError> {
     Ok(content)
 }
 
-/// The name without its ending, and which ending that is; nothing where it is no trace by its name.
-fn trace_of(path: &Path) -> Option<(Vec<u8>, usize)> {
+/// The file name without its ending, and the rank of the ending. `None` if it is not the name of a trace.
+fn parse_name(path: &Path) -> Option<(Vec<u8>, usize)> {
     let name = path.file_name()?.as_encoded_bytes();
     let ending = |(rank, ending): (usize, &&str)| Some((name.strip_suffix(ending.as_bytes())?.to_vec(), rank));
     ENDINGS.iter().enumerate().find_map(ending)
@@ -183,6 +192,8 @@ fn unreadable(path: &Path, cause: io::Error) -> SourceError {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic};
+
     use super::*;
 
     fn tree(files: &[&str]) -> tempfile::TempDir {
@@ -204,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_folder_the_latest_session_is_taken() {
+    fn the_latest_session_of_a_log_folder_is_read() {
         let root = tree(&[
             "log/plugins/profile/2026_01_02_03_04_05/a.xplane.pb",
             "log/plugins/profile/2026_01_03_03_04_05/b.xplane.pb.gz",
@@ -223,7 +234,7 @@ mod tests {
             assert_eq!(found_in(root.path(), &[given]), (files.clone(), skipped.clone()), "{given}");
         }
         assert_eq!(found_in(root.path(), &[session]), (files, vec![]));
-        // An older one is taken where it is asked for.
+        // An older session is read if its folder is given.
         let older = "log/plugins/profile/2026_01_02_03_04_05";
         assert_eq!(found_in(root.path(), &[older]).0, [format!("{older}/a.xplane.pb")]);
     }
@@ -246,19 +257,19 @@ mod tests {
         let copies = ["in/a.xplane.pb.gz", "in/a.xplane.pb.xz"].map(|path| (path.to_owned(), SkipReason::PackedCopy));
         let (files, skipped) = found_in(root.path(), &["in/a.xplane.pb", "in", "in/../in/a.xplane.pb"]);
         assert_eq!((files, skipped), (vec!["in/a.xplane.pb".to_owned()], copies.to_vec()));
-        // What is named is taken, whatever it is called.
+        // A file that is given is read, whatever its name.
         assert_eq!(find(&[PathBuf::from("-")]).unwrap().files, [PathBuf::from("-")]);
         assert_eq!(found_in(root.path(), &["in/a.xplane.pb.xz"]).0, ["in/a.xplane.pb.xz"]);
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_path() {
+    fn an_error_names_the_missing_path() {
         let root = tree(&["in/a.txt"]);
-        let error = find(&[root.path().join("in")]).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("no trace in {}", root.path().join("in").display())), "{error}");
-        assert!(error.contains("hint: "), "{error}");
-        let error = find(&[root.path().join("gone")]).unwrap_err().to_string();
-        assert!(error.contains("gone: ") && error.contains("hint: check the name"), "{error}");
+        let error = find(&[root.path().join("in")]).unwrap_err();
+        assert_eq!(error.to_string(), format!("no trace in {}", root.path().join("in").display()));
+        assert!(error.one_line(&CommandLine).contains(". hint: pass the profiler's log folder"), "{error}");
+        let error = find(&[root.path().join("gone")]).unwrap_err().one_line(&CommandLine);
+        assert!(error.contains("gone: ") && error.contains("hint: pass the path"), "{error}");
     }
 
     #[cfg(unix)]
@@ -286,8 +297,8 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
         // The superuser may read everything.
         if !can_read_all {
-            let error = result.unwrap_err().to_string();
-            assert!(error.contains("sub: ") && error.contains("hint: `chmod"), "{error}");
+            let error = result.unwrap_err().one_line(&CommandLine);
+            assert!(error.contains("sub: ") && error.contains("`chmod"), "{error}");
         }
     }
 }

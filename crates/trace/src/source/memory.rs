@@ -1,23 +1,24 @@
-//! How much of a packed file may be unpacked: what the system says of its memory in, a number of bytes out.
+//! Limits uncompressed bytes by the memory that is available.
 
 use std::fs;
 
 use super::Limits;
 
 impl Limits {
-    /// Half of the memory that is free, and no more than by default; only that where the system does not tell.
+    /// Half of the available memory, at most the default limit. The default where the system does not report available
+    /// memory.
     #[must_use]
-    pub fn of_free_memory() -> Self {
+    pub fn from_free_memory() -> Self {
         let limit = Self::default().decompressed_bytes;
-        let told = fs::read_to_string("/proc/meminfo").ok();
-        let available = told.and_then(|told| available_bytes(&told));
+        let meminfo = fs::read_to_string("/proc/meminfo").ok();
+        let available = meminfo.and_then(|meminfo| available_bytes(&meminfo));
         Self { decompressed_bytes: available.map_or(limit, |available| limit.min(available / 2)) }
     }
 }
 
-/// What Linux could give to a program without swapping.
-fn available_bytes(told: &str) -> Option<u64> {
-    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// The memory that Linux can provide without swapping, from `/proc/meminfo`.
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -31,6 +32,6 @@ mod tests {
         for nothing in ["", "MemTotal: 100 kB", "MemAvailable: much kB", "MemAvailable: 18446744073709551615 kB"] {
             assert_eq!(available_bytes(nothing), None, "{nothing}");
         }
-        assert!(Limits::of_free_memory().decompressed_bytes <= Limits::default().decompressed_bytes);
+        assert!(Limits::from_free_memory().decompressed_bytes <= Limits::default().decompressed_bytes);
     }
 }

@@ -1,7 +1,7 @@
-//! What a user typed → files → the bytes of each: mapped where the file is plain, unpacked into memory where it is not.
+//! Opens trace files: plain files are mapped, compressed files are unpacked into memory.
 //!
-//! The file system is here and nowhere else in the crate. Bytes are handed out as they are: an empty file is no bytes,
-//! and whether they are a trace is for the reader to say.
+//! No other module of the crate uses the file system. This module does not look at the content: an empty file has no
+//! bytes, and the reader decides whether the bytes are a trace.
 
 mod error;
 mod find;
@@ -19,49 +19,49 @@ use memmap2::Mmap;
 use memmap2::UncheckedAdvice;
 
 pub use error::SourceError;
-pub(crate) use error::shown;
-pub use find::{Found, SkipReason, Skipped, find};
+pub(crate) use error::display_path;
+pub use find::{ SkipReason, Skipped, TraceFiles, find};
 pub use unpack::{Cut, Packing};
-use unpack::{Fault, Held};
+use unpack::{Fault, LimitedBuffer};
 
 /// The path that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// How bytes are read.
+/// Options for opening trace files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// What may be read at most.
+    /// The limit on memory.
     pub limits: Limits,
-    /// What becomes of a packed file that is cut or damaged.
+    /// How a compressed file that is cut short or damaged is treated.
     pub leniency: Leniency,
 }
 
-/// What may be read at most.
+/// The limit on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of one file that are held in memory: unpacked, or read where it cannot be mapped. A plain file is
-    /// mapped and may be larger.
+    /// The most bytes of one file in memory, uncompressed. It applies to compressed files and to files that cannot be
+    /// mapped; a plain file is mapped and may be larger.
     pub decompressed_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 8 GiB a file.
+    /// 8 GiB per file.
     fn default() -> Self {
         Self { decompressed_bytes: 8 << 30 }
     }
 }
 
-/// What becomes of a packed file that is cut or damaged.
+/// How a file that is cut short or damaged is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leniency {
     /// It is an error.
     #[default]
     Strict,
-    /// What came out of it is kept, and [`Source::cut`] tells. A file of which nothing came out is an error still.
+    /// The undamaged part is read, and [`Source::cut`] says where it ended. If no part can be read, it is an error.
     KeepWhole,
 }
 
-/// The bytes of one file: mapped, or unpacked into memory.
+/// The bytes of one file, mapped or unpacked into memory.
 pub struct Source {
     path: PathBuf,
     bytes: Bytes,
@@ -84,26 +84,27 @@ impl Bytes {
 }
 
 impl Source {
-    /// Bytes as they are, packed or not. The name is for messages.
+    /// A source of these bytes as they are, even if they are compressed. The name is used in messages.
     #[must_use]
     pub fn from_bytes(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Self {
         Self { path: name.into(), bytes: Bytes::Held(bytes), packing: Packing::None, cut: None }
     }
 
-    /// Bytes that may be packed, which their first bytes tell. The name is for messages.
+    /// A source of bytes that are uncompressed if their first bytes are those of a compressed file. The name is used in
+    /// messages.
     pub fn unpack(name: impl Into<PathBuf>, bytes: Vec<u8>, reading: &Reading) -> Result<Self, SourceError> {
         Self::from(name.into(), Bytes::Held(bytes), reading)
     }
 
-    /// The bytes of a file, `-` being standard input. A plain file is mapped. What has no length beforehand (a pipe, a
-    /// device, an empty file) and what the system will not map is read.
+    /// Opens a file, or standard input for `-`. A plain file is mapped. Files without a known length (pipes, devices) and
+    /// files that the system cannot map are read into memory.
     pub fn open(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
         Self::open_by(path, reading, |file| map(file).ok())
     }
 
-    /// As [`open`](Self::open), but a plain file is read into memory, within the limit: for who keeps a trace while others
-    /// may write to its file. A mapping of a file that is cut meanwhile ends the process.
-    pub fn hold(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
+    /// Like [`open`](Self::open), but reads a plain file into memory, within the limit. Use it to keep a trace open while
+    /// another process may write to its file: if a mapped file is truncated, the process is killed.
+    pub fn open_in_memory(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
         Self::open_by(path, reading, |_| None)
     }
 
@@ -126,11 +127,11 @@ impl Source {
     }
 
     fn from(path: PathBuf, bytes: Bytes, reading: &Reading) -> Result<Self, SourceError> {
-        let packing = Packing::of(bytes.as_slice());
+        let packing = Packing::detect(bytes.as_slice());
         if packing == Packing::None {
             return Ok(Self { path, bytes, packing, cut: None });
         }
-        let mut held = Held::new(reading.limits.decompressed_bytes);
+        let mut held = LimitedBuffer::new(reading.limits.decompressed_bytes);
         let cut = match held.unpack(packing, bytes.as_slice()) {
             Ok(()) => None,
             Err(Fault::Stream(cause)) => {
@@ -140,13 +141,13 @@ impl Source {
                 }
                 Some(cut)
             }
-            Err(fault) => return Err(refused(path, packing, fault)),
+            Err(fault) => return Err(source_error(path, packing, fault)),
         };
         Ok(Self { path, bytes: Bytes::Held(held.bytes), packing, cut })
     }
 
-    /// Lets go of bytes that were read and may be read again: of a mapped file they are no longer held in memory for us,
-    /// and come back when they are touched. A long trace is read in the memory of its columns, not of its file.
+    /// Releases the memory pages of bytes that were read. The pages of a mapped file are loaded again when they are
+    /// accessed. A long trace therefore needs memory for its columns only, not for its file.
     pub(crate) fn release(&self, bytes: Range<usize>) {
         if let Bytes::Mapped(map) = &self.bytes
             && bytes.len() >= WORTH_RELEASING
@@ -155,31 +156,31 @@ impl Source {
         }
     }
 
-    /// Where the bytes come from.
+    /// The path of the file, or the given name.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The bytes, unpacked.
+    /// The bytes, uncompressed.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
 
-    /// Whether the bytes are the file's own, and no copy in memory.
+    /// Whether the file is mapped, not copied to memory.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.bytes, Bytes::Mapped(_))
     }
 
-    /// How the file is packed.
+    /// How the file is compressed.
     #[must_use]
     pub fn packing(&self) -> Packing {
         self.packing
     }
 
-    /// Where and why the packed stream ended before its end; only under [`Leniency::KeepWhole`].
+    /// Where and why the compressed stream ended early; only with [`Leniency::KeepWhole`].
     #[must_use]
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
@@ -198,45 +199,45 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Fewer bytes are not worth asking the system.
+/// Releasing fewer bytes is not worth the system call.
 const WORTH_RELEASING: usize = 1 << 18;
 
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "the advice that lets go of pages is unsafe of private memory, which this is not")]
+#[expect(unsafe_code, reason = "advice that drops pages is unsafe for private memory, which this is not")]
 fn release(map: &Mmap, bytes: Range<usize>) {
-    // SAFETY: the map is read-only and of a file, so a page that is let go of comes back from that file with the same
-    // bytes: nothing that was borrowed changes. That the file itself may change is said where it is mapped.
+    // SAFETY: the map is read-only and backed by a file, so a dropped page is loaded again from that file with the same
+    // bytes, and nothing that was borrowed changes. See `map` for changes to the file itself.
     let released = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, bytes.len()) };
-    // It is advice: where the system does not take it only memory is lost.
+    // If the system ignores the advice, only memory is lost.
     drop(released);
 }
 
 #[cfg(not(unix))]
 fn release(_: &Mmap, _: Range<usize>) {}
 
-/// Maps a whole file that has a length.
+/// Maps a whole file that is not empty.
 ///
-/// No advice goes with it. On two cores, 49 MB, one byte a page summed by two threads: none 1.6 ms, sequential 1.1 ms,
-/// populated beforehand 2.7 ms, read into memory 29 ms. Of a file that is not in memory yet: none 29 ms, populated 25 ms,
-/// sequential 34 ms. No choice is best at all of them, and without advice it is never far from the best.
-#[expect(unsafe_code, reason = "a file of gigabytes is mapped, and the system cannot promise that nobody changes it")]
+/// It passes no advice to the system. Measured on two cores with 49 MB, two threads summing one byte per page: without
+/// advice 1.6 ms, sequential 1.1 ms, populated 2.7 ms, read into memory 29 ms. With a cold page cache: without advice
+/// 29 ms, populated 25 ms, sequential 34 ms. No advice is best in all cases, and none is never far from the best.
+#[expect(unsafe_code, reason = "files of gigabytes are mapped, and the system cannot prevent changes to them")]
 fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the map is read-only and is of the length that the file has now. Nothing keeps another process from
-    // changing the file meanwhile, and no lock would on Unix. One that cuts the file short ends ours by SIGBUS when it
-    // touches a page that is gone; one that writes over it makes the bytes change under us. Profilers write a trace
-    // once and leave it. Who has one that is still being written gives it by `-`, which copies it.
+    // SAFETY: the map is read-only and has the current length of the file. Nothing prevents another process from changing
+    // the file, and no lock would on Unix. If it truncates the file, ours is killed by SIGBUS when it accesses a missing
+    // page; if it overwrites the file, the bytes change. Profilers write a trace once. A trace that is still being
+    // written can be passed as `-`, which copies it.
     unsafe { Mmap::map(file) }
 }
 
 fn read(path: &Path, stream: impl io::Read, reading: &Reading) -> Result<Bytes, SourceError> {
-    let mut held = Held::new(reading.limits.decompressed_bytes);
+    let mut held = LimitedBuffer::new(reading.limits.decompressed_bytes);
     match held.read(stream) {
         Ok(()) => Ok(Bytes::Held(held.bytes)),
-        Err(fault) => Err(refused(path.to_owned(), Packing::None, fault)),
+        Err(fault) => Err(source_error(path.to_owned(), Packing::None, fault)),
     }
 }
 
-fn refused(path: PathBuf, packing: Packing, fault: Fault) -> SourceError {
+fn source_error(path: PathBuf, packing: Packing, fault: Fault) -> SourceError {
     match fault {
         Fault::Stream(cause) => SourceError::Read { path, cause },
         Fault::TooLarge { limit } => SourceError::TooLarge { path, packing, limit },
@@ -249,6 +250,8 @@ fn refused(path: PathBuf, packing: Packing, fault: Fault) -> SourceError {
 mod tests {
     use std::fs;
 
+    use ergometer_diagnostics::{CommandLine, Diagnostic};
+
     use super::unpack::tests::{PACKINGS, pack, sample};
     use super::*;
 
@@ -258,7 +261,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/xplane").join(name)
     }
 
-    fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
+    fn temporary_file(bytes: &[u8]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), bytes).unwrap();
         file
@@ -280,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn the_packing_is_told_from_the_bytes_and_not_the_name() {
+    fn the_compression_is_detected_by_the_bytes_and_not_the_name() {
         let bytes = sample(1000);
         for packing in PACKINGS {
-            let file = written(&pack(packing, &bytes));
+            let file = temporary_file(&pack(packing, &bytes));
             let opened = Source::open(file.path(), &Reading::default()).unwrap();
             assert_eq!((opened.bytes(), opened.packing(), opened.is_mapped()), (&bytes[..], packing, false));
             let unpacked = Source::unpack("a.pb", pack(packing, &bytes), &Reading::default()).unwrap();
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_file_is_an_error_or_keeps_what_came_out() {
+    fn a_cut_file_is_an_error_or_keeps_its_first_part() {
         let bytes = sample(50_000);
         let mut packed = pack(Packing::Gzip, &bytes);
         packed.truncate(packed.len() / 2);
@@ -303,21 +306,22 @@ mod tests {
         assert!(cut.ends_early() && cut.unpacked_bytes > 10_000);
         let expected =
             format!("cannot unpack a.gz: its gzip stream ends early, after {} bytes unpacked", cut.unpacked_bytes);
+        assert_eq!(error.to_string(), expected);
         assert_eq!(
-            error.to_string(),
-            format!("{expected}. hint: copy the file again; --lenient keeps what was unpacked")
+            error.one_line(&CommandLine),
+            format!("{expected}. hint: copy the file again, or pass --lenient to read the part that was unpacked")
         );
 
         let kept = Source::unpack("a.gz", packed, &LENIENT).unwrap();
         assert_eq!(kept.bytes().len() as u64, kept.cut().unwrap().unpacked_bytes);
         assert!(bytes.starts_with(kept.bytes()));
-        // Of nothing there is nothing to keep.
-        let error = Source::unpack("a.gz", vec![0x1f, 0x8b], &LENIENT).unwrap_err().to_string();
-        assert!(error.ends_with("after 0 bytes unpacked. hint: copy the file again, nothing of it could be unpacked"));
+        // If no byte can be uncompressed, lenient reading fails too.
+        let error = Source::unpack("a.gz", vec![0x1f, 0x8b], &LENIENT).unwrap_err().one_line(&CommandLine);
+        assert!(error.ends_with("after 0 bytes unpacked. hint: copy the file again: no part of it could be unpacked"));
     }
 
     #[test]
-    fn a_wrong_checksum_is_damage_and_no_early_end() {
+    fn a_wrong_checksum_is_damage_not_an_early_end() {
         let mut packed = pack(Packing::Gzip, b"abc");
         let sum = packed.len() - 8;
         packed[sum] ^= 1;
@@ -326,33 +330,32 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_for_what_is_in_memory_leniently_too() {
+    fn the_limit_on_memory_also_holds_leniently() {
         let limits = Limits { decompressed_bytes: 1000 };
-        let packed = written(&pack(Packing::Zstd, &[0; 1001]));
+        let packed = temporary_file(&pack(Packing::Zstd, &[0; 1001]));
         for leniency in [Leniency::Strict, Leniency::KeepWhole] {
             let error = Source::open(packed.path(), &Reading { limits, leniency }).unwrap_err().to_string();
-            assert!(error.contains("larger than the limit of 1000 bytes when unpacked. hint: "), "{error}");
+            assert!(error.contains("larger than the limit of 1000 bytes when uncompressed"), "{error}");
         }
         // A plain file is mapped, whatever its size.
-        let plain = written(&[0; 1001]);
+        let plain = temporary_file(&[0; 1001]);
         assert!(Source::open(plain.path(), &Reading { limits, ..Reading::default() }).unwrap().is_mapped());
         let error = read(Path::new("-"), &[0; 1001][..], &Reading { limits, ..Reading::default() }).err().unwrap();
-        assert!(
-            error.to_string().starts_with("cannot read standard input: it is larger than the limit of 1000 bytes. ")
-        );
+        assert_eq!(error.to_string(), "cannot read standard input: it is larger than the limit of 1000 bytes");
     }
 
     #[test]
     fn an_empty_file_is_no_bytes() {
-        let source = Source::open(written(b"").path(), &Reading::default()).unwrap();
+        let source = Source::open(temporary_file(b"").path(), &Reading::default()).unwrap();
         assert!(source.bytes().is_empty() && !source.is_mapped() && source.packing() == Packing::None);
     }
 
     #[test]
-    fn what_cannot_be_opened_is_told_with_its_path() {
+    fn an_error_of_opening_names_the_path() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Source::open(&folder.path().join("gone.pb"), &Reading::default()).unwrap_err().to_string();
-        assert!(error.contains("gone.pb: ") && error.contains("hint: check the name"), "{error}");
+        let error = Source::open(&folder.path().join("gone.pb"), &Reading::default()).unwrap_err();
+        let error = error.one_line(&CommandLine);
+        assert!(error.contains("gone.pb: ") && error.contains("hint: pass the path"), "{error}");
         let error = Source::open(folder.path(), &Reading::default()).unwrap_err();
         assert!(
             matches!(&error, SourceError::Read { cause, .. } if cause.kind() == io::ErrorKind::IsADirectory),

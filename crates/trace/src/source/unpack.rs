@@ -1,7 +1,7 @@
-//! Packed bytes → the bytes, by gzip, xz or zstd; several streams one after the other are one.
+//! Uncompresses gzip, xz and zstd in memory; several streams in one file are joined.
 //!
-//! No size that a header claims is believed: memory is taken as bytes come out, and never past the limit. Whatever goes
-//! wrong, what came out before is still there.
+//! It trusts no size in a header: memory grows with the uncompressed bytes, up to the limit. After an error, the bytes
+//! uncompressed so far are still available.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -9,19 +9,19 @@ use std::io::{self, Read};
 use flate2::bufread::GzDecoder;
 use lzma_rust2::{Action, Status, XzStream};
 
-/// How far back a packed stream may refer: what `zstd` takes without --long, and twice what `xz -9` needs. It is
-/// held in memory while unpacking, and a header of a few bytes may ask for 4 GiB of it.
+/// The largest supported window: what `zstd` accepts without `--long`, and twice what `xz -9` needs. The window is held in
+/// memory while unpacking, and a header of a few bytes can ask for 4 GiB.
 pub(super) const WINDOW_BYTES: u64 = 1 << WINDOW_LOG;
 const WINDOW_LOG: u32 = 27;
-/// The same for xz, in KiB, with a mebibyte for the rest of its decoder.
+/// The memory limit for xz in KiB: the window and one mebibyte for the rest of the decoder.
 const XZ_MEMORY_KIB: u32 = (1 << (WINDOW_LOG - 10)) + 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How the bytes of a file are packed.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Packing {
-    /// They are not.
+    /// Not compressed.
     None,
     /// gzip (`.gz`).
     Gzip,
@@ -32,10 +32,10 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Tells it from the first bytes; names lie. No trace begins like this: 1f and fd are no tags of an `XSpace`, and 28
-    /// would be a field it does not have.
+    /// Detects the compression by the first bytes, not by the file name. No trace begins with these bytes: 1f and fd are
+    /// not tags of an `XSpace`, and 28 is the tag of a field it does not have.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn detect(bytes: &[u8]) -> Self {
         match bytes {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
@@ -56,19 +56,19 @@ impl fmt::Display for Packing {
     }
 }
 
-/// Where a packed stream ended that is not whole.
+/// Where a compressed stream ended early.
 #[derive(Debug)]
 pub struct Cut {
-    /// How it is packed.
+    /// How the file is compressed.
     pub packing: Packing,
-    /// How many bytes came out before. Where only a checksum at the end is wrong, the damage may lie in them.
+    /// How many bytes were uncompressed. If only a checksum at the end is wrong, they may contain the damage.
     pub unpacked_bytes: u64,
-    /// What the decompressor said.
+    /// The error of the decompressor.
     pub cause: io::Error,
 }
 
 impl Cut {
-    /// Whether the stream just ends, so that all that came out is right; otherwise something in it is wrong.
+    /// Whether the stream is cut short, so that all uncompressed bytes are correct. Otherwise it is damaged.
     #[must_use]
     pub fn ends_early(&self) -> bool {
         self.cause.kind() == io::ErrorKind::UnexpectedEof
@@ -92,27 +92,27 @@ impl std::error::Error for Cut {
     }
 }
 
-/// Why not all came out.
+/// The reason why unpacking stopped.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The stream ended early, is damaged, or could not be read.
     Stream(io::Error),
-    /// There is more than the limit.
+    /// The uncompressed bytes exceed the limit.
     TooLarge { limit: u64 },
     /// The stream refers back further than [`WINDOW_BYTES`].
     WindowTooLarge,
-    /// The system has no memory left.
+    /// The system ran out of memory.
     NoMemory { held_bytes: u64 },
 }
 
-/// Bytes in memory, never more than the limit.
+/// A buffer of uncompressed bytes that never grows beyond its limit.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LimitedBuffer {
     pub(super) bytes: Vec<u8>,
     limit: u64,
 }
 
-impl Held {
+impl LimitedBuffer {
     pub(super) fn new(limit: u64) -> Self {
         Self { bytes: Vec::new(), limit }
     }
@@ -127,7 +127,7 @@ impl Held {
         Ok(())
     }
 
-    /// Adds all that can be read.
+    /// Adds all bytes of a stream.
     pub(super) fn read(&mut self, mut stream: impl Read) -> Result<(), Fault> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
@@ -140,7 +140,7 @@ impl Held {
         }
     }
 
-    /// Adds all that is packed in the bytes.
+    /// Adds the uncompressed bytes.
     pub(super) fn unpack(&mut self, packing: Packing, packed: &[u8]) -> Result<(), Fault> {
         match packing {
             Packing::None => self.add(packed),
@@ -150,32 +150,32 @@ impl Held {
         }
     }
 
-    /// Stream by stream, to tell one that is damaged from something else behind the last.
+    /// One stream at a time, to distinguish a damaged stream from other bytes after the last one.
     fn unpack_gzip(&mut self, mut packed: &[u8]) -> Result<(), Fault> {
         loop {
             let mut stream = GzDecoder::new(packed);
             self.read(&mut stream)?;
             packed = stream.into_inner();
-            match Packing::of(packed) {
+            match Packing::detect(packed) {
                 _ if packed.is_empty() => return Ok(()),
                 Packing::Gzip => {}
                 _ => {
-                    let why = format!("{} bytes that are no gzip follow its end", packed.len());
+                    let why = format!("{} bytes that are not gzip follow its end", packed.len());
                     return Err(Fault::Stream(io::Error::new(io::ErrorKind::InvalidData, why)));
                 }
             }
         }
     }
 
-    /// By the decoder's own loop and not its `Read`: that one wants up to 64 KiB of packed bytes whole before the first
-    /// of them comes out, so a stream that is cut would lose up to 2 MiB that are there.
+    /// Uses the decoder's own loop and not its `Read`, which needs up to 64 KiB of complete input before the first byte
+    /// of output: a stream that is cut short would lose up to 2 MiB.
     fn unpack_xz(&mut self, mut packed: &[u8]) -> Result<(), Fault> {
         let mut stream = XzStream::new_mem_limit(true, XZ_MEMORY_KIB);
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let before = stream.total_out();
             let result = stream.process(packed, &mut chunk, Action::Finish);
-            // Where it failed, too: the count is of what it had written until then.
+            // Also after an error: the count is of the bytes written before it.
             let count = usize::try_from(stream.total_out() - before).unwrap_or(0).min(chunk.len());
             self.add(&chunk[..count])?;
             match result {
@@ -191,7 +191,7 @@ impl Held {
     }
 
     fn unpack_zstd(&mut self, packed: &[u8]) -> Result<(), Fault> {
-        // zstd checks every frame; this tells the first one's reason, which its error has as a text only.
+        // zstd checks every frame, but its error gives the reason only as text. This check types it for the first frame.
         if zstd_window_bytes(packed).is_some_and(|window| window > WINDOW_BYTES) {
             return Err(Fault::WindowTooLarge);
         }
@@ -201,7 +201,7 @@ impl Held {
     }
 }
 
-/// How far back the first frame refers, by its header (RFC 8878, 3.1.1.1).
+/// The window of the first frame, from its header (RFC 8878, 3.1.1.1).
 fn zstd_window_bytes(packed: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = packed.get(4..)?.split_first()?;
     if descriptor & 0x20 == 0 {
@@ -209,7 +209,7 @@ fn zstd_window_bytes(packed: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // One segment: the window is the content, whose size stands behind the dictionary's id.
+    // A single segment: the window is the size of the content, which follows the dictionary id.
     let dictionary_id_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let (size_bytes, least) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
     let size = rest.get(dictionary_id_bytes..)?.get(..size_bytes)?;
@@ -251,8 +251,8 @@ pub(super) mod tests {
     }
 
     fn unpack(packed: &[u8], limit: u64) -> (Vec<u8>, Result<(), Fault>) {
-        let mut held = Held::new(limit);
-        let result = held.unpack(Packing::of(packed), packed);
+        let mut held = LimitedBuffer::new(limit);
+        let result = held.unpack(Packing::detect(packed), packed);
         (held.bytes, result)
     }
 
@@ -345,7 +345,7 @@ pub(super) mod tests {
             parts in proptest::collection::vec(proptest::collection::vec(0_u8..4, 0..3000), 1..4),
         ) {
             let packed = parts.iter().flat_map(|part| pack(packing, part)).collect::<Vec<_>>();
-            prop_assert_eq!(Packing::of(&packed), packing);
+            prop_assert_eq!(Packing::detect(&packed), packing);
             let (bytes, result) = unpack(&packed, u64::MAX);
             prop_assert!(result.is_ok(), "{:?}", result);
             prop_assert_eq!(bytes, parts.concat());
@@ -359,7 +359,7 @@ pub(super) mod tests {
             packed[at] ^= flip;
             let (unpacked, result) = unpack(&packed, 1 << 20);
             // Some bits of a gzip header mean nothing to the content, and zstd has no checksum here.
-            if packing == Packing::Xz && Packing::of(&packed) == Packing::Xz {
+            if packing == Packing::Xz && Packing::detect(&packed) == Packing::Xz {
                 prop_assert!(result.is_err());
             }
             prop_assert!(unpacked.len() <= 1 << 20);

@@ -42,7 +42,7 @@ pub(super) enum Needs {
 pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> Result<Opened, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let limits = arguments.max_size.map(|decompressed_bytes| Limits { decompressed_bytes });
-    let reading = Reading { limits: limits.unwrap_or_else(Limits::of_free_memory), leniency };
+    let reading = Reading { limits: limits.unwrap_or_else(Limits::from_free_memory), leniency };
     let found = find(&arguments.files).map_err(|error| Failure::failed(diagnosed!(error)))?;
     for twice in given_twice(&arguments.files) {
         screen.note(&format!("{} is given more than once: it counts once", twice.display()));
