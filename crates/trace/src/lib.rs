@@ -20,8 +20,6 @@
 pub mod accounting;
 mod error;
 mod functions;
-#[cfg(test)]
-mod handmade;
 mod source;
 mod table;
 mod wire;

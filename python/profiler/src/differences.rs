@@ -2,10 +2,11 @@
 //! recorded trace shows the difference. The numbers of `ejkernel` come from its code with its reading of stats repaired.
 
 use super::*;
-use crate::handmade::{Event, Line, Plane, trace};
+use crate::test_trace::{synthetic, trace};
+use ergometer_trace_testing::{Event, Line, Plane};
 
 fn fixture(name: &str) -> Trace {
-    trace(&std::fs::read(format!("{}/../../fixtures/xplane/{name}.xplane.pb", env!("CARGO_MANIFEST_DIR"))).unwrap())
+    trace(std::fs::read(format!("{}/../../fixtures/xplane/{name}.xplane.pb", env!("CARGO_MANIFEST_DIR"))).unwrap())
 }
 
 fn profiler(change: impl FnOnce(&mut ProfilerOptions)) -> Profiler {
@@ -201,7 +202,7 @@ fn kernel(start_ns: i64, duration_ns: i64) -> Event {
 #[test]
 fn all_planes_of_a_platform_count_not_only_the_first() {
     let device = |name, duration| Plane { name, lines: vec![Line::new(1, vec![kernel(0, duration)])] };
-    let profile = Plane::trace(&[device("/device:GPU:0", 2_000), device("/device:GPU:1", 5_000)]);
+    let profile = synthetic(&[device("/device:GPU:0", 2_000), device("/device:GPU:1", 5_000)]);
     assert_eq!(profiler(|_| ()).find_device_plane_ids(&profile, "Gpu").unwrap(), [0, 1]);
     assert_eq!(times(&profiler(|_| ()), &profile, "gpu"), [(1, 5e-6, 0.0)]);
     assert_eq!(times(&profiler(|_| ()), &profile, "gpu:0"), [(1, 2e-6, 0.0)]);
@@ -213,7 +214,7 @@ fn zero_is_a_number() {
     let event = |program, scope| Event { program: Some(program), scope, ..kernel(0, 2_000) };
     let line_events =
         vec![event(0, Some(0)), event(1, None), Event { program: None, run: Some(0), ..kernel(0, 3_000) }];
-    let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: vec![Line::new(1, line_events)] }]);
+    let profile = synthetic(&[Plane { name: "/device:GPU:0", lines: vec![Line::new(1, line_events)] }]);
     let found: Vec<String> = events(&profiler(|_| ()), &profile, "gpu").into_keys().collect();
     let expected = ["jit_autotune_fn_1(0-0)", "jit_autotune_fn_1(0-None)", "jit_autotune_fn_1(1-None)"];
     assert_eq!(found, expected);
@@ -223,7 +224,7 @@ fn zero_is_a_number() {
 fn event_times_count_from_the_start_of_their_line() {
     // Two streams, the second 10 µs later. From a raw file ejkernel put both at 0, where they would overlap.
     let line = |id, timestamp_ns| Line { timestamp_ns, ..Line::new(id, vec![kernel(0, 2_000)]) };
-    let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: vec![line(1, 5_000), line(2, 15_000)] }]);
+    let profile = synthetic(&[Plane { name: "/device:GPU:0", lines: vec![line(1, 5_000), line(2, 15_000)] }]);
     assert_close(events(&profiler(|_| ()), &profile, "gpu")["jit_autotune_fn_1(3-None)"], 4e-6);
 }
 
@@ -235,7 +236,7 @@ fn children_are_nested_on_the_same_line_and_of_the_same_module() {
     let own = Event { module: Some("jit_step"), program: Some(1), ..Event::new("gemm", 3_000, 2_000) };
     let seconds = |first: Vec<Event>, second: Vec<Event>| {
         let lines = vec![Line::new(1, first), Line::new(2, second)];
-        let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines }]);
+        let profile = synthetic(&[Plane { name: "/device:GPU:0", lines }]);
         events(&with_regex("gemm"), &profile, "gpu")["jit_step(1-None)"]
     };
     assert_close(seconds(vec![parent(), child("gemm", 1_000), child("copy", 5_000)], vec![]), 2e-6);
@@ -278,7 +279,7 @@ fn a_module_on_tpu_contains_the_ops_that_run_in_it() {
             )
         },
     ];
-    let profile = Plane::trace(&[Plane { name: "/device:TPU:0", lines }]);
+    let profile = synthetic(&[Plane { name: "/device:TPU:0", lines }]);
     let key = "jit_autotune_fn_2(9)(9-None)";
     assert_close(events(&profiler(|_| ()), &profile, "tpu")[key], 40e-6);
     // A filter that matches the module too counts the module's children, not the module.

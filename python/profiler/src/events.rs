@@ -212,8 +212,9 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::handmade::{Event, Line, Plane};
+    use crate::test_trace::synthetic;
     use crate::{Profiler, ProfilerOptions};
+    use ergometer_trace_testing::{Event, Line, Plane};
 
     /// An event of any name, in microseconds.
     fn event() -> impl Strategy<Value = Event> {
@@ -280,7 +281,7 @@ mod tests {
             is_filtered in any::<bool>(),
         ) {
             let trace_lines = lines.iter().zip(1..).map(|(events, id)| Line::new(id, events.clone())).collect();
-            let profile = Plane::trace(&[Plane { name: "/device:GPU:0", lines: trace_lines }]);
+            let profile = synthetic(&[Plane { name: "/device:GPU:0", lines: trace_lines }]);
             let event_filter_regex = is_filtered.then(|| "gemm".to_owned());
             let profiler = Profiler::new(ProfilerOptions { event_filter_regex, ..ProfilerOptions::default() }).unwrap();
             let found = profiler.get_events_from_plane(&profile, 0).unwrap().value;

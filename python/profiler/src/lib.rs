@@ -28,9 +28,6 @@
 mod differences;
 mod error;
 mod events;
-#[cfg(test)]
-#[path = "../../../crates/trace/src/handmade.rs"]
-mod handmade;
 mod selection;
 
 use std::collections::BTreeMap;
@@ -248,4 +245,20 @@ fn compile(pattern: &str) -> Result<Regex, ProfilingError> {
         .size_limit(MAX_PATTERN_BYTES)
         .build()
         .map_err(|cause| ProfilingError::Regex { pattern: pattern.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod test_trace {
+    use ergometer_trace::{ReadOptions, Source, Trace, read};
+    use ergometer_trace_testing::{Plane, encode};
+
+    /// The trace in these bytes.
+    pub(crate) fn trace(bytes: Vec<u8>) -> Trace {
+        read(vec![Source::from_bytes("test", bytes)], &ReadOptions::default()).unwrap()
+    }
+
+    /// A trace of these planes.
+    pub(crate) fn synthetic(planes: &[Plane]) -> Trace {
+        trace(encode(planes))
+    }
 }

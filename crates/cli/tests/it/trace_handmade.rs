@@ -6,52 +6,27 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Output;
 
+use ergometer_trace_testing::xspace::{Space, Style};
+use ergometer_trace_testing::{Event, Line, Plane};
 use serde_json::Value;
 
 use super::{assert_fails, ergo, stderr, stdout};
 
 /// An op on the host: name, start and length in nanoseconds, device.
-type Op<'a> = (&'a str, i64, i64, i64);
+type Op = (&'static str, i64, i64, i64);
 
 /// The bytes of a trace with ops of the module `jit_f` on one thread, and one warning of the profiler.
-fn space(ops: &[Op<'_>], warning: &str) -> Vec<u8> {
-    let mut line = [number(1, 7), message(2, b"worker")].concat();
-    for (place, &(_, start, length, ordinal)) in (1..).zip(ops) {
-        let text = |stat: i64, text: &str| message(4, &[number(1, stat), message(5, text.as_bytes())].concat());
-        let stats = [text(1, "jit_f"), text(2, "an_op"), message(4, &[number(1, 3), number(4, ordinal)].concat())];
-        let event = [number(1, place), number(2, start * 1000), number(3, length * 1000), stats.concat()].concat();
-        line.extend(message(4, &event));
-    }
-    let mut plane = [message(2, b"/host:CPU"), message(3, &line)].concat();
-    let names: Vec<&str> = ops.iter().map(|op| op.0).collect();
-    for (field, names) in [(4, names), (5, vec!["hlo_module", "hlo_op", "device_ordinal"])] {
-        for (id, name) in (1..).zip(names) {
-            let value = [number(1, id), message(2, name.as_bytes())].concat();
-            plane.extend(message(field, &[number(1, id), message(2, &value)].concat()));
-        }
-    }
-    let warning = if warning.is_empty() { Vec::new() } else { message(3, warning.as_bytes()) };
-    [message(1, &plane), warning].concat()
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let [low, ..] = value.to_le_bytes();
-        value >>= 7;
-        bytes.push(if value > 0 { low | 0x80 } else { low & 0x7f });
-        if value == 0 {
-            return bytes;
-        }
-    }
-}
-
-fn number(field: u64, value: i64) -> Vec<u8> {
-    [varint(field << 3), varint(value.cast_unsigned())].concat()
-}
-
-fn message(field: u64, bytes: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
+fn space(ops: &[Op], warning: &str) -> Vec<u8> {
+    let event = |&(name, start_ns, duration_ns, ordinal): &Op| Event {
+        module: Some("jit_f"),
+        op: Some("an_op"),
+        ordinal: Some(ordinal),
+        ..Event::new(name, start_ns, duration_ns)
+    };
+    let line = Line { name: "worker", ..Line::new(7, ops.iter().map(event).collect()) };
+    let plane = Plane { name: "/host:CPU", lines: vec![line] };
+    let warnings = if warning.is_empty() { Vec::new() } else { vec![warning.into()] };
+    Space { planes: vec![(&plane).into()], warnings, ..Space::default() }.encode(Style::Plain)
 }
 
 fn piped(arguments: &[&str], bytes: Vec<u8>) -> Output {

@@ -164,9 +164,13 @@ impl Variant {
 mod tests {
     use super::*;
     use crate::accounting::Filter;
-    use crate::handmade::{Event, Line, Plane, trace};
     use crate::{ReadOptions, Source, read};
+    use ergometer_trace_testing::{Event, Line, Plane, encode};
     use proptest::prelude::*;
+
+    fn trace(bytes: &[u8]) -> Trace {
+        read(vec![Source::from_bytes("test", bytes.to_vec())], &ReadOptions::default()).unwrap()
+    }
 
     fn fixture(name: &str) -> Vec<u8> {
         std::fs::read(format!("{}/../../fixtures/xplane/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -243,7 +247,7 @@ mod tests {
             )],
         };
         let planes = [device("/device:GPU:0", [10, 25]), device("/device:GPU:1", [30, 20])];
-        let found = functions(&Plane::trace(&planes), Filter::default());
+        let found = functions(&trace(&encode(&planes)), Filter::default());
         assert_eq!((nanos(&found.rows[0].busy_times), found.rows[0].devices), (vec![30.0, 25.0], 2));
     }
 
@@ -257,7 +261,7 @@ mod tests {
             ..kernel("jit_autotune_fn_4", start, duration)
         };
         let line = Line::new(1, vec![run(-5, 0, 0, 10), run(0, 0, 100, 12), run(0, 1, 101, 20)]);
-        let found = functions(&Plane::trace(&[Plane { name: "/host:CPU", lines: vec![line] }]), Filter::default());
+        let found = functions(&trace(&encode(&[Plane { name: "/host:CPU", lines: vec![line] }])), Filter::default());
         assert_eq!((nanos(&found.rows[0].busy_times), found.rows[0].devices), (vec![10.0, 20.0], 2));
     }
 
@@ -271,8 +275,8 @@ mod tests {
                     ..kernel("jit_autotune_fn_1", run * 100, lengths[number])
                 }).collect())],
             };
-            let forward = functions(&Plane::trace(&[device(0), device(1), device(2)]), Filter::default());
-            let backward = functions(&Plane::trace(&[device(2), device(0), device(1)]), Filter::default());
+            let forward = functions(&trace(&encode(&[device(0), device(1), device(2)])), Filter::default());
+            let backward = functions(&trace(&encode(&[device(2), device(0), device(1)])), Filter::default());
             prop_assert_eq!(&forward, &backward);
             let longest: Vec<f64> = durations.iter().map(|lengths| *lengths.iter().max().unwrap() as f64).collect();
             prop_assert_eq!(nanos(&forward.rows[0].busy_times), longest);

@@ -8,7 +8,7 @@ use ergometer_trace::accounting::{
 use ergometer_trace::{KeepIds, KeepLines, ProgramId, ReadOptions, Source, Text, Trace, Why, read};
 use proptest::prelude::*;
 
-use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value};
 use crate::formulas::{self, Interval};
 use crate::{fixture, reference, seen, strict};
 
@@ -111,7 +111,7 @@ fn small_line() -> impl Strategy<Value = Line> {
     let event =
         (1_i64..4, 0_i64..40, 0_i64..12, 0_i64..20).prop_map(|(metadata_id, offset, duration_ps, rare)| Event {
             metadata_id,
-            place: if rare == 0 { Place::Occurrences(3) } else { Place::Offset(offset) },
+            timing: if rare == 0 { Timing::Occurrences(3) } else { Timing::Offset(offset) },
             duration_ps,
             stats: Vec::new(),
         });
@@ -223,7 +223,7 @@ fn idle_time_is_the_sum_of_the_gaps() {
 fn tpu() -> Space {
     let event = |metadata_id, offset, duration_ps| Event {
         metadata_id,
-        place: Place::Offset(offset),
+        timing: Timing::Offset(offset),
         duration_ps,
         stats: vec![],
     };
@@ -326,7 +326,7 @@ fn a_tpu_answers_the_same_questions() {
 }
 
 fn event(metadata_id: i64, offset: i64, duration_ps: i64) -> Event {
-    Event { metadata_id, place: Place::Offset(offset), duration_ps, stats: vec![] }
+    Event { metadata_id, timing: Timing::Offset(offset), duration_ps, stats: vec![] }
 }
 
 fn line(id: i64, name: &str, events: Vec<Event>) -> Line {
@@ -367,7 +367,7 @@ fn one_event_out_of_range_spoils_no_share() {
 
 #[test]
 fn what_has_no_place_in_time_is_of_no_run_and_no_step() {
-    let aggregated = Event { place: Place::Occurrences(9), ..event(4, 0, 1_000_000) };
+    let aggregated = Event { timing: Timing::Occurrences(9), ..event(4, 0, 1_000_000) };
     let lines = vec![
         line(1, "Steps", vec![event(1, 0, 90), event(2, 100, 90)]),
         line(2, "XLA Modules", vec![event(3, 0, 90), event(3, 100, 90)]),

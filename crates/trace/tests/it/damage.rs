@@ -4,14 +4,14 @@ use ergometer_trace::{EventId, Notice, Trace, TraceError};
 use ergometer_units::Picos;
 use proptest::prelude::*;
 
-use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value, delimited, varint};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint};
 use crate::{fixture, lenient, strict};
 
 /// A little of everything.
 fn small() -> Space {
     let event = |number: i64| Event {
         metadata_id: 1 + number % 2,
-        place: Place::Offset(number * 1_000),
+        timing: Timing::Offset(number * 1_000),
         duration_ps: 900,
         stats: vec![Stat { id: 2, value: Some(Value::Reference(3)) }, Stat { id: 4, value: Some(Value::Double(7)) }],
     };

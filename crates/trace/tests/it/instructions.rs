@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ergometer_trace::{Platform, Text, Trace};
 use proptest::prelude::*;
 
-use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value, delimited, varint};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint};
 use crate::{fixture, lenient, strict};
 
 fn number(field: u64, value: u64) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn space(program: &[u8], events: &[(&str, &str, u64)]) -> Space {
     let stat = |id, value| Stat { id, value: Some(value) };
     let event = |(number, &(_, op, launch)): (i64, &(&str, &str, u64))| Event {
         metadata_id: number,
-        place: Place::Offset(number * 1000),
+        timing: Timing::Offset(number * 1000),
         duration_ps: 10,
         stats: vec![
             stat(1, Value::Text(b"jit_f".to_vec())),

@@ -2,7 +2,6 @@
 
 mod accounting;
 mod damage;
-mod encode;
 mod formulas;
 mod instructions;
 mod reader;

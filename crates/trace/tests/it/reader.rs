@@ -4,7 +4,7 @@ use ergometer_trace::{ReadOptions, Source, Trace, read};
 use ergometer_units::Timestamp;
 use proptest::prelude::*;
 
-use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Style, Value};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value};
 use crate::reference::{expect, sessions_of};
 use crate::{fixture, seen, strict};
 
@@ -82,10 +82,10 @@ fn stats() -> impl Strategy<Value = Vec<Stat>> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let place = prop_oneof![8 => time().prop_map(Place::Offset), 1 => any::<i64>().prop_map(Place::Occurrences)];
-    (id(), place, time(), stats()).prop_map(|(metadata_id, place, duration_ps, stats)| Event {
+    let timing = prop_oneof![8 => time().prop_map(Timing::Offset), 1 => any::<i64>().prop_map(Timing::Occurrences)];
+    (id(), timing, time(), stats()).prop_map(|(metadata_id, timing, duration_ps, stats)| Event {
         metadata_id,
-        place,
+        timing,
         duration_ps,
         stats,
     })
@@ -197,7 +197,7 @@ fn a_recorded_file_is_read_by_the_letter() {
 fn a_line_of_many_chunks_is_one() {
     let event = |number: i64| Event {
         metadata_id: number % 7,
-        place: if number % 9_999 == 0 { Place::Occurrences(number) } else { Place::Offset(number * 1_000) },
+        timing: if number % 9_999 == 0 { Timing::Occurrences(number) } else { Timing::Offset(number * 1_000) },
         duration_ps: 900 - number % 1_000,
         stats: vec![
             Stat { id: 1, value: Some(Value::Signed(number / 100)) },
@@ -230,7 +230,7 @@ fn session(host: &str, started_ns: i64) -> Vec<u8> {
         ],
         ..Plane::default()
     };
-    let event = Event { place: Place::Offset(1_000_000), duration_ps: 5, ..Event::default() };
+    let event = Event { timing: Timing::Offset(1_000_000), duration_ps: 5, ..Event::default() };
     let line = Line { id: 3, events: vec![event], ..Line::default() };
     let host_plane = Plane { name: b"/host:CPU".to_vec(), lines: vec![line], ..Plane::default() };
     Space { planes: vec![host_plane, environment], hosts: vec![host.into()], ..Space::default() }.encode(Style::Plain)

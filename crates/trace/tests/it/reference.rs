@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ergometer_trace::{Notice, Why};
 
-use crate::encode::{Event, EventMetadata, Line, Place, Plane, Space, Stat, Value};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Timing, Value};
 use crate::seen;
 
 /// A field of a message: its number and its value.
@@ -162,10 +162,10 @@ fn event_of(bytes: &[u8]) -> Event {
     for field in fields(bytes) {
         match field {
             (1, Content::Number(id)) => event.metadata_id = id.cast_signed(),
-            (2, Content::Number(offset)) => event.place = Place::Offset(offset.cast_signed()),
+            (2, Content::Number(offset)) => event.timing = Timing::Offset(offset.cast_signed()),
             (3, Content::Number(duration)) => event.duration_ps = duration.cast_signed(),
             (4, Content::Bytes(stat)) => event.stats.push(stat_of(stat)),
-            (5, Content::Number(count)) => event.place = Place::Occurrences(count.cast_signed()),
+            (5, Content::Number(count)) => event.timing = Timing::Occurrences(count.cast_signed()),
             _ => {}
         }
     }
@@ -414,9 +414,9 @@ fn add_plane(seen: &mut seen::Seen, plane: &Plane, session: usize, clock: &Clock
             counts[0] += u64::from(event.duration_ps < 0);
             counts[3] += u64::from(last(&plane.event_metadata, event.metadata_id).is_none());
             let duration_ps = event.duration_ps.max(0);
-            let (start_ps, why_unplaced) = match event.place {
-                Place::Occurrences(count) => (None, Some(Why::Aggregated(count))),
-                Place::Offset(offset_ps) => {
+            let (start_ps, why_unplaced) = match event.timing {
+                Timing::Occurrences(count) => (None, Some(Why::Aggregated(count))),
+                Timing::Offset(offset_ps) => {
                     let start_ps = base_ps + i128::from(offset_ps);
                     let fits = start_ps >= -FARTHEST_PS && start_ps + i128::from(duration_ps) <= FARTHEST_PS;
                     let base_fits = i64::try_from(base_ps).is_ok();

@@ -1,105 +1,144 @@
-//! `XSpace` messages, written by hand: the same content comes out in any style a writer may have. In every style the last of
-//! several values of a field counts, and what is zero may be left out.
+//! Encodes `XSpace` messages, in the style of the usual writers or in any other that the format allows.
+//!
+//! In every style the last of several values of a field counts, and zero may be omitted.
 
-/// A whole file.
+/// A file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Space {
-    pub(crate) planes: Vec<Plane>,
-    pub(crate) errors: Vec<Vec<u8>>,
-    pub(crate) warnings: Vec<Vec<u8>>,
-    pub(crate) hosts: Vec<Vec<u8>>,
+pub struct Space {
+    /// Devices and hosts.
+    pub planes: Vec<Plane>,
+    /// Errors of the profiler.
+    pub errors: Vec<Vec<u8>>,
+    /// Warnings of the profiler.
+    pub warnings: Vec<Vec<u8>>,
+    /// Host names.
+    pub hosts: Vec<Vec<u8>>,
 }
 
+/// A device or a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Plane {
-    pub(crate) name: Vec<u8>,
-    pub(crate) lines: Vec<Line>,
-    pub(crate) event_metadata: Vec<(i64, EventMetadata)>,
-    pub(crate) stat_metadata: Vec<(i64, Vec<u8>)>,
-    pub(crate) stats: Vec<Stat>,
+pub struct Plane {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its timelines.
+    pub lines: Vec<Line>,
+    /// The descriptions of its events, by number.
+    pub event_metadata: Vec<(i64, EventMetadata)>,
+    /// The names of its stats, by number.
+    pub stat_metadata: Vec<(i64, Vec<u8>)>,
+    /// The stats of the plane itself.
+    pub stats: Vec<Stat>,
 }
 
+/// The description of a kind of event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct EventMetadata {
-    pub(crate) name: Vec<u8>,
-    pub(crate) display_name: Vec<u8>,
-    pub(crate) stats: Vec<Stat>,
+pub struct EventMetadata {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its display name; empty without one.
+    pub display_name: Vec<u8>,
+    /// The stats of all events of the kind.
+    pub stats: Vec<Stat>,
 }
 
+/// A timeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) id: i64,
-    pub(crate) name: Vec<u8>,
-    pub(crate) display_name: Vec<u8>,
-    pub(crate) timestamp_ns: i64,
-    pub(crate) events: Vec<Event>,
+pub struct Line {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its display name; empty without one.
+    pub display_name: Vec<u8>,
+    /// The time that offsets count from.
+    pub timestamp_ns: i64,
+    /// Its events.
+    pub events: Vec<Event>,
 }
 
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Event {
-    pub(crate) metadata_id: i64,
-    pub(crate) place: Place,
-    pub(crate) duration_ps: i64,
-    pub(crate) stats: Vec<Stat>,
+pub struct Event {
+    /// The number of its description.
+    pub metadata_id: i64,
+    /// When it starts, or how often it occurred.
+    pub timing: Timing,
+    /// How long it takes.
+    pub duration_ps: i64,
+    /// Its own stats.
+    pub stats: Vec<Stat>,
 }
 
+/// When an event starts, or how often an aggregated event occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Timing {
+    /// The start in picoseconds, from the start of its line.
     Offset(i64),
+    /// The number of events that it aggregates.
     Occurrences(i64),
 }
 
-impl Default for Place {
+impl Default for Timing {
     fn default() -> Self {
         Self::Offset(0)
     }
 }
 
+/// A named value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Stat {
-    pub(crate) id: i64,
-    pub(crate) value: Option<Value>,
+pub struct Stat {
+    /// The number of its name.
+    pub id: i64,
+    /// Its value.
+    pub value: Option<Value>,
 }
 
+/// The value of a stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
-    /// The bits of a floating number.
+pub enum Value {
+    /// The bits of a floating-point number.
     Double(u64),
+    /// An unsigned integer.
     Unsigned(u64),
+    /// A signed integer.
     Signed(i64),
+    /// Characters.
     Text(Vec<u8>),
+    /// Bytes.
     Bytes(Vec<u8>),
+    /// The number of a stat name that is the text.
     Reference(i64),
 }
 
-/// How to write.
+/// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// By field number, zeros left out: as the usual writers do.
+pub enum Style {
+    /// By field number, without zeros: as the usual writers do.
     Plain,
-    /// In any order, with unknown fields, with values that do not count before those that do, zeros here and there.
+    /// From this seed: fields in any order, unknown fields, overwritten values, and some zeros.
     Odd(u64),
 }
 
 impl Space {
-    pub(crate) fn encode(&self, style: Style) -> Vec<u8> {
-        let mut writer = Writer(style);
-        writer.space(self)
+    /// The bytes of the file.
+    #[must_use]
+    pub fn encode(&self, style: Style) -> Vec<u8> {
+        Encoder(style).space(self)
     }
 }
 
-/// One field of a message; those of one group keep their order.
-struct Part {
+/// One encoded field of a message. Fields of one group keep their order.
+struct EncodedField {
     group: u64,
     bytes: Vec<u8>,
 }
 
-struct Writer(Style);
+struct Encoder(Style);
 
-impl Writer {
+impl Encoder {
     fn space(&mut self, space: &Space) -> Vec<u8> {
         let planes: Vec<Vec<u8>> = space.planes.iter().map(|plane| self.plane(plane)).collect();
-        let mut parts: Vec<Part> = planes.iter().map(|plane| bytes_field(1, plane)).collect();
+        let mut parts: Vec<EncodedField> = planes.iter().map(|plane| bytes_field(1, plane)).collect();
         for (number, texts) in [(2, &space.errors), (3, &space.warnings), (4, &space.hosts)] {
             parts.extend(texts.iter().map(|text| bytes_field(number, text)));
         }
@@ -148,14 +187,14 @@ impl Writer {
 
     fn event(&mut self, event: &Event) -> Vec<u8> {
         let mut parts = self.number(1, event.metadata_id);
-        let mut place = match event.place {
-            Place::Offset(offset) => self.number(2, offset),
-            Place::Occurrences(count) => vec![number_field(5, count)],
+        let mut place = match event.timing {
+            Timing::Offset(offset) => self.number(2, offset),
+            Timing::Occurrences(count) => vec![number_field(5, count)],
         };
         if !place.is_empty() && self.chance(4) {
             place.insert(0, number_field(5, 3));
         }
-        parts.extend(place.into_iter().map(|part| Part { group: 2, ..part }));
+        parts.extend(place.into_iter().map(|part| EncodedField { group: 2, ..part }));
         parts.extend(self.number(3, event.duration_ps));
         parts.extend(event.stats.iter().map(|stat| bytes_field(4, &self.stat(stat))).collect::<Vec<_>>());
         self.message(parts)
@@ -164,7 +203,7 @@ impl Writer {
     fn stat(&mut self, stat: &Stat) -> Vec<u8> {
         let mut parts = if stat.id != 0 || self.chance(2) { vec![number_field(1, stat.id)] } else { Vec::new() };
         let value = stat.value.as_ref().map(|value| match value {
-            Value::Double(bits) => Part { group: 2, bytes: [&[0x11][..], &bits.to_le_bytes()].concat() },
+            Value::Double(bits) => EncodedField { group: 2, bytes: [&[0x11][..], &bits.to_le_bytes()].concat() },
             Value::Unsigned(number) => number_field(3, number.cast_signed()),
             Value::Signed(number) => number_field(4, *number),
             Value::Text(text) => bytes_field(5, text),
@@ -172,13 +211,13 @@ impl Writer {
             Value::Reference(id) => number_field(7, *id),
         });
         if value.is_some() && self.chance(4) {
-            parts.push(Part { group: 2, bytes: vec![0x20, 0x07] });
+            parts.push(EncodedField { group: 2, bytes: vec![0x20, 0x07] });
         }
-        parts.extend(value.map(|part| Part { group: 2, ..part }));
+        parts.extend(value.map(|part| EncodedField { group: 2, ..part }));
         self.message(parts)
     }
 
-    fn number(&mut self, field: u64, value: i64) -> Vec<Part> {
+    fn number(&mut self, field: u64, value: i64) -> Vec<EncodedField> {
         if value == 0 && !self.chance(2) {
             return Vec::new();
         }
@@ -186,7 +225,7 @@ impl Writer {
         other.into_iter().chain([number_field(field, value)]).collect()
     }
 
-    fn text(&mut self, field: u64, text: &[u8]) -> Vec<Part> {
+    fn text(&mut self, field: u64, text: &[u8]) -> Vec<EncodedField> {
         if text.is_empty() && !self.chance(2) {
             return Vec::new();
         }
@@ -194,9 +233,9 @@ impl Writer {
         other.into_iter().chain([bytes_field(field, text)]).collect()
     }
 
-    /// One in so many, where the style is odd.
-    fn chance(&mut self, of: u64) -> bool {
-        matches!(self.0, Style::Odd(_)) && self.random().is_multiple_of(of)
+    /// True once in `one_in` times if the style is odd.
+    fn chance(&mut self, one_in: u64) -> bool {
+        matches!(self.0, Style::Odd(_)) && self.random().is_multiple_of(one_in)
     }
 
     fn random(&mut self) -> u64 {
@@ -206,20 +245,20 @@ impl Writer {
         mixed ^ (mixed >> 27)
     }
 
-    fn message(&mut self, mut parts: Vec<Part>) -> Vec<u8> {
+    fn message(&mut self, mut parts: Vec<EncodedField>) -> Vec<u8> {
         if self.chance(4) {
             let unknown =
-                [number_field(100, -1), bytes_field(101, b"later"), Part { group: 102, bytes: fixed(102, 8) }];
-            parts.extend(unknown.into_iter().chain([Part { group: 103, bytes: fixed(103, 4) }]));
+                [number_field(100, -1), bytes_field(101, b"later"), EncodedField { group: 102, bytes: fixed(102, 8) }];
+            parts.extend(unknown.into_iter().chain([EncodedField { group: 103, bytes: fixed(103, 4) }]));
         }
         if self.chance(2) {
-            // Each group takes random places among the others and keeps its own order.
+            // Shuffles the groups; each keeps its own order.
             let mut places: Vec<u64> = parts.iter().map(|part| part.group).collect();
             for last in (1..places.len()).rev() {
-                places.swap(last, usize::try_from(self.random() % (last as u64 + 1)).unwrap());
+                places.swap(last, usize::try_from(self.random() % (last as u64 + 1)).unwrap_or(0));
             }
-            let mut left: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
-            let next = |group: u64, left: &mut Vec<Option<Part>>| {
+            let mut left: Vec<Option<EncodedField>> = parts.into_iter().map(Some).collect();
+            let next = |group: u64, left: &mut Vec<Option<EncodedField>>| {
                 left.iter_mut().find(|part| part.as_ref().is_some_and(|part| part.group == group))?.take()
             };
             parts = places.into_iter().filter_map(|group| next(group, &mut left)).collect();
@@ -228,7 +267,9 @@ impl Writer {
     }
 }
 
-pub(crate) fn varint(mut value: u64) -> Vec<u8> {
+/// A variable-length integer.
+#[must_use]
+pub fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
         bytes.push((value % 0x80) as u8 + 0x80);
@@ -238,17 +279,18 @@ pub(crate) fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A message or text of this field, with its length before it.
-pub(crate) fn delimited(field: u64, content: &[u8]) -> Vec<u8> {
+/// A field with a message, text or bytes, preceded by its length.
+#[must_use]
+pub fn delimited(field: u64, content: &[u8]) -> Vec<u8> {
     [&varint(field * 8 + 2)[..], &varint(content.len() as u64), content].concat()
 }
 
-fn number_field(field: u64, value: i64) -> Part {
-    Part { group: field, bytes: [varint(field * 8), varint(value.cast_unsigned())].concat() }
+fn number_field(field: u64, value: i64) -> EncodedField {
+    EncodedField { group: field, bytes: [varint(field * 8), varint(value.cast_unsigned())].concat() }
 }
 
-fn bytes_field(field: u64, content: &[u8]) -> Part {
-    Part { group: field, bytes: delimited(field, content) }
+fn bytes_field(field: u64, content: &[u8]) -> EncodedField {
+    EncodedField { group: field, bytes: delimited(field, content) }
 }
 
 fn fixed(field: u64, bytes: usize) -> Vec<u8> {
