@@ -1,46 +1,47 @@
-//! The interval of a ratio of sums (right answers per joule, joules per token) by bootstrap over queries.
+//! Computes the interval of a ratio of sums (correct answers per joule, joules per token) by bootstrap over queries.
 //!
-//! One pair per query goes in, numerator and denominator, in the order of sending; a 95 % interval of Σ numerators /
-//! Σ denominators comes out. A query that has no part in it is `(0, 0)`. The same seed always gives the same interval.
-//! With all denominators 1 it is the interval of a mean.
+//! Each query contributes a pair, numerator and denominator, in the order of sending; a query without a value is `(0,
+//! 0)`. The result is the 95 % interval of Σ numerators / Σ denominators. If all denominators are 1, it is the interval
+//! of a mean. The same seed always gives the same interval.
 //!
-//! Pairs are drawn together, because a query's correctness and energy go together. Requests that ran together share
-//! their joules, so neighbours are not independent: then whole blocks of neighbours are drawn, circularly, so that
-//! every query is as likely as any other (Politis and Romano, "A circular block-resampling procedure for stationary
-//! data", 1992). The percentile interval is that of Efron and Tibshirani, "An Introduction to the Bootstrap" (1993),
-//! chapter 13, taken as much further out as few blocks need.
+//! Numerator and denominator of a query are drawn together, because its correctness and its energy are correlated.
+//! Concurrent requests share their energy, so neighbours are not independent. Blocks of neighbours are therefore drawn,
+//! circularly, so that every query is equally likely (Politis and Romano, "A circular block-resampling procedure for
+//! stationary data", 1992). The percentile interval is from Efron and Tibshirani, "An Introduction to the Bootstrap"
+//! (1993), chapter 13, and is widened for few blocks (see `draws`).
 //!
-//! Blocks are there to widen an interval. Where queries take turns (a dataset that goes through its subjects in a circle)
-//! blocks are more alike than queries, and would narrow it. So the same is drawn once more with the queries shuffled, one
-//! by one, and the wider interval counts.
+//! Blocks should widen an interval. If a dataset cycles through its subjects, blocks are more alike than queries and
+//! would narrow it. The bootstrap is therefore repeated with single queries in random order, and the wider interval
+//! counts.
 
 use fastrand::Rng;
 
 use super::Interval;
 use crate::draws::interval_from_draws;
 
-/// Below this many blocks that hold a query there is no interval: what five or six have seen of a distribution says little
-/// of its tails, whatever is corrected for.
+/// The fewest blocks with a query for an interval. Five or six blocks say little about the tails of a distribution,
+/// even with corrections.
 pub const MINIMUM_BLOCKS: usize = 10;
 
-/// For ten blocks the interval ends at the 0.9th percentile: fewer draws than this have one or none beyond it.
+/// The fewest draws. For ten blocks the interval ends at the 0.9th percentile, and fewer draws have at most one beyond
+/// it.
 const MINIMUM_DRAWS: usize = 200;
 
-/// How many blocks are drawn in all, at most: some 0.1 s of work.
+/// The most blocks drawn in total, about 0.1 s of work.
 const WORK: usize = 10_000_000;
 
-/// However many draws are asked for, blocks are not merged below this number of them.
-const BLOCKS_KEPT: usize = 1_000;
+/// Blocks are never merged to fewer than this, regardless of the number of draws.
+const FEWEST_MERGED_BLOCKS: usize = 1_000;
 
-/// How to resample.
+/// Parameters of the bootstrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resampling {
-    /// How many times; at least 200, at most 10,000 are made.
+    /// The number of draws, which is clamped to 200 to 10,000.
     pub draws: usize,
-    /// How many neighbours are drawn together: 1 for requests one at a time, about twice the concurrency for requests
-    /// together.
+    /// How many neighbours are drawn together: 1 for sequential requests, about twice the concurrency for concurrent
+    /// requests.
     pub block: usize,
-    /// The seed of the draws.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -52,18 +53,18 @@ impl Default for Resampling {
 
 /// The 95 % interval of Σ first / Σ second over the pairs.
 ///
-/// Beyond 10,000,000 / draws blocks (5,000 at 2,000 draws), blocks are made longer, so that the time does not grow with
-/// the run: with prefix sums a block costs the same whatever its length, and that many blocks are plenty.
+/// With more than 10,000,000 / draws blocks (5,000 at 2,000 draws), blocks are made longer, so that the time does not
+/// grow with the run: with prefix sums the cost of a block does not depend on its length.
 ///
-/// `None` where the data cannot give one:
-/// - fewer than [`MINIMUM_BLOCKS`] blocks that hold a query other than `(0, 0)`;
-/// - a value that is not finite, a negative denominator, or denominators that are all zero;
-/// - no variation: where all queries give the same ratio (no answer was right), resampling only ever sees that one, and
-///   an interval without width would be a claim of certainty.
+/// `None` in these cases:
+/// - fewer than [`MINIMUM_BLOCKS`] blocks contain a query other than `(0, 0)`;
+/// - a value is not finite, a denominator is negative, or all denominators are zero;
+/// - all queries have the same ratio (for example, no answer is correct). Every resample then has that ratio, and an
+///   interval without width would claim certainty.
 ///
 /// ```
 /// # use ergometer_statistics::{Resampling, ratio_interval};
-/// // Right or wrong, and joules, of forty queries.
+/// // Correctness and joules of forty queries.
 /// let pairs: Vec<(f64, f64)> = (0..40).map(|i| (f64::from(i % 2), 10.0 + f64::from(i % 7))).collect();
 /// let interval = ratio_interval(&pairs, Resampling::default()).unwrap();
 /// assert!(interval.contains(20.0 / pairs.iter().map(|pair| pair.1).sum::<f64>()));
@@ -75,7 +76,7 @@ pub fn ratio_interval(pairs: &[(f64, f64)], resampling: Resampling) -> Option<In
         return None;
     }
     let blocks = match drawn(pairs, resampling) {
-        Draws::NoBlocks => return None,
+        BlockInterval::NoBlocks => return None,
         found => found.interval(),
     };
     if resampling.block <= 1 {
@@ -87,15 +88,15 @@ pub fn ratio_interval(pairs: &[(f64, f64)], resampling: Resampling) -> Option<In
     blocks.into_iter().chain(single).max_by(|one, other| one.width().total_cmp(&other.width()))
 }
 
-/// What draws of blocks gave.
-enum Draws {
+/// The result of drawing blocks.
+enum BlockInterval {
     Interval(Interval),
-    /// There are too few blocks, or no denominators.
+    /// There are too few blocks, or all denominators are zero.
     NoBlocks,
     NoVariation,
 }
 
-impl Draws {
+impl BlockInterval {
     fn interval(self) -> Option<Interval> {
         match self {
             Self::Interval(interval) => Some(interval),
@@ -104,28 +105,28 @@ impl Draws {
     }
 }
 
-fn drawn(pairs: &[(f64, f64)], resampling: Resampling) -> Draws {
-    let draws = resampling.draws.clamp(MINIMUM_DRAWS, WORK / BLOCKS_KEPT);
+fn drawn(pairs: &[(f64, f64)], resampling: Resampling) -> BlockInterval {
+    let draws = resampling.draws.clamp(MINIMUM_DRAWS, WORK / FEWEST_MERGED_BLOCKS);
     let block = resampling.block.max(1).max(pairs.len().div_ceil(WORK / draws));
     let holds_any = |block: &&[(f64, f64)]| block.iter().any(|&pair| pair != (0.0, 0.0));
     let blocks = pairs.chunks_exact(block).filter(holds_any).count();
     if blocks < MINIMUM_BLOCKS {
-        return Draws::NoBlocks;
+        return BlockInterval::NoBlocks;
     }
     let sums = PrefixSums::new(pairs);
     let mut random = Rng::with_seed(resampling.seed);
     let mut ratios: Vec<f64> = (0..draws).filter_map(|_| sums.draw(block, &mut random)).collect();
-    // A draw whose denominators are all zero has no ratio; where that is common, neither has the data.
+    // A draw has no ratio if all its denominators are zero. If that is common, neither have the data.
     if ratios.len() < draws - draws / 100 {
-        return Draws::NoBlocks;
+        return BlockInterval::NoBlocks;
     }
     ratios.sort_unstable_by(f64::total_cmp);
-    // Prefix sums round in the 16th digit, so no variation is not quite no width.
+    // Prefix sums are rounded in the 16th digit, so the interval of equal ratios has a tiny width.
     let has_width = |interval: &Interval| interval.width() > 1e-9 * interval.low.abs().max(interval.high.abs());
-    interval_from_draws(&ratios, blocks).filter(has_width).map_or(Draws::NoVariation, Draws::Interval)
+    interval_from_draws(&ratios, blocks).filter(has_width).map_or(BlockInterval::NoVariation, BlockInterval::Interval)
 }
 
-/// Sums of the first 0, 1, 2 ... n pairs, so that the sum of any block is one subtraction.
+/// Sums of the first 0, 1, 2 … n pairs, so that the sum of a block takes one subtraction.
 pub(super) struct PrefixSums(Vec<(f64, f64)>);
 
 impl PrefixSums {
@@ -137,7 +138,7 @@ impl PrefixSums {
         Self(std::iter::once((0.0, 0.0)).chain(sums).collect())
     }
 
-    /// The ratio of one resample: blocks until there are as many pairs as in the data, the last block cut short.
+    /// The ratio of one resample: blocks until there are as many pairs as in the data; the last block is cut short.
     fn draw(&self, block: usize, random: &mut Rng) -> Option<f64> {
         let count = self.0.len() - 1;
         let (mut top, mut bottom, mut taken) = (0.0, 0.0, 0);
@@ -152,7 +153,7 @@ impl PrefixSums {
         (bottom > 0.0 && ratio.is_finite()).then_some(ratio)
     }
 
-    /// The sum of a block that goes on at the start of the data where it runs over its end.
+    /// The sum of a block, which continues at the start of the data if it passes the end.
     pub(super) fn circular(&self, start: usize, length: usize) -> (f64, f64) {
         let count = self.0.len() - 1;
         let end = start + length;
@@ -171,8 +172,8 @@ mod tests {
     use fastrand::Rng;
     use proptest::prelude::*;
 
-    /// How often the interval holds the truth over seeded runs of 100 queries: 60 % right, 5 to 15 J. Where requests ran
-    /// together, `run` of them in a row are alike.
+    /// How often the interval contains the true ratio, over seeded runs of 100 queries: 60 % correct, 5 to 15 J each,
+    /// and `run` consecutive queries are alike, as in concurrent requests.
     fn coverage(run: usize, block: usize) -> f64 {
         let truth = 0.6 / 10.0;
         let held = (0..400).filter(|&seed| {
@@ -189,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_19_times_in_20() {
+    fn the_interval_contains_the_truth_19_times_in_20() {
         let covered = coverage(1, 1);
         assert!((0.91..=0.98).contains(&covered), "{covered}");
     }
 
     #[test]
-    fn neighbours_that_are_alike_need_blocks() {
+    fn similar_neighbours_need_blocks() {
         let (single, blocks) = (coverage(4, 1), coverage(4, 8));
         assert!(single < 0.75, "drawn one by one, the interval is too narrow: {single}");
         assert!(blocks > 0.89, "drawn in blocks it is nearly right: {blocks}");
     }
 
-    /// How often the interval of joules per token holds the truth, over queries that differ in both.
+    /// How often the interval of joules per token contains the true ratio, over queries that differ in both.
     fn few(blocks: usize, block: usize) -> f64 {
         let held = (0..1000).filter(|&seed| {
             let mut random = Rng::with_seed(seed);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_that_hold_a_query_count() {
+    fn only_blocks_with_a_query_count() {
         let with = |every: u32| -> Vec<(f64, f64)> {
             let pair = |place: u32| if place.is_multiple_of(every) { (f64::from(place % 7), 1.0) } else { (0.0, 0.0) };
             (0..80).map(pair).collect()
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_in_a_circle_does_not_narrow_the_interval() {
+    fn a_cyclic_dataset_does_not_narrow_the_interval() {
         let pairs: Vec<(f64, f64)> = (0..400).map(|place| (f64::from(u8::from(place % 4 != 0)), 1.0)).collect();
         let found = ratio_interval(&pairs, Resampling { block: 8, ..Resampling::default() }).unwrap();
         let expected = 2.0 * 1.96 * (0.25 * 0.75 / 400.0_f64).sqrt();
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_data_cannot_give_is_absent() {
+    fn unusable_data_have_no_interval() {
         let pairs: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(i % 3), f64::from(i % 5) + 1.0)).collect();
         let with = |block| Resampling { block, ..Resampling::default() };
         assert!(ratio_interval(&pairs, with(1)).is_some());
@@ -292,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn a_block_may_run_over_the_end(length in 0_usize..=7, start in 0_usize..7) {
+        fn a_block_may_wrap_around_the_end(length in 0_usize..=7, start in 0_usize..7) {
             let pairs: Vec<(f64, f64)> = (0..7).map(|i| (f64::from(i), f64::from(i * i))).collect();
             let expected = pairs.iter().cycle().skip(start).take(length).fold((0.0, 0.0), |sum, pair| {
                 (sum.0 + pair.0, sum.1 + pair.1)

@@ -1,38 +1,39 @@
-//! How densely values lie: values go in; a smooth curve over their range comes out.
+//! Estimates the density of values by a Gaussian kernel.
 //!
-//! A Gaussian kernel whose bandwidth is 0.9 s n^(-1/5) with s the sample standard deviation: the rule of B. W. Silverman,
-//! "Density Estimation for Statistics and Data Analysis" (1986), formula 3.31, without its quartiles, as
-//! intelligence-per-watt draws it. Values are first put into bins of a sixteenth of the bandwidth, each shared by the two
-//! bins beside it (M. P. Wand, "Fast Computation of Multivariate Kernel Estimators", 1994), so that the time hardly grows
-//! with their number; the error is below 0.1 % of the peak.
+//! The bandwidth is 0.9 s n^(-1/5), where s is the sample standard deviation: the rule of B. W. Silverman, "Density
+//! Estimation for Statistics and Data Analysis" (1986), formula 3.31, without its quartiles, as in
+//! intelligence-per-watt. Values are first distributed to bins of a sixteenth of the bandwidth, each to the two nearest
+//! bins (M. P. Wand, "Fast Computation of Multivariate Kernel Estimators", 1994), so that the time hardly depends on
+//! the number of values. The error is below 0.1 % of the peak.
 
 use serde::Serialize;
 
 use super::Distribution;
 
-/// How many points the curve has.
+/// The number of points of the curve.
 pub const DENSITY_POINTS: usize = 512;
 
-/// Bins in a bandwidth. The error of sharing is at most (1/16)² / 8 of the kernel's curvature, 0.05 %.
+/// The number of bins per bandwidth. The error of binning is at most (1/16)² / 8 of the curvature of the kernel, 0.05
+/// %.
 const BINS_PER_BANDWIDTH: f64 = 16.0;
 
-/// Beyond so many bandwidths the kernel is below 2e-8 of its peak.
+/// The number of bandwidths beyond which the kernel is ignored: it is below 2e-8 of its peak.
 const REACH: f64 = 6.0;
 
-/// A curve whose area is that of a probability: somewhat below 1, because a part of it lies outside the values.
+/// A probability density over the range of the values. Its area is slightly below 1, because a part lies outside the
+/// range.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Density {
     /// The standard deviation of the kernel.
     pub bandwidth: f64,
-    /// [`DENSITY_POINTS`] places, evenly from the smallest value to the largest.
+    /// [`DENSITY_POINTS`] evenly spaced positions, from the smallest value to the largest.
     pub at: Vec<f64>,
-    /// The density at each.
+    /// The density at each position.
     pub density: Vec<f64>,
 }
 
 impl Density {
-    /// That of the finite ones of these values. `None` for fewer than two, without variation, and beyond what a float
-    /// can hold.
+    /// The density of the finite values. `None` for fewer than two values, for equal values, or if a float overflows.
     ///
     /// ```
     /// # use ergometer_statistics::Density;
@@ -59,7 +60,8 @@ impl Density {
     }
 }
 
-/// How many values lie at each of the places 0, 1, 2 …, in widths from the smallest; a value between two is shared.
+/// The number of values at positions 0, 1, 2 …, in bin widths from the smallest. A value between two positions is
+/// divided.
 struct Bins(Vec<f64>);
 
 impl Bins {
@@ -76,7 +78,7 @@ impl Bins {
         Self(bins)
     }
 
-    /// The sum of the kernels of all values at a place, each 1 at its own.
+    /// The sum of the kernels of all values at a position; each kernel has a peak of 1.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "places of bins, cut to their number")]
     fn kernels(&self, place: f64) -> f64 {
         let reach = REACH * BINS_PER_BANDWIDTH;
@@ -111,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn bins_change_next_to_nothing() {
+    fn binning_changes_the_density_by_less_than_0_1_percent() {
         let mut random = fastrand::Rng::with_seed(7);
         let mut normal = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         let smooth: Vec<f64> = (0..20_000).map(|_| normal()).collect();
         let two: Vec<f64> = (0..5_000).map(|i| normal() + if i % 3 == 0 { 40.0 } else { 0.0 }).collect();
-        // One value far off widens the bandwidth and the range still more.
+        // An outlier widens the bandwidth, and the range even more.
         let mut tail = smooth[..5_000].to_vec();
         tail.push(1e6);
         let steps: Vec<f64> = (0..3_000).map(|i| f64::from(i % 5)).collect();
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_density_is_absent() {
+    fn values_without_a_density_have_none() {
         for values in [&[][..], &[1.0], &[2.0, 2.0, 2.0], &[f64::NAN, 1.0], &[f64::MIN, f64::MAX]] {
             assert_eq!(Density::from_values(values), None, "{values:?}");
         }
@@ -136,7 +138,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn it_is_near_the_direct_sum_and_its_area_is_below_one(values in prop::collection::vec(-100.0..100.0, 2..200)) {
+        fn the_density_is_near_the_direct_sum_and_its_area_is_below_one(values in prop::collection::vec(-100.0..100.0, 2..200)) {
             prop_assert!(error(&values) < 0.005);
             let found = Density::from_values(&values).unwrap();
             let area: f64 = found.density.windows(2).map(|pair| pair[0].midpoint(pair[1])).sum::<f64>() * (found.at[1] - found.at[0]);

@@ -1,6 +1,6 @@
 //! Describes values by their mean, standard deviation and percentiles.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::mean::Moments;
 use crate::{Interval, median_interval, percentile};
@@ -9,7 +9,7 @@ use crate::{Interval, median_interval, percentile};
 pub const MINIMUM_FOR_P99: usize = 100;
 
 /// Count, mean, spread and percentiles of some values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many values there are.
     pub count: usize,

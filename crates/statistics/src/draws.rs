@@ -1,15 +1,14 @@
-//! The interval of what resampled data came to: draws, sorted, and the number of blocks they were made of go in; a 95 %
-//! interval comes out. All intervals by bootstrap are made here, so that all are as wide as few blocks need.
+//! Computes the 95 % interval of sorted bootstrap draws, for all intervals by bootstrap.
 //!
-//! Percentile intervals are too narrow for few blocks: by √(n/(n-1)), and by as much as Student's t is wider than the
-//! normal distribution. So they are taken further out, at Φ(-t √(n/(n-1))): T. Hesterberg, "What Teachers Should Know
+//! Percentile intervals are too narrow for few blocks: by √(n/(n-1)), and by the ratio of Student's t to the normal
+//! distribution. They are therefore taken further out, at Φ(-t √(n/(n-1))): T. Hesterberg, "What Teachers Should Know
 //! About the Bootstrap" (The American Statistician 69, 2015), section 3.3. For ten blocks that is the 0.9th percentile
-//! in place of the 2.5th.
+//! instead of the 2.5th.
 
 use crate::normal::tails;
 use crate::{Interval, percentile, t_quantile};
 
-/// The interval of sorted draws of so many blocks; `None` below two blocks, and without draws.
+/// The interval of sorted draws from this many blocks. `None` below two blocks, or without draws.
 pub(crate) fn interval_from_draws(draws: &[f64], blocks: usize) -> Option<Interval> {
     let count = blocks as f64;
     let further = t_quantile(0.975, count - 1.0)? * (count / (count - 1.0)).sqrt();
@@ -22,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_blocks_are_taken_further_out() {
+    fn the_interval_of_few_blocks_is_widened() {
         let draws: Vec<f64> = (0..=10_000).map(|place| f64::from(place) / 100.0).collect();
         let low = |blocks| interval_from_draws(&draws, blocks).map(|interval| interval.low);
         // Φ(-2.2622 √(10/9)) and Φ(-1.9840 √(100/99)).

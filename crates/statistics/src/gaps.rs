@@ -1,16 +1,17 @@
-//! Very many durations, kept small: nanoseconds go in one by one; their exact distribution, in milliseconds, comes out.
+//! Stores many millions of durations compactly, and computes their exact distribution.
 //!
-//! A run of an hour at a thousand requests in flight has tens of millions of gaps between chunks. Four bytes hold any gap
-//! up to 4.29 s; the few longer ones stand in a list of their own. They lie in blocks that are sorted one by one, so
-//! nothing is ever copied into one large piece.
+//! A run of an hour with a thousand concurrent requests has tens of millions of gaps between chunks. A gap up to 4.29 s
+//! is stored in four bytes; the few longer gaps are in a separate list. Blocks are sorted separately, so that no large
+//! allocation is copied.
 
 use super::Distribution;
-use super::percentile::{MINIMUM_FOR_P99, percentile_by};
+use super::distribution::MINIMUM_FOR_P99;
+use super::percentile::percentile_by;
 
-/// How many stand in a block: 256 KB, which a processor sorts within its cache.
+/// The number of gaps in a block: 256 KB, which fits into the cache of a processor.
 const BLOCK: usize = 1 << 16;
 
-/// Durations in nanoseconds.
+/// A collection of durations in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub struct Gaps {
     blocks: Vec<Vec<u32>>,
@@ -19,7 +20,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Adds one.
+    /// Adds a duration.
     pub fn push(&mut self, nanos: u64) {
         self.sum += u128::from(nanos);
         match (u32::try_from(nanos), self.blocks.last_mut()) {
@@ -29,19 +30,19 @@ impl Gaps {
         }
     }
 
-    /// How many there are.
+    /// The number of durations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.blocks.iter().map(Vec::len).sum::<usize>() + self.long.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no durations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.long.is_empty()
     }
 
-    /// The distribution of several of these taken together, in milliseconds; `None` where all are empty.
+    /// The distribution of several collections together, in milliseconds. `None` if all are empty.
     ///
     /// ```
     /// # use ergometer_statistics::Gaps;
@@ -74,7 +75,7 @@ impl Gaps {
             min,
             max,
             p50: at(50.0)?,
-            // Gaps of one answer follow each other, and are not independent.
+            // The gaps of one answer are not independent.
             p50_interval: None,
             p90: at(90.0)?,
             p95: at(95.0)?,
@@ -90,15 +91,15 @@ impl Gaps {
 
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// Sorted lists, read as if they were one.
+/// Sorted lists that are read as one.
 struct Sorted<'a> {
     blocks: Vec<&'a [u32]>,
     long: Vec<&'a [u64]>,
 }
 
 impl Sorted<'_> {
-    /// The value at a place of the whole, in milliseconds: the smallest that more than `place` values do not exceed. It is
-    /// found by halving the range of values, not the places.
+    /// The value at an index of all sorted values, in milliseconds. It bisects the range of values: the result is the
+    /// smallest value with more than `place` values up to it.
     fn at(&self, place: usize) -> f64 {
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {
@@ -108,7 +109,7 @@ impl Sorted<'_> {
         low as f64 / NANOS_PER_MILLI
     }
 
-    /// How many do not exceed a value.
+    /// The number of values up to a value.
     fn up_to(&self, value: u64) -> usize {
         let short = self.blocks.iter().map(|block| block.partition_point(|&nanos| u64::from(nanos) <= value));
         let long = self.long.iter().map(|list| list.partition_point(|&nanos| nanos <= value));
@@ -123,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_distributed_as_plain_values_are(
+        fn the_distribution_matches_that_of_plain_values(
             values in prop::collection::vec(prop_oneof![0_u64..50_000_000, 0_u64..20_000_000_000], 0..250),
             cut in 0_usize..250,
         ) {

@@ -1,48 +1,49 @@
-//! Whether groups differ in a proportion (accuracy by subject): successes and trials of each group go in; chi-square and
-//! a p value come out.
+//! Tests whether groups differ in a proportion, such as accuracy by subject.
 //!
-//! Chi-square is that of K. Pearson ("On the criterion…", 1900) for a table of two columns. With few trials its tabled
-//! distribution does not hold, so the p value is that of a permutation test: which trials succeeded is drawn anew, with
-//! all totals kept, and the share of draws that are at least as uneven is counted, the data itself among them (Phipson
-//! and Smyth, "Permutation P-values should never be zero", 2010). The same seed gives the same p value.
+//! The statistic is the chi-square of K. Pearson ("On the criterion…", 1900) for a table of two columns. Its
+//! distribution does not hold for few trials, so the p value comes from a permutation test: the successes are
+//! redistributed at random with fixed totals, and the p value is the share of draws that are at least as uneven as the
+//! data, counting the data itself (Phipson and Smyth, "Permutation P-values should never be zero", 2010). The same seed
+//! gives the same p value.
 
 use fastrand::Rng;
 
 use super::normal_p_value;
 
-/// How often trials are drawn anew.
+/// The number of permutations.
 const DRAWS: usize = 9_999;
 
-/// How many trials are drawn in all, at most: some 0.1 s of work.
+/// The most trials drawn in total, about 0.1 s of work.
 const WORK: usize = 20_000_000;
 
-/// What was found.
+/// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Homogeneity {
     /// Pearson's chi-square.
     pub chi_square: f64,
-    /// Groups with trials, less one.
+    /// The degrees of freedom: groups with trials, less one.
     pub freedom: usize,
-    /// How likely groups at least as uneven are where all have one proportion.
+    /// The probability of groups at least this uneven if all have the same proportion.
     pub p_value: f64,
-    /// Where the p value comes from.
+    /// The method that computed the p value.
     pub by: TestedBy,
 }
 
-/// Where a p value comes from.
+/// The method that computed a p value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestedBy {
-    /// Trials drawn anew this often.
+    /// A permutation test.
     Permutation {
-        /// How often.
+        /// The number of permutations.
         draws: usize,
     },
-    /// The distribution of chi-square, by the cube root of Wilson and Hilferty (1931): for more trials than can be drawn.
+    /// The chi-square distribution, by the cube root approximation of Wilson and Hilferty (1931), for too many trials
+    /// to permute.
     ChiSquare,
 }
 
-/// Whether groups of (successes, trials) differ in their proportion. `None` where there is nothing to tell: fewer than
-/// two groups with trials, no success or no failure at all, or more successes than trials.
+/// Tests whether groups of (successes, trials) differ in their proportion. `None` for fewer than two groups with
+/// trials, without any success or any failure, or with more successes than trials.
 ///
 /// ```
 /// # use ergometer_statistics::homogeneity;
@@ -55,7 +56,7 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
     if groups.len() < 2 || groups.iter().any(|(successes, trials)| successes > trials) {
         return None;
     }
-    let sum = |of: fn(&(u64, u64)) -> u64| groups.iter().map(of).try_fold(0_u64, u64::checked_add);
+    let sum = |count: fn(&(u64, u64)) -> u64| groups.iter().map(count).try_fold(0_u64, u64::checked_add);
     let (successes, trials) = (sum(|group| group.0)?, sum(|group| group.1)?);
     if successes == 0 || successes == trials {
         return None;
@@ -63,7 +64,7 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
     let uneven = Unevenness { share: successes as f64 / trials as f64 };
     let chi_square = uneven.chi_square(groups.iter().copied());
     let freedom = groups.len() - 1;
-    // The rarer of the two is drawn.
+    // Draws the rarer outcome.
     let drawn = usize::try_from(successes.min(trials - successes)).ok()?;
     let draws = DRAWS.min(WORK / (drawn + groups.len()));
     if draws < 999 || trials > WORK as u64 {
@@ -89,14 +90,14 @@ pub fn homogeneity(groups: &[(u64, u64)], seed: u64) -> Option<Homogeneity> {
             .iter()
             .zip(&groups)
             .map(|(&count, &(_, trials))| (if rarer_is_success { count } else { trials - count }, trials));
-        // Draws that are the data again must count, whatever the order of the sums.
+        // A draw that equals the data must count, regardless of rounding.
         as_uneven += usize::from(uneven.chi_square(of_draw) >= chi_square * (1.0 - 1e-9));
     }
     let p_value = as_uneven as f64 / (draws + 1) as f64;
     Some(Homogeneity { chi_square, freedom, p_value, by: TestedBy::Permutation { draws } })
 }
 
-/// Chi-square of groups against a proportion.
+/// Computes the chi-square of groups against a proportion.
 struct Unevenness {
     share: f64,
 }
@@ -124,7 +125,7 @@ fn chi_square_p_value(x: f64, freedom: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// R. A. Fisher's tea: 3 of 4 against 1 of 4 has a two-sided exact p of 34/70, and 4 against 0 one of 2/70.
+    /// R. A. Fisher's tea tasting: 3 of 4 against 1 of 4 has a two-sided exact p of 34/70, and 4 against 0 has 2/70.
     #[test]
     fn small_tables_have_their_exact_p_value() {
         let tea = homogeneity(&[(3, 4), (1, 4)], 1).unwrap();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_alike_differ_once_in_twenty() {
+    fn equal_groups_differ_significantly_once_in_twenty() {
         let found = (0..300).filter(|&seed| {
             let mut random = Rng::with_seed(seed);
             let groups: Vec<(u64, u64)> =
@@ -149,7 +150,7 @@ mod tests {
 
     /// 5 % points of chi-square: Abramowitz and Stegun, table 26.8.
     #[test]
-    fn more_trials_than_can_be_drawn_have_the_tabled_p_value() {
+    fn many_trials_have_the_p_value_of_the_table() {
         // The cube root is off by 0.0014 at two degrees of freedom, and by less at more.
         for (x, freedom) in [(5.991, 2.0), (11.070, 5.0), (18.307, 10.0), (43.773, 30.0)] {
             let found = chi_square_p_value(x, freedom).unwrap();
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_to_tell_it_is_absent() {
+    fn unusable_groups_have_no_result() {
         for groups in [&[][..], &[(3, 5)], &[(3, 5), (0, 0)], &[(5, 5), (7, 7)], &[(0, 5), (0, 7)], &[(6, 5), (1, 2)]] {
             assert_eq!(homogeneity(groups, 0), None, "{groups:?}");
         }

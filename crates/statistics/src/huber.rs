@@ -1,11 +1,11 @@
-//! A line on which single values pull no harder than many: pairs go in; Huber's M-estimate comes out.
+//! Fits a line by Huber's M-estimator, which limits the influence of outliers.
 //!
 //! P. J. Huber, "Robust Estimation of a Location Parameter" (1964) and "Robust Regression: Asymptotics, Conjectures and
-//! Monte Carlo" (1973): squares up to 1.345 scales from the line, straight beyond, which keeps 95 % of the efficiency of
-//! least squares where noise is normal. By iteratively reweighted least squares; the scale is the median of |residual| /
-//! 0.6745, taken anew each time. It is what `statsmodels.RLM(M=HuberT())` settles at.
+//! Monte Carlo" (1973): the loss is quadratic up to 1.345 scales from the line and linear beyond, which has 95 % of the
+//! efficiency of least squares for normal noise. It is computed by iteratively reweighted least squares; the scale is
+//! the median of |residual| / 0.6745 in each step. The result is that of `statsmodels.RLM(M=HuberT())`.
 //!
-//! It resists values that are far off in y; one far off in x still turns the line, unlike [`TheilSen`](super::TheilSen).
+//! It resists outliers in y, but not in x, unlike [`TheilSen`](super::TheilSen).
 
 use serde::Serialize;
 
@@ -13,35 +13,35 @@ use crate::LeastSquares;
 use crate::fit::NoFit;
 use crate::percentile::median_in_place;
 
-/// Huber's constant.
+/// Huber's tuning constant.
 const TUNING: f64 = 1.345;
 
 /// The normal quantile of 75 %: the median of |z|.
 const NORMAL_QUARTILE: f64 = 0.674_489_750_196_081_7;
 
-/// It settles within some twenty steps; one that does not within so many never will.
+/// The most steps. A fit usually converges within about twenty.
 const MOST_STEPS: usize = 500;
 
 /// `y = intercept + slope x`, by Huber's estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Huber {
-    /// How many pairs it comes from.
+    /// The number of pairs.
     pub count: usize,
-    /// What a step of 1 in x adds.
+    /// The increase of y per unit of x.
     pub slope: f64,
     /// The value at x = 0.
     pub intercept: f64,
-    /// The scale of the residuals; 0 where half of the values lie on the line.
+    /// The scale of the residuals; 0 if half of the values lie on the line.
     pub scale: f64,
-    /// How many values count for less than the others, being further than 1.345 scales from the line.
+    /// The number of values with reduced weight, further than 1.345 scales from the line.
     pub held_back: usize,
 }
 
 impl Huber {
-    /// Fits the finite ones of these pairs (x, y); others are absent values and are not counted.
+    /// Fits the finite pairs (x, y). Pairs with NaN or infinities count as absent.
     ///
-    /// There is none for fewer than two pairs, for one x only, beyond what a float can hold, and where it does not
-    /// settle.
+    /// # Errors
+    /// Fewer than two pairs, constant x, float overflow, or no convergence.
     ///
     /// ```
     /// # use ergometer_statistics::Huber;
@@ -58,7 +58,7 @@ impl Huber {
         let mut sizes = Vec::with_capacity(pairs.len());
         for _ in 0..MOST_STEPS {
             let scale = line.scale(&pairs, &mut sizes);
-            // Below the rounding of y there is no scale: half of the values are on the line.
+            // A scale below the rounding of y is zero: half of the values lie on the line.
             let rounding = 1e-14 * (line.intercept.abs() + line.slope.abs() * extent);
             if scale <= rounding {
                 return Ok(line.found(&pairs, 0.0));
@@ -128,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_has_no_line_says_why() {
+    fn a_failed_fit_says_why() {
         assert_eq!(Huber::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(Huber::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
         let level = Huber::fit(&[(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).unwrap();
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_wild_value_hardly_moves_it(noise in prop::collection::vec(-1.0..1.0, 40), wild in -1e9..1e9, place in 5_usize..35) {
+        fn one_outlier_hardly_moves_the_line(noise in prop::collection::vec(-1.0..1.0, 40), wild in -1e9..1e9, place in 5_usize..35) {
             let mut pairs: Vec<(f64, f64)> =
                 noise.iter().enumerate().map(|(x, noise)| (x as f64, 7.0 + 0.5 * x as f64 + noise)).collect();
             let before = Huber::fit(&pairs).unwrap();
@@ -146,9 +146,9 @@ mod tests {
             prop_assert!((before.slope - after.slope).abs() < 0.1, "{:?} {:?}", before, after);
         }
 
-        /// At the estimate, pulls clipped at 1.345 scales balance: their sum, and their moment about x.
+        /// At the estimate, residuals clipped at 1.345 scales sum to zero, and so do their products with x.
         #[test]
-        fn the_pulls_balance(pairs in prop::collection::vec((0_u32..100, -50.0..50.0), 5..60)) {
+        fn clipped_residuals_balance(pairs in prop::collection::vec((0_u32..100, -50.0..50.0), 5..60)) {
             let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(x, y)| (f64::from(x), y)).collect();
             if let Some(fit) = Huber::fit(&pairs).ok().filter(|fit| fit.scale > 1e-6) {
                 let pull = |&(x, y): &(f64, f64)| ((y - fit.intercept - fit.slope * x) / fit.scale).clamp(-TUNING, TUNING);

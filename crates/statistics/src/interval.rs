@@ -1,4 +1,4 @@
-//! An interval of a statistic: its two ends, low before high.
+//! The 95 % interval of a statistic.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a value lies inside.
+    /// Whether a value lies inside, ends included.
     #[must_use]
     pub fn contains(self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// How far the ends are apart.
+    /// The distance between the ends.
     #[must_use]
     pub fn width(self) -> f64 {
         self.high - self.low
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_belong_to_it_and_nan_does_not() {
+    fn an_interval_contains_its_ends_but_not_nan() {
         let interval = Interval { low: 1.0, high: 2.5 };
         assert!(interval.contains(1.0) && interval.contains(2.5) && interval.contains(2.0));
         assert!(!interval.contains(0.999) && !interval.contains(2.501) && !interval.contains(f64::NAN));

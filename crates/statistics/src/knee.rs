@@ -1,41 +1,40 @@
-//! The knee of a curve of load: throughput and latency at growing load go in; where the two are in the best proportion
-//! comes out, or why that cannot be told.
+//! Finds the knee of a load curve: the load with the largest ratio of throughput to latency.
 //!
-//! L. Kleinrock's power is throughput / latency ("Power and deterministic rules of thumb for probabilistic problems in
-//! computer communications", 1979): below its maximum more load costs little time, above it little is gained.
+//! L. Kleinrock calls throughput / latency power ("Power and deterministic rules of thumb for probabilistic problems in
+//! computer communications", 1979). Below its maximum, more load adds little latency; above it, little throughput.
 
 use std::fmt;
 
-/// Why there is no knee.
+/// The reason why a load curve has no knee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoKnee {
-    /// Fewer than three points with both numbers.
+    /// Fewer than three points have throughput and latency.
     TooFewPoints,
     /// The power is largest at the lowest load.
     AtTheStart,
-    /// The power is largest at the highest load: it may grow still.
+    /// The power is largest at the highest load, and may grow beyond it.
     AtTheEnd,
 }
 
 impl fmt::Display for NoKnee {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::TooFewPoints => "it takes three points with throughput and latency",
-            Self::AtTheStart => "throughput / latency is largest at the lowest load: try lower ones",
-            Self::AtTheEnd => "throughput / latency is largest at the highest load: try higher ones",
+            Self::TooFewPoints => "a knee needs at least three points with throughput and latency",
+            Self::AtTheStart => "throughput / latency is largest at the lowest load; measure lower loads",
+            Self::AtTheEnd => "throughput / latency is largest at the highest load; measure higher loads",
         })
     }
 }
 
-/// Kleinrock's power of a point. `None` where one of the two is not a positive number.
+/// Kleinrock's power of a point. `None` if throughput or latency is not positive.
 #[must_use]
 pub fn power(throughput: f64, latency: f64) -> Option<f64> {
     let is_positive = |value: f64| value > 0.0 && value.is_finite();
     (is_positive(throughput) && is_positive(latency)).then(|| throughput / latency)
 }
 
-/// The place of the knee among points of throughput and latency, in the order of growing load. A point without one of the
-/// two is left out, and keeps its place. Of points with the same power it is the first.
+/// The index of the knee among points of throughput and latency, in order of increasing load; the first of points with
+/// the same power. Points without a positive throughput and latency are ignored.
 pub fn knee(points: &[(f64, f64)]) -> Result<usize, NoKnee> {
     let powers: Vec<(usize, f64)> = points
         .iter()

@@ -1,8 +1,8 @@
-//! A line by least squares: pairs go in; slope, intercept, r² and their 95 % intervals come out.
+//! Fits a line by least squares, with 95 % intervals.
 //!
-//! Sums are taken of differences from the means, so a large offset of either value costs no digits. Intervals are those
-//! of Student's t with n - 2 degrees of freedom (Draper and Smith, "Applied Regression Analysis", 3rd edition, 1998,
-//! chapter 1); they hold where residuals are independent and about equally wide everywhere.
+//! Sums are over differences from the means, so that a large offset loses no precision. Intervals are by Student's t
+//! with n - 2 degrees of freedom (Draper and Smith, "Applied Regression Analysis", 3rd edition, 1998, chapter 1); they
+//! assume independent residuals of constant variance.
 
 use serde::Serialize;
 
@@ -11,22 +11,23 @@ use super::fit::{Coefficient, NoFit, Noise, explained, is_constant, mean};
 /// `y = intercept + slope x`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LeastSquares {
-    /// How many pairs it comes from.
+    /// The number of pairs.
     pub count: usize,
-    /// What a step of 1 in x adds.
+    /// The increase of y per unit of x.
     pub slope: Coefficient,
     /// The value at x = 0.
     pub intercept: Coefficient,
-    /// 1 - (squares of the residuals) / (squares of y about its mean); 1 where y is the same everywhere.
+    /// 1 - (squares of the residuals) / (squares of y about its mean); 1 if y is constant.
     pub r2: f64,
     /// The standard deviation of the residuals, over n - 2; absent with two pairs.
     pub residual_std: Option<f64>,
 }
 
 impl LeastSquares {
-    /// Fits the finite ones of these pairs (x, y); others are absent values and are not counted.
+    /// Fits the finite pairs (x, y). Pairs with NaN or infinities count as absent.
     ///
-    /// There is none for fewer than two pairs, for one x only, and beyond what a float can hold.
+    /// # Errors
+    /// Fewer than two pairs, constant x, or float overflow.
     ///
     /// ```
     /// # use ergometer_statistics::LeastSquares;
@@ -46,7 +47,7 @@ impl LeastSquares {
         let (mean_x, mean_y) = (mean(xs), mean(ys.clone()));
         let centred = pairs.iter().map(|(x, y)| (x - mean_x, y - mean_y));
         let (xx, xy) = centred.clone().fold((0.0, 0.0), |(xx, xy), (x, y)| (xx + x * x, xy + x * y));
-        // Rounding of the mean would leave a hair of a slope in values that are all the same.
+        // Rounding of the mean would give constant values a tiny slope.
         let slope = if is_constant(ys.clone()) { 0.0 } else { xy / xx };
         let intercept = mean_y - slope * mean_x;
         let residuals: f64 = centred.clone().map(|(x, y)| (y - slope * x).powi(2)).sum();
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_line_says_why() {
+    fn a_failed_fit_says_why() {
         assert_eq!(LeastSquares::fit(&[]), Err(NoFit::TooFew { count: 0, needed: 2 }));
         assert_eq!(LeastSquares::fit(&[(1.0, f64::NAN), (2.0, 3.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(LeastSquares::fit(&[(0.1, 1.0), (0.1, 2.0), (0.1, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_truth_19_times_in_20() {
+    fn intervals_contain_the_truth_19_times_in_20() {
         let held = (0..1000).filter(|&seed| {
             let mut random = fastrand::Rng::with_seed(seed);
             // A sum of twelve uniform numbers is nearly normal.
@@ -134,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_offset_moves_the_line_and_nothing_else(
+        fn an_offset_shifts_only_the_intercept(
             pairs in prop::collection::vec((0_i32..1000, -1000_i32..1000), 3..60), x_offset in 0_i32..1_000_000, y_offset in 0_i32..1_000_000)
         {
             let at = |dx: i32, dy: i32| pairs.iter().map(|(x, y)| (f64::from(x + dx), f64::from(y + dy))).collect::<Vec<_>>();

@@ -1,7 +1,18 @@
-//! Statistics: values go in; distributions, fits, 95 % intervals and verdicts come out. No I/O, and nothing of runs or
-//! traces.
+//! Distributions, fits, confidence intervals and significance tests for measurements.
 //!
-//! A statistic that the data cannot give is `None`, and the function says when; no function panics on its values.
+//! A statistic that cannot be computed from the data is `None`, and each function says when. No function panics on its
+//! values. There is no I/O.
+//!
+//! ```
+//! use ergometer_statistics::{Distribution, Mean, median};
+//!
+//! let latencies_ms = [12.1, 11.8, 13.0, 12.4, 58.9];
+//! assert_eq!(median(latencies_ms), Some(12.4));
+//! assert_eq!(Distribution::from_values(&latencies_ms).unwrap().max, 58.9);
+//!
+//! let joules = Mean::from_values(&[9.0, 10.0, 11.0]).unwrap();
+//! assert!(joules.interval().unwrap().contains(10.0));
+//! ```
 
 mod bootstrap;
 mod confidence;

@@ -1,14 +1,14 @@
-//! The interval of a median, whatever the distribution: sorted values go in; two of them come out.
+//! Computes the interval of a median for any distribution.
 //!
-//! Each value is below the median with a chance of one half, so how many are is binomial, and the order statistics from
-//! the l-th to the (n + 1 - l)-th hold the median with at least 95 % where P(fewer than l of n below) ≤ 2.5 % (W. J.
-//! Conover, "Practical Nonparametric Statistics", 3rd edition, 1999, section 3.2; `scipy.stats.quantile_test`). Values
-//! must be independent of each other.
+//! Each value is below the median with a probability of one half, so the number of values below it is binomial. The
+//! interval from the l-th to the (n + 1 - l)-th order statistic contains the median with at least 95 % if P(fewer than
+//! l of n below) ≤ 2.5 % (W. J. Conover, "Practical Nonparametric Statistics", 3rd edition, 1999, section 3.2;
+//! `scipy.stats.quantile_test`). Values must be independent.
 
 use super::Interval;
 
-/// The 95 % interval of the median of values that are sorted and finite. `None` below six values: not even their
-/// smallest and largest hold it with 95 %.
+/// The 95 % interval of the median of sorted finite values. `None` below six values, because even the smallest and the
+/// largest do not enclose the median with 95 %.
 ///
 /// ```
 /// # use ergometer_statistics::{Interval, median_interval};
@@ -20,7 +20,8 @@ pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
     median_interval_at(sorted, 0.95)
 }
 
-/// As [`median_interval`], at another level. `None` with too few values for it, or where it is not between 0 and 1.
+/// Like [`median_interval`], at another level. `None` with too few values for the level, or if it is not between 0 and
+/// 1.
 ///
 /// ```
 /// # use ergometer_statistics::{Interval, median_interval_at};
@@ -37,9 +38,9 @@ pub fn median_interval_at(sorted: &[f64], level: f64) -> Option<Interval> {
     Some(Interval { low: *sorted.get(place)?, high: *sorted.get(sorted.len().checked_sub(place + 1)?)? })
 }
 
-/// The place, from 0, of the order statistic at the lower end: the most `l` - 1 with P(X < l) ≤ the share of a tail.
+/// The index of the order statistic at the lower end: the largest `l` - 1 with P(X < l) ≤ the probability of a tail.
 fn lowest(count: usize, most: f64) -> Option<usize> {
-    // Chances relative to that of the middle, outwards: beyond 20 standard deviations (half √n each) they are nothing.
+    // Probabilities relative to the middle, outwards. Beyond 20 standard deviations (√n/2 each) they vanish.
     let n = count as f64;
     let middle = count / 2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count")]
@@ -49,7 +50,7 @@ fn lowest(count: usize, most: f64) -> Option<usize> {
         Some((fewer, chance * below as f64 / (n - fewer as f64)))
     });
     let chances: Vec<(usize, f64)> = downwards.take(reach + 1).collect();
-    // The distribution is symmetric: all of it is twice its lower half, less the middle where there is one.
+    // The distribution is symmetric, so the total is twice the lower half, less the middle if there is one.
     let lower: f64 = chances.iter().rev().map(|(_, chance)| chance).sum();
     let whole = if count.is_multiple_of(2) { 2.0 * lower - 1.0 } else { 2.0 * lower };
     let mut tail = 0.0;
@@ -69,9 +70,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The ranks of the 95 % interval by number of values, as tables of the sign test have them (Conover, table A3).
+    /// The ranks of the 95 % interval by number of values, from tables of the sign test (Conover, table A3).
     #[test]
-    fn places_are_those_of_the_tables() {
+    fn ranks_are_those_of_the_tables() {
         for (count, rank) in [
             (6, 1),
             (8, 1),
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_the_median_at_least_19_times_in_20() {
+    fn the_interval_contains_the_median_19_times_in_20() {
         let held = (0..2000).filter(|&seed| {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut values: Vec<f64> = (0..25).map(|_| -random.f64().max(1e-12).ln()).collect();
@@ -111,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_around_the_median_and_shrinks(count in 6_usize..5_000) {
+        fn the_interval_is_around_the_median_and_shrinks(count in 6_usize..5_000) {
             let sorted: Vec<f64> = (0..count).map(|i| i as f64).collect();
             let found = median_interval(&sorted).unwrap();
             prop_assert!(found.contains((count as f64 - 1.0) / 2.0));
@@ -120,10 +121,10 @@ mod tests {
         }
     }
 
-    /// Ranks by the binomial at other levels: of 20 values P(X < 4) = 0.0013 ≤ 0.5 % and P(X < 5) = 0.0059 is not;
-    /// P(X < 7) = 0.0577 > 5 % and P(X < 6) = 0.0207 is not.
+    /// Ranks by the binomial distribution at other levels. For 20 values, P(X < 4) = 0.0013 ≤ 0.5 % < P(X < 5) =
+    /// 0.0059, and P(X < 6) = 0.0207 ≤ 5 % < P(X < 7) = 0.0577.
     #[test]
-    fn other_levels_have_other_places() {
+    fn other_levels_have_other_ranks() {
         let sorted: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!(median_interval_at(&sorted, 0.99), Some(Interval { low: 4.0, high: 17.0 }));
         assert_eq!(median_interval_at(&sorted, 0.90), Some(Interval { low: 6.0, high: 15.0 }));

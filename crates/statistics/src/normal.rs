@@ -1,11 +1,10 @@
-//! The standard normal distribution: what lies outside and inside of `±z`.
+//! Probabilities of the standard normal distribution outside and inside `±z`, with a small relative error.
 //!
-//! Both come out with a small relative error, however small they are. References are to Abramowitz and Stegun,
-//! "Handbook of Mathematical Functions" (1964).
+//! References are to Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964).
 
 use std::f64::consts::TAU;
 
-/// The probability of a symmetric distribution outside of `±t`, and inside. They sum to one.
+/// The probabilities of a symmetric distribution outside and inside `±t`, which sum to one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tails {
     pub(crate) outside: f64,
@@ -29,7 +28,7 @@ pub(crate) fn density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / TAU.sqrt()
 }
 
-/// The two-sided p value of a value of the standard normal distribution, P(|Z| ≥ |z|). `None` where it is no number.
+/// The two-sided p value of a value of the standard normal distribution, P(|Z| ≥ |z|). `None` for NaN.
 ///
 /// ```
 /// # use ergometer_statistics::normal_p_value;
@@ -57,8 +56,8 @@ fn series(z: f64) -> f64 {
     sum
 }
 
-/// The upper tail, the density times 1/(z+ 1/(z+ 2/(z+ 3/(z+ …)))) (26.2.14), worked out from its far end. At 2.5, the
-/// smallest `z` it is used for, 120 terms are more than a float can tell; beyond it takes fewer.
+/// The upper tail: the density times 1/(z+ 1/(z+ 2/(z+ 3/(z+ …)))) (26.2.14), evaluated from the innermost term. At
+/// 2.5, the smallest `z` it is used for, 120 terms exceed the precision of a float; larger `z` need fewer.
 fn mills(z: f64) -> f64 {
     let fraction = (1..=120).rev().fold(z, |rest, term| z + f64::from(term) / rest);
     density(z) / fraction
@@ -68,7 +67,7 @@ fn mills(z: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The expected values have 15 digits, from an evaluation with 40.
+    /// The expected values have 15 digits, computed with 40.
     #[test]
     fn the_tails_are_those_of_the_tables() {
         for (z, outside) in [
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ways_meet() {
+    fn series_and_fraction_agree_where_they_meet() {
         let (low, high) = (tails(2.5 - 1e-12), tails(2.5));
         assert!((low.outside / high.outside - 1.0).abs() < 1e-11, "{low:?} {high:?}");
     }

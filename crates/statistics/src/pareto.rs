@@ -1,24 +1,22 @@
-//! The Pareto front: points go in, each with a number for each aim; which are the best of their kind comes out, and who
-//! is better than the others.
+//! Computes the Pareto front of points with several objectives.
 //!
-//! A point dominates another where it is at least as good by every aim and better by one. Points that are alike dominate
-//! nothing of each other, so ties are all members, or none is.
+//! A point dominates another if it is at least as good in every objective and better in one. Equal points do not
+//! dominate each other, so either all or none of them are on the front.
 
 use std::cmp::Ordering;
 
-/// Which way is better.
+/// The direction of an objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
-    /// More is better.
+    /// Higher values are better.
     Higher,
-    /// Less is better.
+    /// Lower values are better.
     Lower,
 }
 
-/// Of each point, in the order they were given, the points that dominate it; none for a member of the front.
+/// For each point, the indices of the points that dominate it; empty for a point on the front.
 ///
-/// A point with a number that is none (NaN), or with fewer numbers than there are aims, is no member and dominates
-/// nothing: it is `None`.
+/// A point with a NaN, or with fewer values than objectives, is not compared, and has `None`.
 ///
 /// ```
 /// # use ergometer_statistics::{Aim, pareto_front};
@@ -30,9 +28,9 @@ pub enum Aim {
 pub fn pareto_front(points: &[&[f64]], aims: &[Aim]) -> Vec<Option<Vec<usize>>> {
     let is_usable =
         |point: &[f64]| point.len() >= aims.len() && !point.iter().take(aims.len()).any(|value| value.is_nan());
-    let dominators = |of: &[f64]| {
+    let dominators = |target: &[f64]| {
         let others = points.iter().enumerate().filter(|(_, point)| is_usable(point));
-        others.filter(|(_, point)| dominates(point, of, aims)).map(|(place, _)| place).collect()
+        others.filter(|(_, point)| dominates(point, target, aims)).map(|(place, _)| place).collect()
     };
     points.iter().map(|point| is_usable(point).then(|| dominators(point))).collect()
 }
@@ -70,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_member_dominates_another_and_every_other_point_is_dominated_by_one(
+        fn every_point_off_the_front_is_dominated_by_one_on_it(
             points in prop::collection::vec(prop::array::uniform3(0_u8..6), 0..40))
         {
             let points: Vec<Vec<f64>> = points.iter().map(|point| point.map(f64::from).to_vec()).collect();

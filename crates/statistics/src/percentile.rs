@@ -139,7 +139,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Each value is numpy's `percentile(values, q)`, computed by hand: place q/100 x (n - 1), linear between.
+    /// Each value is numpy's `percentile(values, q)`, computed by hand: position q/100 x (n - 1), linear between
+    /// values.
     #[test]
     fn percentiles_of_floats_are_those_of_numpy() {
         let values = [15.0, 20.0, 35.0, 40.0, 50.0];
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(percentile(&values, f64::NAN), None);
     }
 
-    /// Each is numpy's `percentile(values, q)`, computed by hand: place q/100 x (n - 1), linear between.
+    /// Each is numpy's `percentile(values, q)`, computed by hand: position q/100 x (n - 1), linear between values.
     #[test]
     fn percentiles_of_integers_are_those_of_numpy() {
         let values = [15, 20, 35, 40, 50];
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn large_values_are_rounded_once() {
         let large = 1_i64 << 53;
-        // In floats 2^53 + 1 is 2^53 already, and the middle of this and 2^53 + 3 too low.
+        // As a float 2^53 + 1 is rounded to 2^53, and the mean with 2^53 + 3 would be too low.
         assert_eq!(percentile(&[large + 1, large + 3], 50.0), Some((large + 2) as f64));
         assert_eq!(percentile(&[-3, 4], 50.0), Some(0.5));
         assert_eq!(percentile(&[i64::MIN, i64::MAX], 50.0), Some(-0.5));

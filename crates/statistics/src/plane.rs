@@ -1,45 +1,43 @@
-//! A plane by least squares, `y = a + b u + c v`: triples go in; what a step of each regressor adds comes out, with 95 %
-//! intervals.
+//! Fits a plane `y = a + b u + c v` by least squares, with 95 % intervals.
 //!
-//! The second regressor is first cleared of what it has in common with the first (Gram and Schmidt), on differences from
-//! the means, so no large numbers are taken from each other. Intervals are those of Student's t with n - 3 degrees of
-//! freedom. Where the regressors rise and fall together there is no plane: variances of coefficients then grow by the
-//! variance inflation factor 1 / (1 - r²), and what is not quite straight in the data grows with them (D. A. Belsley,
-//! E. Kuh, R. E. Welsch, "Regression Diagnostics", 1980, chapter 3).
+//! The second regressor is first made orthogonal to the first (Gram and Schmidt), on differences from the means, which
+//! avoids cancellation. Intervals are by Student's t with n - 3 degrees of freedom. Collinear regressors have no plane:
+//! the variances of the coefficients grow by the variance inflation factor 1 / (1 - r²), and nonlinearity in the data
+//! is amplified with them (D. A. Belsley, E. Kuh, R. E. Welsch, "Regression Diagnostics", 1980, chapter 3).
 
 use serde::Serialize;
 
 use super::fit::{Coefficient, NoFit, Noise, explained, is_constant, mean};
 
-/// From this variance inflation on (a correlation of 0.995), margins are ten times what they would be, and there is no
-/// plane.
+/// The variance inflation from which on there is no plane: intervals are ten times as wide (a correlation of 0.995).
 pub const MOST_VARIANCE_INFLATION: f64 = 100.0;
 
 /// `y = constant + first u + second v`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Plane {
-    /// How many triples it comes from.
+    /// The number of triples.
     pub count: usize,
     /// The value at u = v = 0.
     pub constant: Coefficient,
-    /// What a step of 1 in u adds, v being the same.
+    /// The increase of y per unit of u at constant v.
     pub first: Coefficient,
-    /// What a step of 1 in v adds, u being the same.
+    /// The increase of y per unit of v at constant u.
     pub second: Coefficient,
-    /// The part of the squares of y about its mean that the plane explains; 1 where y is the same everywhere.
+    /// The share of the squares of y about its mean that the plane explains; 1 if y is constant.
     pub r2: f64,
     /// The standard deviation of the residuals, over n - 3; absent with three triples.
     pub residual_std: Option<f64>,
-    /// How many times the likeness of u and v enlarges the variances of their coefficients; 1 where they have nothing in
-    /// common.
+    /// The factor by which the correlation of u and v increases the variances of their coefficients; 1 if they are
+    /// uncorrelated.
     pub variance_inflation: f64,
 }
 
 impl Plane {
-    /// Fits the finite ones of these triples (u, v, y); others are absent values and are not counted.
+    /// Fits the finite triples (u, v, y). Triples with NaN or infinities count as absent.
     ///
-    /// There is none for fewer than three triples, where u or v is the same everywhere, where they rise and fall together
-    /// (from [`MOST_VARIANCE_INFLATION`] on), and beyond what a float can hold.
+    /// # Errors
+    /// Fewer than three triples, constant u or v, collinear u and v (from [`MOST_VARIANCE_INFLATION`] on), or float
+    /// overflow.
     ///
     /// ```
     /// # use ergometer_statistics::Plane;
@@ -64,10 +62,10 @@ impl Plane {
         let is_level = is_constant(ys.clone());
         let (mean_u, mean_v, mean_y) = (mean(us), mean(vs), mean(ys));
         let centred = triples.iter().map(|(u, v, y)| (u - mean_u, v - mean_v, if is_level { 0.0 } else { y - mean_y }));
-        let sum = |of: &dyn Fn((f64, f64, f64)) -> f64| centred.clone().map(of).sum::<f64>();
+        let sum = |term: &dyn Fn((f64, f64, f64)) -> f64| centred.clone().map(term).sum::<f64>();
         let (uu, vv) = (sum(&|(u, _, _)| u * u), sum(&|(_, v, _)| v * v));
         let (uy, yy) = (sum(&|(u, _, y)| u * y), sum(&|(_, _, y)| y * y));
-        // What of v goes with u, and what is v's own.
+        // The slope of v over u, and the part of v that is orthogonal to u.
         let shared = sum(&|(u, v, _)| u * v) / uu;
         let own = |u: f64, v: f64| v - shared * u;
         let own_squares = sum(&|(u, v, _)| own(u, v).powi(2));
@@ -76,7 +74,7 @@ impl Plane {
             return Err(NoFit::OutOfRange);
         }
         if inflation.is_nan() || inflation >= MOST_VARIANCE_INFLATION {
-            // Beyond 1e12 it says more about rounding than about the data.
+            // Beyond 1e12 it reflects rounding more than the data.
             let variance_inflation = Some(inflation).filter(|&inflation| inflation < 1e12);
             return Err(NoFit::Collinear { variance_inflation });
         }
@@ -90,10 +88,10 @@ impl Plane {
             return Err(NoFit::OutOfRange);
         }
         let noise = Noise::new(residuals, count, 3);
-        let of_constant = 1.0 / count as f64 + mean_u / uu * mean_u + mean_own / own_squares * mean_own;
+        let constant_variance = 1.0 / count as f64 + mean_u / uu * mean_u + mean_own / own_squares * mean_own;
         Ok(Self {
             count,
-            constant: noise.coefficient(constant, of_constant),
+            constant: noise.coefficient(constant, constant_variance),
             first: noise.coefficient(first, 1.0 / uu + shared / own_squares * shared),
             second: noise.coefficient(second, 1.0 / own_squares),
             r2: explained(residuals, yy),
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_truth_19_times_in_20() {
+    fn intervals_contain_the_truth_19_times_in_20() {
         let mut held = [0; 3];
         for seed in 0..1000 {
             let mut random = fastrand::Rng::with_seed(seed);

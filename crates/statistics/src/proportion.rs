@@ -1,4 +1,4 @@
-//! The interval of a proportion (an accuracy): successes out of trials go in, a 95 % interval comes out.
+//! Computes the interval of a proportion, such as an accuracy.
 
 use super::Interval;
 
@@ -8,8 +8,8 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Wilson's 95 % score interval of a proportion. `None` without trials, or with more successes than trials.
 ///
 /// E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference" (Journal of the American
-/// Statistical Association 22, 1927). Unlike the usual p ± z √(p(1-p)/n) it holds for small samples and near 0 and 1,
-/// where that one has no width at all: Brown, Cai and Das Gupta, "Interval Estimation for a Binomial Proportion"
+/// Statistical Association 22, 1927). Unlike the usual p ± z √(p(1-p)/n), it is valid for small samples and near 0 and
+/// 1, where that one has no width: Brown, Cai and Das Gupta, "Interval Estimation for a Binomial Proportion"
 /// (Statistical Science 16, 2001).
 #[must_use]
 pub fn proportion_interval(successes: u64, trials: u64) -> Option<Interval> {
@@ -20,7 +20,7 @@ pub fn proportion_interval(successes: u64, trials: u64) -> Option<Interval> {
     let scale = 1.0 + Z * Z / n;
     let centre = (share + Z * Z / (2.0 * n)) / scale;
     let half = Z / scale * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    // At the ends the formula gives 0 and 1 exactly, but for rounding.
+    // At the ends the formula gives exactly 0 and 1, except for rounding.
     Some(Interval {
         low: if successes == 0 { 0.0 } else { (centre - half).max(0.0) },
         high: if successes == trials { 1.0 } else { (centre + half).min(1.0) },
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_the_share_and_stays_within_0_and_1((trials, successes) in
+        fn it_contains_the_proportion_and_stays_within_0_and_1((trials, successes) in
             (1_u64..1_000_000).prop_flat_map(|trials| (Just(trials), 0..=trials)))
         {
             let found = proportion_interval(successes, trials).unwrap();

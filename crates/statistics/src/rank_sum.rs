@@ -7,8 +7,8 @@
 
 use crate::{ConfidenceInterval, normal_p_value, t_quantile};
 
-/// The p value is exact up to this (N·m)², for N values in total and m in the smaller sample: 20 against 20, or 5 against
-/// 195. Counting every division of the values into two samples then takes less than a millisecond.
+/// The p value is exact up to this (N·m)², for N values in total and m in the smaller sample: 20 against 20, or 5
+/// against 195. Counting every division of the values into two samples then takes less than a millisecond.
 const EXACT_UP_TO: usize = 1_000_000;
 
 /// The result of a rank sum test.
@@ -78,8 +78,8 @@ pub fn pairwise_ratio_interval(first: &[f64], second: &[f64], level: f64) -> Opt
 }
 
 /// The ratio of the first sample to the second: the median of the ratios of each first value to each second value (the
-/// Hodges-Lehmann estimate that lies in [`pairwise_ratio_interval`]). With an even number of ratios, it is the geometric
-/// mean of the middle two. `None` without values, or if a value is not positive.
+/// Hodges-Lehmann estimate that lies in [`pairwise_ratio_interval`]). With an even number of ratios, it is the
+/// geometric mean of the middle two. `None` without values, or if a value is not positive.
 ///
 /// ```
 /// # use ergometer_statistics::pairwise_ratio;
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By the definition: every choice of which values are the first sample, and the pairs in which it is larger.
+    /// By definition: for every choice of the first sample, the pairs in which it is larger.
     fn brute_force(first: &[f64], second: &[f64]) -> f64 {
         let all: Vec<f64> = first.iter().chain(second).copied().collect();
         let doubled_pairs = |chosen: u32| -> usize {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(rank_sum(&same[..5], &same[..5]), Some(RankSum { superiority: 0.5, p: 1.0, exact: true }));
     }
 
-    /// scipy.stats.mannwhitneyu(x, y, method="asymptotic") of the same values.
+    /// `scipy.stats.mannwhitneyu(x, y, method="asymptotic")` of the same values.
     #[test]
     fn large_samples_are_normal() {
         let first: Vec<f64> = (0..60).map(|index| f64::from(index * 7 % 50)).collect();
@@ -249,7 +249,7 @@ mod tests {
         assert!((found.p - 0.382_319_871_389_468).abs() < 1e-12, "{found:?}");
     }
 
-    /// Moses' interval of two samples of five: of 25 ratios the third and the twenty-third (P(U ≤ 2) = 4/252 = 0.0159).
+    /// Moses' interval of two samples of five: the third and the 23rd of 25 ratios (P(U ≤ 2) = 4/252 = 0.0159).
     #[test]
     fn the_ends_of_the_interval_are_ratios() {
         let (first, second) = ([20.0, 22.0, 24.0, 26.0, 28.0], [10.0, 10.1, 10.2, 10.3, 10.4]);

@@ -1,8 +1,8 @@
 //! Ranks variants by their execution times, and tests each against the fastest.
 //!
 //! The median time decides the rank: one disturbed execution of five moves the mean by a fifth of its delay, and the
-//! median hardly at all. The rank sum test compares each variant with the fastest, and the p values are corrected for the
-//! number of comparisons.
+//! median hardly at all. The rank sum test compares each variant with the fastest, and the p values are corrected for
+//! the number of comparisons.
 //!
 //! The order of the variants does not matter, nor does a common factor of all times.
 
@@ -172,7 +172,7 @@ mod tests {
         ];
         let ranking = rank(&variants, DEFAULT_LEVEL);
         let found: Vec<_> = ranking.rows.iter().map(|row| (row.id.as_str(), row.verdict)).collect();
-        // One slow execution of `fast` is longer than four of `slow`: 24 of 252 divisions are as far apart.
+        // One slow execution of `fast` is longer than four of `slow`: 24 of 252 divisions are at least as extreme.
         let expected = [
             ("fast", Verdict::Fastest),
             ("near", Verdict::TooCloseToCall),
@@ -192,7 +192,7 @@ mod tests {
             verdicts(&[variant("a", &[1, 2]), variant("b", &[1000, 2000])]),
             [("a".to_owned(), Verdict::Fastest), ("b".to_owned(), Verdict::TooFewSamples)]
         );
-        // Four against four: 2 of 70 is below 0.05 for one comparison, and not for two.
+        // Four against four: 2 of 70 is below 0.05 for one comparison, but not for two.
         let four = |id, base| variant(id, &[base, base + 1, base + 2, base + 3]);
         assert_eq!(verdicts(&[four("a", 10), four("b", 50)])[1].1, Verdict::Slower);
         assert_eq!(verdicts(&[four("a", 10), four("b", 50), four("c", 90)])[2].1, Verdict::TooFewSamples);
@@ -231,14 +231,14 @@ mod tests {
         prop::collection::vec(times, 1..6)
     }
 
-    /// Variants of these times, each by a factor.
-    fn variants_of(times: &[Vec<i64>], factor: i64) -> Vec<Variant> {
+    /// Variants with these times, multiplied by a factor.
+    fn scaled_variants(times: &[Vec<i64>], factor: i64) -> Vec<Variant> {
         let scaled = times.iter().map(|times| times.iter().map(|time| time * factor).collect::<Vec<_>>());
         scaled.enumerate().map(|(index, times)| variant(&index.to_string(), &times)).collect()
     }
 
     fn some_variants() -> impl Strategy<Value = Vec<Variant>> {
-        some_times().prop_map(|times| variants_of(&times, 1))
+        some_times().prop_map(|times| scaled_variants(&times, 1))
     }
 
     proptest! {
@@ -268,7 +268,7 @@ mod tests {
 
         #[test]
         fn a_common_factor_changes_no_ratio(times in some_times(), factor in 1_i64..1000) {
-            let (variants, scaled) = (variants_of(&times, 1), variants_of(&times, factor));
+            let (variants, scaled) = (scaled_variants(&times, 1), scaled_variants(&times, factor));
             for (one, other) in rank(&variants, DEFAULT_LEVEL).rows.iter().zip(&rank(&scaled, DEFAULT_LEVEL).rows) {
                 let close = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-12;
                 prop_assert!(close(one.ratio.unwrap(), other.ratio.unwrap()));
@@ -281,12 +281,12 @@ mod tests {
         }
 
         #[test]
-        fn two_that_swap_their_times_swap_their_rows(one in prop::collection::vec(1_i64..100, 1..12), other in prop::collection::vec(1_i64..100, 1..12)) {
+        fn swapping_the_times_of_two_variants_swaps_their_rows(one in prop::collection::vec(1_i64..100, 1..12), other in prop::collection::vec(1_i64..100, 1..12)) {
             let rows = |first: &[i64], second: &[i64]| rank(&[variant("x", first), variant("y", second)], DEFAULT_LEVEL).rows;
             let (straight, swapped) = (rows(&one, &other), rows(&other, &one));
             prop_assert_eq!(straight[0].median_s, swapped[0].median_s);
             prop_assert_eq!((straight[1].p, straight[1].verdict), (swapped[1].p, swapped[1].verdict));
-            // Where both median and mean are equal the name decides, and names do not swap.
+            // If median and mean are equal, the name decides, and names are not swapped.
             let sample = |times: &[i64]| variant("", times).sample;
             if straight[0].median_s != straight[1].median_s || sample(&one).mean() != sample(&other).mean() {
                 prop_assert_ne!(&straight[0].id, &swapped[0].id);

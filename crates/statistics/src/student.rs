@@ -1,30 +1,31 @@
-//! Student's t: a value and degrees of freedom go in, probabilities come out, and the way back.
+//! Probabilities and quantiles of Student's t distribution.
 //!
-//! Degrees of freedom are any positive number, as B. L. Welch's ("The generalization of Student's problem when several
-//! different population variances are involved", 1947) are; without bound the distribution is the normal one. By the
+//! Degrees of freedom are any positive number, as in B. L. Welch, "The generalization of Student's problem when several
+//! different population variances are involved" (1947); for infinity it is the normal distribution. Computed by the
 //! regularised incomplete beta function: `P(|T| > t) = I_x(ν/2, 1/2)`, `x = ν/(ν + t²)` (Abramowitz and Stegun 26.7.1).
 
 use std::f64::consts::PI;
 
 use super::normal::{self, Tails};
 
-/// From here on the value is turned into a normal one: the fraction below loses digits as x nears 1.
-const TURNED_FROM: f64 = 1e5;
+/// From these degrees of freedom on, t is converted to a normal value, because the fraction loses precision as x nears
+/// 1.
+const CONVERTED_FROM: f64 = 1e5;
 
-/// From here on the distribution is the normal one to the last digit of a float.
+/// From these degrees of freedom on, the distribution is normal to the precision of a float.
 const NORMAL_FROM: f64 = 1e30;
 
-/// Where the quantiles are looked for: the logarithms of the smallest and the largest float.
+/// The search range of quantiles: the logarithms of the smallest and the largest float.
 const LOGARITHMS: (f64, f64) = (-745.0, 709.7);
 
-/// P(T ≤ t). `None` where `t` is not a number or `freedom` is not positive.
+/// P(T ≤ t). `None` if `t` is NaN or `freedom` is not positive.
 #[must_use]
 pub fn t_cumulative(t: f64, freedom: f64) -> Option<f64> {
     let tails = checked_tails(t, freedom)?;
     Some(if t < 0.0 { tails.outside / 2.0 } else { 0.5 + tails.inside / 2.0 })
 }
 
-/// The two-sided p value, P(|T| ≥ |t|). `None` where `t` is not a number or `freedom` is not positive.
+/// The two-sided p value, P(|T| ≥ |t|). `None` if `t` is NaN or `freedom` is not positive.
 ///
 /// ```
 /// # use ergometer_statistics::t_p_value;
@@ -35,8 +36,8 @@ pub fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
     checked_tails(t, freedom).map(|tails| tails.outside)
 }
 
-/// The `t` with P(T ≤ t) = `p`. `None` where `p` is not between 0 and 1 (both excluded), where `freedom` is not
-/// positive, or where `t` is beyond what a float can hold.
+/// The `t` with P(T ≤ t) = `p`. `None` if `p` is not between 0 and 1 (both excluded), if `freedom` is not positive, or
+/// if `t` overflows a float.
 ///
 /// ```
 /// # use ergometer_statistics::t_quantile;
@@ -50,14 +51,14 @@ pub fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
     if p == 0.5 {
         return Some(0.0);
     }
-    // 1 - p and 2 p - 1 are exact where p is above one half.
+    // 1 - p and 2 p - 1 are exact if p is above one half.
     let (outside, inside) = if p < 0.5 { (2.0 * p, 1.0 - 2.0 * p) } else { (2.0 * (1.0 - p), 2.0 * p - 1.0) };
     let t = solve(Tails { outside, inside }, freedom)?;
     Some(if p < 0.5 { -t } else { t })
 }
 
-/// The positive `t` with these tails: Newton's method on the logarithm of the smaller of the two over the logarithm of
-/// `t`, which is nearly a line, with a bisection wherever a step would leave what is known to hold the root.
+/// The positive `t` with these tails. Newton's method on the logarithm of the smaller tail over the logarithm of `t`,
+/// which is nearly linear, with bisection if a step leaves the interval that contains the root.
 fn solve(wanted: Tails, freedom: f64) -> Option<f64> {
     let (mut low, mut high) = LOGARITHMS;
     let mut logarithm = 0.0_f64;
@@ -91,13 +92,13 @@ fn checked_tails(t: f64, freedom: f64) -> Option<Tails> {
 
 /// The tails at `t`, which is not negative.
 fn tails(t: f64, freedom: f64) -> Tails {
-    if freedom >= TURNED_FROM {
-        return normal::tails(normal_of(t, freedom));
+    if freedom >= CONVERTED_FROM {
+        return normal::tails(to_normal(t, freedom));
     }
     if t.is_infinite() {
         return Tails::from_outside(0.0);
     }
-    // With r = t/√ν, x = 1/(1 + r²); by the hypotenuse of 1 and r, because r² may be beyond a float.
+    // With r = t/√ν, x = 1/(1 + r²), computed by the hypotenuse of 1 and r, because r² may overflow.
     let scaled = (t / freedom.sqrt()).min(f64::MAX / 2.0);
     let hypotenuse = scaled.hypot(1.0);
     let (x, rest) = (hypotenuse.powi(-2), (scaled / hypotenuse).powi(2));
@@ -111,9 +112,9 @@ fn tails(t: f64, freedom: f64) -> Tails {
     }
 }
 
-/// The normal value with the same tails as `t` has for many degrees of freedom, by the first terms of G. W. Hill,
+/// The normal value with the same tails as `t` for many degrees of freedom, by the first terms of G. W. Hill,
 /// "Algorithm 395: Student's t-distribution" (1970). The next one is below 1e-20.
-fn normal_of(t: f64, freedom: f64) -> f64 {
+fn to_normal(t: f64, freedom: f64) -> f64 {
     if freedom >= NORMAL_FROM {
         return t;
     }
@@ -131,7 +132,7 @@ fn density(t: f64, freedom: f64) -> f64 {
     gamma_ratio(freedom / 2.0) / (PI * freedom).sqrt() * power.exp()
 }
 
-/// ln √(1 + r²), exact for small `r`, and not overflowing for large.
+/// ln √(1 + r²), exact for small `r` and without overflow for large `r`.
 fn logarithm_of_hypotenuse(r: f64) -> f64 {
     if r < 1.0 { (r * r).ln_1p() / 2.0 } else { r.hypot(1.0).ln() }
 }
@@ -180,8 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Degrees of freedom, and the points of 60, 90, 95, 97.5, 99.5 and 99.9999 %, to 15 digits, from an evaluation
-    /// with 40.
+    /// Degrees of freedom, and the quantiles of 60, 90, 95, 97.5, 99.5 and 99.9999 %, to 15 digits, computed with 40.
     const QUANTILES: &str = "\
         0.5 0.397975426784791 10.2703244102345 41.1360000928783 164.557673480489 4113.96458880418 102849115631.634
         1 0.324919696232906 3.07768353717525 6.31375151467504 12.7062047361747 63.6567411628716 318309.886182743
@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(numbers.len(), 7);
             for (p, expected) in [0.6, 0.9, 0.95, 0.975, 0.995, 0.999_999].into_iter().zip(&numbers[1..]) {
                 let found = t_quantile(p, numbers[0]).unwrap();
-                // 0.999999 as a float is off by 5e-11 of the tail, which is squared at a freedom of one half.
+                // As a float, 0.999999 is off by 5e-11 of the tail, which is squared for half a degree of freedom.
                 let limit = if p > 0.999 { 2e-10 } else { 1e-12 };
                 assert!((found / expected - 1.0).abs() < limit, "p {p}, freedom {}: {found}", numbers[0]);
                 assert!((t_quantile(1.0 - p, numbers[0]).unwrap() / -expected - 1.0).abs() < 2e-10);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_absent() {
+    fn invalid_arguments_have_no_result() {
         for p in [f64::NAN, 0.0, 1.0, -0.1, 1.1, f64::INFINITY] {
             assert_eq!(t_quantile(p, 5.0), None, "{p}");
         }
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_quantile_is_the_way_back(p in 1e-9..0.999_999, freedom in (-1.0..5.0).prop_map(|power| 10_f64.powf(power))) {
+        fn the_quantile_inverts_the_cumulative_probability(p in 1e-9..0.999_999, freedom in (-1.0..5.0).prop_map(|power| 10_f64.powf(power))) {
             let t = t_quantile(p, freedom).unwrap();
             let back = t_cumulative(t, freedom).unwrap();
             prop_assert!((back / p - 1.0).abs() < 1e-10, "p {p}, freedom {freedom}: t {t}, back {back}");

@@ -1,10 +1,9 @@
-//! A line that outliers do not move: pairs go in; the median of the slopes between all pairs comes out, with Sen's 95 %
-//! interval.
+//! Fits a line by the Theil-Sen estimator, the median of the slopes between all pairs, with Sen's 95 % interval.
 //!
-//! H. Theil, "A rank-invariant method of linear and polynomial regression analysis" (1950), and P. K. Sen, "Estimates of
-//! the regression coefficient based on Kendall's tau" (Journal of the American Statistical Association 63, 1968). Up to 29 %
-//! of the values may be anything. Figures are those of `scipy.stats.theilslopes(method="joint")`: the intercept is the
-//! median of y - slope x.
+//! H. Theil, "A rank-invariant method of linear and polynomial regression analysis" (1950), and P. K. Sen, "Estimates
+//! of the regression coefficient based on Kendall's tau" (Journal of the American Statistical Association 63, 1968). Up
+//! to 29 % of the values may be outliers. Results are those of `scipy.stats.theilslopes(method="joint")`: the intercept
+//! is the median of y - slope x.
 
 use serde::Serialize;
 
@@ -12,8 +11,8 @@ use crate::Interval;
 use crate::fit::NoFit;
 use crate::percentile::median_in_place;
 
-/// Two thousand values have two million slopes: 16 MB and some ten milliseconds. Of more, as many are taken, evenly in
-/// the order of x.
+/// The most values used. Two thousand values have two million slopes: 16 MB and about ten milliseconds. Of more values,
+/// an evenly spaced subset in the order of x is used.
 pub const MOST_THEIL_SEN: usize = 2_000;
 
 /// The normal quantile of 97.5 %.
@@ -22,22 +21,23 @@ const Z: f64 = 1.959_963_984_540_054;
 /// `y = intercept + slope x`, by medians.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TheilSen {
-    /// How many pairs there are.
+    /// The number of pairs.
     pub count: usize,
-    /// How many of them the slope comes from: all, up to [`MOST_THEIL_SEN`].
+    /// The number of pairs used: all, up to [`MOST_THEIL_SEN`].
     pub used: usize,
     /// The median of the slopes between all pairs of different x.
     pub slope: f64,
     /// The median of y - slope x.
     pub intercept: f64,
-    /// Sen's 95 % interval of the slope; absent below five values, and where ties leave too few slopes for it.
+    /// Sen's 95 % interval of the slope; absent below five values, or if ties leave too few slopes.
     pub interval: Option<Interval>,
 }
 
 impl TheilSen {
-    /// Fits the finite ones of these pairs (x, y); others are absent values and are not counted.
+    /// Fits the finite pairs (x, y). Pairs with NaN or infinities count as absent.
     ///
-    /// There is none for fewer than two pairs, for one x only, and beyond what a float can hold.
+    /// # Errors
+    /// Fewer than two pairs, constant x, or float overflow.
     ///
     /// ```
     /// # use ergometer_statistics::TheilSen;
@@ -51,7 +51,7 @@ impl TheilSen {
         if count < 2 {
             return Err(NoFit::TooFew { count, needed: 2 });
         }
-        // Of equal x the order stays, so which of their y are taken has nothing to do with y.
+        // A stable sort, so that the choice among equal x does not depend on y.
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
         if count > MOST_THEIL_SEN {
             pairs = (0..MOST_THEIL_SEN).map(|place| pairs[place * (count - 1) / (MOST_THEIL_SEN - 1)]).collect();
@@ -81,8 +81,8 @@ fn slopes(pairs: &[(f64, f64)]) -> Vec<f64> {
     slopes
 }
 
-/// Sen's interval: the slopes at the places (N ± z σ) / 2 of the order, where σ² is the variance of Kendall's statistic
-/// with ties (his formula 2.6), rounded as scipy rounds.
+/// Sen's interval: the slopes with ranks (N ± z σ) / 2, where σ² is the variance of Kendall's statistic with ties (his
+/// formula 2.6), rounded as in scipy.
 fn interval(slopes: &mut [f64], pairs: &[(f64, f64)]) -> Option<Interval> {
     let ties = |mut values: Vec<f64>| {
         values.sort_unstable_by(f64::total_cmp);
@@ -119,7 +119,7 @@ mod tests {
         let fit = TheilSen::fit(&pairs).unwrap();
         assert_eq!((fit.count, fit.used), (7, 7));
         assert!((fit.slope - 4.0).abs() < 1e-12, "{fit:?}");
-        // Of the 21 slopes in order, Kendall's σ² = 7·6·19/18 = 44.33 puts the interval at places 3 and 17 from 0.
+        // Kendall's σ² = 7·6·19/18 = 44.33 puts the ends of the interval at indices 3 and 17 of the 21 sorted slopes.
         let mut slopes = slopes(&pairs);
         slopes.sort_unstable_by(f64::total_cmp);
         assert_eq!(fit.interval, Some(Interval { low: slopes[3], high: slopes[17] }));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_line_says_why() {
+    fn a_failed_fit_says_why() {
         assert_eq!(TheilSen::fit(&[(1.0, 1.0)]), Err(NoFit::TooFew { count: 1, needed: 2 }));
         assert_eq!(TheilSen::fit(&[(1.0, 1.0), (1.0, 2.0)]), Err(NoFit::Constant { regressor: 0 }));
         let four: Vec<(f64, f64)> = (0..4).map(|i| (f64::from(i), f64::from(i * i))).collect();
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_value_in_five_may_be_anything(
+        fn one_outlier_in_five_hardly_moves_the_line(
             noise in prop::collection::vec(-0.5..0.5, 25), wild in prop::collection::vec(-1e9..1e9, 5))
         {
             let mut pairs: Vec<(f64, f64)> =

@@ -1,4 +1,4 @@
-//! What reading costs beside the least it could: a walk over every field of the file on one core.
+//! Compares the time of reading a trace with the minimum: a walk over every field of the file on one core.
 //!
 //! `cargo run --release -p ergometer-trace --example read_cost -- FILE…`
 
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let size = source.bytes().len() as f64;
         let (walk, fields) = fastest(|| walk(source.bytes(), &SPACE));
         println!("{}: {:.1} MB, {fields} fields", path.display(), size / 1e6);
-        let tell = |what: &str, seconds: f64| {
+        let print = |what: &str, seconds: f64| {
             println!(
                 "  {what:36} {:7.1} ms  {:5.2} GB/s  {:4.2} x the walk",
                 seconds * 1e3,
@@ -23,20 +23,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 seconds / walk
             );
         };
-        tell("walk over every field, one core", walk);
+        print("walk over every field, one core", walk);
         for (what, ids) in [("events", KeepIds::No), ("events and ids", KeepIds::Yes)] {
             let options = ReadOptions { ids, ..ReadOptions::default() };
             let (seconds, trace) = fastest(|| open().map(|source| read(vec![source], &options)));
-            tell(&format!("read {what}, all cores"), seconds);
+            print(&format!("read {what}, all cores"), seconds);
             let trace = trace??;
             let (seconds, _) = fastest(|| rows(&trace, By::Op, &Filter::default()).len());
-            tell(&format!("account for {} events", trace.event_count()), seconds);
+            print(&format!("account for {} events", trace.event_count()), seconds);
         }
     }
     Ok(())
 }
 
-/// The fastest of some rounds: what the machine does when nothing else wants it.
+/// The result and the time of the fastest of ten rounds, which other processes disturbed least.
 fn fastest<T>(mut work: impl FnMut() -> T) -> (f64, T) {
     let mut round = || {
         let start = Instant::now();
@@ -53,7 +53,7 @@ fn fastest<T>(mut work: impl FnMut() -> T) -> (f64, T) {
     best
 }
 
-/// Which fields of a message are messages.
+/// The fields of a message that are messages.
 struct Shape {
     inner: &'static [(u64, &'static Shape)],
 }
@@ -64,7 +64,7 @@ static LINE: Shape = Shape { inner: &[(4, &EVENT)] };
 static PLANE: Shape = Shape { inner: &[(3, &LINE)] };
 static SPACE: Shape = Shape { inner: &[(1, &PLANE)] };
 
-/// Counts the fields of a message and of those in it.
+/// Counts the fields of a message, including nested messages.
 fn walk(bytes: &[u8], shape: &Shape) -> u64 {
     let (mut at, mut count) = (0, 0);
     while at < bytes.len() {

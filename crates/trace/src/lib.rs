@@ -1,6 +1,7 @@
-//! Bytes of an accelerator trace → events → exact times of modules, ops, kernels, executions and steps.
+//! Reads accelerator traces, and computes the exact times of modules, ops, kernels, executions and steps.
 //!
-//! Times are whole picoseconds from a zero of the trace's own; what is absent is absent. No network, no async.
+//! [`find`] finds trace files, [`Source`] opens them, [`read`] reads them into a [`Trace`], and [`accounting`] and
+//! [`functions`] compute times. Times are integer picoseconds from the zero of the trace.
 //!
 //! ```
 //! use ergometer_trace::accounting::{By, Filter, modules, rows};
@@ -26,11 +27,11 @@ mod wire;
 mod xspace;
 
 pub use error::TraceError;
-pub use functions::{Collected, FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
+pub use functions::{FunctionCollector, FunctionId, FunctionOptions, FunctionTimes, Functions, compare, functions};
 pub use source::{Cut, Leniency, Limits, Packing, Reading, SkipReason, Skipped, Source, SourceError, TraceFiles, find};
 pub use table::{
-    Event, EventId, KeptStat, KeptText, KeptValue, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, Session,
-    Stat, StatValue, StatVisitor, Strings, Text, Trace, Why,
+    Event, EventId, Kind, KindId, Line, Notice, Plane, Platform, ProgramId, RawStat, RawValue, Session, Stat,
+    StatValue, StatVisitor, Strings, TableText, Text, Trace, UnplacedReason,
 };
 pub use wire::{Damage, Fault};
 pub use xspace::{KeepIds, KeepLines, ReadOptions, read};

@@ -1,5 +1,6 @@
-//! The wire format of protocol buffers: a message goes in as a place in the file's bytes, its fields come out as places
-//! in them. Nothing is copied, nothing recurses, and every place is an offset from the start of the file.
+//! Reads the wire format of protocol buffers: iterates over the fields of a message.
+//!
+//! Messages and fields are spans of the file, with offsets from its start. Nothing is copied, and nothing recurses.
 
 use std::fmt;
 
@@ -11,35 +12,36 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub(crate) fn of(self, file: &[u8]) -> &[u8] {
+    /// The bytes of this span.
+    pub(crate) fn bytes(self, file: &[u8]) -> &[u8] {
         file.get(self.start..self.end).unwrap_or_default()
     }
 }
 
-/// What is wrong with the bytes, and where.
+/// What is damaged in a file, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
-    /// Bytes from the start of the (unpacked) file.
+    /// The offset in the uncompressed file.
     pub offset: u64,
-    /// What is wrong there.
+    /// What is wrong at that byte.
     pub fault: Fault,
 }
 
-/// What can be wrong with a message.
+/// A violation of the wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A field is longer than what is left of its message.
+    /// A field is longer than the rest of its message.
     PastTheEnd {
-        /// How many bytes the field claims.
+        /// The length of the field.
         claimed: u64,
-        /// How many are left.
+        /// The length of the rest of the message.
         left: u64,
     },
-    /// A number has more than ten bytes, or no end.
+    /// An integer has more than ten bytes.
     EndlessNumber,
-    /// A field has a type that this format does not have.
+    /// A field has an unknown wire type.
     WireType(u8),
-    /// Field numbers begin with one.
+    /// A field has the number zero, which is invalid.
     FieldZero,
 }
 
@@ -48,10 +50,10 @@ impl fmt::Display for Damage {
         match self.fault {
             Fault::PastTheEnd { claimed, left } => {
                 let (bytes, are) = (if claimed == 1 { "byte" } else { "bytes" }, if left == 1 { "is" } else { "are" });
-                write!(formatter, "a field claims {claimed} {bytes} where {left} {are} left")?;
+                write!(formatter, "a field claims {claimed} {bytes}, but only {left} {are} left")?;
             }
-            Fault::EndlessNumber => formatter.write_str("a number does not end")?,
-            Fault::WireType(kind) => write!(formatter, "a field has the unknown type {kind}")?,
+            Fault::EndlessNumber => formatter.write_str("an integer is longer than ten bytes")?,
+            Fault::WireType(kind) => write!(formatter, "a field has the unknown wire type {kind}")?,
             Fault::FieldZero => formatter.write_str("a field has the number zero")?,
         }
         write!(formatter, " (byte {})", self.offset)
@@ -75,7 +77,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// A signed number: plain two's complement.
+    /// The value as a signed integer (two's complement).
     pub(crate) fn signed(self) -> Option<i64> {
         match self.value {
             Value::Varint(bits) => Some(bits.cast_signed()),
@@ -91,7 +93,7 @@ impl Field {
     }
 }
 
-/// The fields of a message, in the order of the file. After damage nothing more comes.
+/// An iterator over the fields of a message, in the order of the file. It ends after the first damage.
 pub(crate) struct Fields<'a> {
     /// The file up to the end of the message.
     bytes: &'a [u8],
@@ -104,12 +106,12 @@ impl<'a> Fields<'a> {
         Self { bytes: file.get(..message.end).unwrap_or(file), at: message.start, cut: None }
     }
 
-    /// Where the next field begins.
+    /// The offset of the next field.
     pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Of a field that claims more bytes than there are: those that are there.
+    /// The field that claims more bytes than there are, with the bytes that are there.
     pub(crate) fn cut(&self) -> Option<Field> {
         self.cut
     }
@@ -166,7 +168,7 @@ impl<'a> Fields<'a> {
     fn array<const N: usize>(&mut self, field: usize) -> Result<[u8; N], Damage> {
         let span = self.span(field, N as u64)?;
         let mut array = [0; N];
-        array.copy_from_slice(span.of(self.bytes));
+        array.copy_from_slice(span.bytes(self.bytes));
         Ok(array)
     }
 }
@@ -190,8 +192,8 @@ fn damage(offset: usize, fault: Fault) -> Damage {
     Damage { offset: offset as u64, fault }
 }
 
-/// The number at this place, and the place behind it. `None` where it does not end within ten bytes or the slice; bits
-/// beyond 64 are dropped, as protocol buffers do.
+/// Reads the integer at `at` and moves `at` past it. `None` if it does not end within ten bytes or the slice. Bits
+/// beyond 64 are dropped, as in protocol buffers.
 #[inline]
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -202,7 +204,8 @@ pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     long_varint(bytes, at)
 }
 
-/// Times take five to seven bytes: eight are looked at at once, and their groups of seven bits pushed together.
+/// Reads a longer integer. Times take five to seven bytes, so it loads eight bytes at once and packs their groups of
+/// seven bits.
 #[inline]
 fn long_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     const STOP: u64 = 0x8080_8080_8080_8080;
@@ -249,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_read_back_wherever_they_stand(value: u64, shift in 0_u32..64, behind in 0_usize..12) {
+        fn integers_read_back_at_any_offset(value: u64, shift in 0_u32..64, behind in 0_usize..12) {
             let value = value >> shift;
             let mut bytes = encode(value);
             let length = bytes.len();

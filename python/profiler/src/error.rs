@@ -135,4 +135,12 @@ impl Diagnostic for ProfilerWarning {
     }
 }
 
-impl Diagnostic for ProfilingError {}
+impl Diagnostic for ProfilingError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Parse(error) => error.hint(),
+            Self::Unpack(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

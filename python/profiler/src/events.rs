@@ -70,7 +70,7 @@ pub(crate) fn seconds(trace: &Trace, selection: &Selection, filter: Option<&Rege
             keys.add_module_ops(&mut matches);
         }
     }
-    let unions = keys.intervals.into_iter().map(|intervals| Union::of(intervals).length() as f64 / 1e12);
+    let unions = keys.intervals.into_iter().map(|intervals| Union::from_intervals(intervals).length() as f64 / 1e12);
     keys.keys.iter().map(|key| key.text(trace)).zip(unions).collect()
 }
 
@@ -153,10 +153,10 @@ impl<'a> KeyIntervals<'a> {
     fn add_nested(&mut self, matches: &mut Matches) {
         let (trace, selection) = (self.trace, self.selection);
         for (line_number, line) in selection.plane.lines.iter().enumerate() {
-            let is_modules_line = Role::of(trace, selection.plane, line) == Role::Modules;
+            let is_modules_line = Role::from_line(trace, selection.plane, line) == Role::Modules;
             // A key is on the stack once: the outermost event of the key contains all that the inner ones do.
             let (mut stack, mut keys_on_stack): (Vec<OpenEvent>, HashSet<usize>) = Default::default();
-            for event in Order::of(line).all().filter_map(|event| selection.event(line_number, event)) {
+            for event in Order::by_start(line).all().filter_map(|event| selection.event(line_number, event)) {
                 let Interval { start, end } = event.interval;
                 while let Some(open) = stack.pop_if(|open| open.end < end) {
                     keys_on_stack.remove(&open.key);
@@ -182,12 +182,12 @@ impl<'a> KeyIntervals<'a> {
     /// With a filter, on a plane with a line of modules: the matching ops that start in each module.
     fn add_module_ops(&mut self, matches: &mut Matches) {
         let (trace, selection) = (self.trace, self.selection);
-        let is_modules = |line: &&'a Line| Role::of(trace, selection.plane, line) == Role::Modules;
+        let is_modules = |line: &&'a Line| Role::from_line(trace, selection.plane, line) == Role::Modules;
         let lines = &selection.plane.lines;
         let Some((modules_line, modules)) = lines.iter().enumerate().find(|(_, line)| is_modules(line)) else {
             return;
         };
-        let assignment = Assignment::of(trace, selection.plane);
+        let assignment = Assignment::new(trace, selection.plane);
         // The executions of such a plane are the events of that line, in file order.
         let mut key = |number| self.key_number(&selection.event(modules_line, number)?);
         let keys: Vec<Option<usize>> = (0..modules.len()).map(&mut key).collect();

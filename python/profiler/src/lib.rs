@@ -32,9 +32,11 @@ mod selection;
 
 use std::collections::BTreeMap;
 
-use ergometer_trace::accounting::{Execution, Filter};
 use ergometer_statistics::DEFAULT_LEVEL;
-use ergometer_trace::{Collected, FunctionId, FunctionOptions, Functions, ReadOptions, Reading, Source, Trace, read};
+use ergometer_trace::accounting::{Execution, Filter};
+use ergometer_trace::{
+    FunctionCollector, FunctionId, FunctionOptions, Functions, ReadOptions, Reading, Source, Trace, read,
+};
 use ergometer_units::Picos;
 use foldhash::HashSet;
 use regex::{Regex, RegexBuilder};
@@ -194,8 +196,8 @@ impl Profiler {
             filter: Filter { min_duration: Picos::ZERO, ..options.filter.clone() },
             ..options.clone()
         };
-        let (mut collected, mut warnings, mut profile_count) = (Collected::default(), Vec::new(), 0);
-        let mut all = Collected::default();
+        let (mut collected, mut warnings, mut profile_count) = (FunctionCollector::default(), Vec::new(), 0);
+        let mut all = FunctionCollector::default();
         for profile in profiles {
             profile_count += 1;
             let planes = self.find_device_plane_ids(profile, platform)?;
@@ -218,7 +220,7 @@ impl Profiler {
                 all.add(profile, &any_length, takes);
             }
         }
-        warnings.extend(collected.left_out_of(&all).map(|(id, left_out, executions)| {
+        warnings.extend(collected.missing_from(&all).map(|(id, left_out, executions)| {
             ProfilerWarning::ShortExecutions { id: id.to_string(), left_out, executions }
         }));
         if profile_count == 0 {

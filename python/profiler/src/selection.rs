@@ -129,7 +129,7 @@ impl<'a> Selection<'a> {
         if self.left_out == 0 {
             return cut;
         }
-        let assignment = Assignment::of(trace, self.plane);
+        let assignment = Assignment::new(trace, self.plane);
         for (line_number, line) in self.plane.lines.iter().enumerate() {
             for number in self.ends[line_number]..line.len() {
                 let Some(execution) = assignment.execution(line_number, number) else { continue };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ergometer_trace::{Found, Leniency, Limits, Platform, ReadOptions, Reading, SkipReason, Source, find, read};
+use ergometer_trace::{Leniency, Limits, Platform, ReadOptions, Reading, SkipReason, Source, TraceFiles, find, read};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
@@ -51,7 +51,7 @@ pub(crate) fn read_trace(py: Python<'_>, source: &Bound<'_, PyAny>, lenient: boo
     let reading = Reading { leniency, limits: Limits::from_free_memory() };
     let (found, sources) = interruptible(py, move || match place {
         Place::Bytes(bytes) | Place::Shown(bytes) => {
-            Source::unpack("the data", bytes, &reading).map(|source| (Found::default(), vec![source]))
+            Source::unpack("the data", bytes, &reading).map(|source| (TraceFiles::default(), vec![source]))
         }
         Place::Files(paths) => {
             let found = find(&paths)?;

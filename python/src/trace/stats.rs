@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, UInt64Array};
-use ergometer_trace::{Damage, KeptStat, KeptText, KeptValue, Trace};
+use ergometer_trace::{Damage, RawStat, RawValue, TableText, Trace};
 use foldhash::HashMap;
 use pyo3::PyErr;
 use rayon::prelude::*;
@@ -41,7 +41,7 @@ struct Part<'a> {
     /// Rows and their values.
     values: Vec<(usize, Value<'a>)>,
     texts: Vec<Cow<'a, str>>,
-    kept: HashMap<KeptText, u32>,
+    kept: HashMap<TableText, u32>,
     own: HashMap<&'a [u8], u32>,
 }
 
@@ -75,10 +75,10 @@ pub(super) fn damaged(damage: &Damage) -> PyErr {
 /// What a piece has of each name, and whether it is whole.
 fn parts<'a>(trace: &'a Trace, piece: &Piece) -> (Vec<Part<'a>>, Result<(), Damage>) {
     let mut parts: Vec<Part<'a>> = Vec::new();
-    let mut places: HashMap<KeptText, usize> = HashMap::default();
-    let mut visit = |number: usize, stat: KeptStat<'a>| {
+    let mut places: HashMap<TableText, usize> = HashMap::default();
+    let mut visit = |number: usize, stat: RawStat<'a>| {
         let place = *places.entry(stat.name).or_insert_with(|| {
-            let name = trace.kept_text(stat.name).filter(|name| !name.is_empty());
+            let name = trace.table_text(stat.name).filter(|name| !name.is_empty());
             let name = name.unwrap_or_else(|| Cow::Owned(stat.name.number().to_string()));
             // Two entries of a table can be of one name.
             parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
@@ -109,16 +109,16 @@ impl Types {
     const TEXT: u8 = 1 << 5;
     const BYTES: u8 = 1 << 6;
 
-    fn see(&mut self, value: KeptValue<'_>) {
+    fn see(&mut self, value: RawValue<'_>) {
         self.0 |= match value {
-            KeptValue::Signed(number) if number < 0 => Self::SIGNED | Self::NEGATIVE,
-            KeptValue::Signed(_) => Self::SIGNED,
-            KeptValue::Unsigned(number) if i64::try_from(number).is_err() => Self::UNSIGNED | Self::LARGE,
-            KeptValue::Unsigned(_) => Self::UNSIGNED,
-            KeptValue::Double(_) => Self::DOUBLE,
-            KeptValue::Text(_) | KeptValue::Reference(_) => Self::TEXT,
-            KeptValue::Bytes(_) => Self::BYTES,
-            KeptValue::Absent => 0,
+            RawValue::Signed(number) if number < 0 => Self::SIGNED | Self::NEGATIVE,
+            RawValue::Signed(_) => Self::SIGNED,
+            RawValue::Unsigned(number) if i64::try_from(number).is_err() => Self::UNSIGNED | Self::LARGE,
+            RawValue::Unsigned(_) => Self::UNSIGNED,
+            RawValue::Double(_) => Self::DOUBLE,
+            RawValue::Text(_) | RawValue::Reference(_) => Self::TEXT,
+            RawValue::Bytes(_) => Self::BYTES,
+            RawValue::Absent => 0,
         };
     }
 
@@ -158,25 +158,25 @@ impl<'a> Part<'a> {
     }
 
     /// `None` of nothing, and of a text that is not there.
-    fn value(&mut self, trace: &'a Trace, value: KeptValue<'a>) -> Option<Value<'a>> {
+    fn value(&mut self, trace: &'a Trace, value: RawValue<'a>) -> Option<Value<'a>> {
         Some(match value {
-            KeptValue::Double(value) => Value::Double(value),
-            KeptValue::Unsigned(value) => Value::Unsigned(value),
-            KeptValue::Signed(value) => Value::Signed(value),
-            KeptValue::Bytes(value) => Value::Bytes(value),
-            KeptValue::Text(text) => {
+            RawValue::Double(value) => Value::Double(value),
+            RawValue::Unsigned(value) => Value::Unsigned(value),
+            RawValue::Signed(value) => Value::Signed(value),
+            RawValue::Bytes(value) => Value::Bytes(value),
+            RawValue::Text(text) => {
                 let texts = &mut self.texts;
                 Value::Text(*self.own.entry(text).or_insert_with(|| keep(texts, String::from_utf8_lossy(text))))
             }
-            KeptValue::Reference(kept) => {
+            RawValue::Reference(kept) => {
                 if let Some(&number) = self.kept.get(&kept) {
                     return Some(Value::Text(number));
                 }
-                let number = keep(&mut self.texts, trace.kept_text(kept)?);
+                let number = keep(&mut self.texts, trace.table_text(kept)?);
                 self.kept.insert(kept, number);
                 Value::Text(number)
             }
-            KeptValue::Absent => return None,
+            RawValue::Absent => return None,
         })
     }
 

@@ -159,7 +159,7 @@ impl<'a> Pair<'a> {
             MadeOf::Whole => Found { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
             MadeOf::Rate(amount) => {
                 let (one, two) = (slices(first, amount), slices(second, amount));
-                let pairing = Pairing::Apart { first: block_for(one.len(), 1), second: block_for(two.len(), 1) };
+                let pairing = Pairing::Independent { first: block_for(one.len(), 1), second: block_for(two.len(), 1) };
                 let interval = sums_effect(&one, &two, Change::Ratio, Drawing { pairing, ..drawing });
                 let scale =
                     whole / ratio(two.into_iter()).zip(ratio(one.into_iter())).map_or(whole, |(two, one)| two / one);

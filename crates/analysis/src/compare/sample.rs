@@ -30,7 +30,7 @@ impl<'a> Samples<'a> {
             }
         }
         let pairing =
-            Pairing::Apart { first: block_for(one.len(), first.block()), second: block_for(two.len(), second.block()) };
+            Pairing::Independent { first: block_for(one.len(), first.block()), second: block_for(two.len(), second.block()) };
         Self { first: one, second: two, pairing }
     }
 

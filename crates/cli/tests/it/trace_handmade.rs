@@ -94,7 +94,7 @@ fn names_do_nothing_to_a_terminal() {
     let output = piped(&["kernels"], bytes.clone());
     assert!(stdout(&output).contains(r"evil\u{1b}[2J\u{7"), "{}", stdout(&output));
     assert!(
-        stderr(&output).contains(r"the profiler warns: lost \u{1b}]0;x\u{7}\nwarning: more"),
+        stderr(&output).contains(r"the profiler reported a warning: lost \u{1b}]0;x\u{7}\nwarning: more"),
         "{}",
         stderr(&output)
     );
@@ -107,7 +107,10 @@ fn notices_are_told_whatever_the_format() {
     for command in ["summary", "ops", "modules", "executions", "steps", "gaps", "scopes", "functions"] {
         for format in ["table", "json", "csv"] {
             let told = stderr(&piped(&[command, "--format", format], bytes.clone()));
-            assert!(told.contains("warning: the profiler warns: dropped 7 events"), "{command} {format}: {told}");
+            assert!(
+                told.contains("warning: the profiler reported a warning: dropped 7 events"),
+                "{command} {format}: {told}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A figure over repeats: values go in; their mean, how far they are apart and how well the mean is known come out.
 
-use ergometer_statistics::t_quantile;
+use ergometer_statistics::Mean;
 use serde::{Deserialize, Serialize};
 
 /// A figure over repeats.
@@ -23,18 +23,9 @@ impl Spread {
     /// Of some values, `None` of none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
-        let n = values.len();
-        if n == 0 {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / n as f64;
-        let freedom = (n - 1) as f64;
-        let std = (n > 1).then(|| {
-            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-            (squares / freedom).sqrt()
-        });
-        let half = std.zip(t_quantile(0.975, freedom)).map(|(std, quantile)| quantile * std / (n as f64).sqrt());
-        Some(Self { mean, std, low: half.map(|half| mean - half), high: half.map(|half| mean + half), n })
+        let mean = Mean::from_values(values)?;
+        let interval = mean.estimate();
+        Some(Self { mean: mean.value, std: mean.std, low: interval.low, high: interval.high, n: mean.count })
     }
 
     /// Half of the interval, as it stands behind ±.

@@ -1,4 +1,4 @@
-//! Draws of blocks from two samples, and the interval of what they came to.
+//! Draws blocks from two samples, and computes the interval of the change.
 
 use fastrand::Rng;
 
@@ -6,11 +6,11 @@ use super::{Drawing, NoInterval, Pairing};
 use crate::draws::interval_from_draws;
 use crate::{Interval, MINIMUM_BLOCKS};
 
-/// Blocks are made longer beyond this number of them: the width of an interval from a thousand is known to 2 %, and with
-/// prefix sums time does not grow with the run.
+/// The most blocks; beyond, blocks are made longer. A thousand blocks give the width of an interval to 2 %, and with
+/// prefix sums the time does not grow with the run.
 const MOST_BLOCKS: usize = 1_000;
 
-/// The blocks of one side of one draw.
+/// The blocks of one sample in one draw.
 pub(super) struct Blocks {
     starts: Vec<usize>,
     length: usize,
@@ -32,7 +32,7 @@ impl Blocks {
         }
     }
 
-    /// Where each block starts, and its length; the last is cut so that there are as many items as in the sample.
+    /// The start and the length of each block; the last is cut so that there are as many items as in the sample.
     pub(super) fn each(&self) -> impl Iterator<Item = (usize, usize)> {
         let last = self.starts.len() - 1;
         let rest = self.items - last * self.length;
@@ -43,22 +43,22 @@ impl Blocks {
     }
 }
 
-/// The change in every draw, sorted, and how many blocks the smaller side has.
-pub(super) struct Drawn {
+/// The changes of all draws, sorted, and the number of blocks of the smaller sample.
+pub(super) struct ChangeDraws {
     changes: Vec<f64>,
     blocks: usize,
 }
 
-/// Draws, and asks for the change of each draw.
+/// Draws blocks from both samples, and computes the change of each draw.
 pub(super) fn draw(
     items: (usize, usize),
     drawing: Drawing,
     mut change: impl FnMut(&Blocks, &Blocks) -> Option<f64>,
-) -> Result<Drawn, NoInterval> {
+) -> Result<ChangeDraws, NoInterval> {
     let (mut first, mut second) = match drawing.pairing {
         Pairing::Paired { .. } if items.0 != items.1 => return Err(NoInterval::Unusable),
         Pairing::Paired { block } => (Blocks::new(items.0, block)?, Blocks::new(items.1, block)?),
-        Pairing::Apart { first, second } => (Blocks::new(items.0, first)?, Blocks::new(items.1, second)?),
+        Pairing::Independent { first, second } => (Blocks::new(items.0, first)?, Blocks::new(items.1, second)?),
     };
     let is_paired = matches!(drawing.pairing, Pairing::Paired { .. });
     let mut random = Rng::with_seed(drawing.seed);
@@ -73,16 +73,16 @@ pub(super) fn draw(
         }
         changes.extend(change(&first, &second).filter(|change| change.is_finite()));
     }
-    // A draw without a baseline has no change; where that is common, neither has the data.
+    // A draw without a baseline has no change. If that is common, neither have the data.
     if changes.len() < draws - draws / 100 {
         return Err(NoInterval::NoBaseline);
     }
     changes.sort_unstable_by(f64::total_cmp);
-    Ok(Drawn { changes, blocks: (items.0 / first.length).min(items.1 / second.length) })
+    Ok(ChangeDraws { changes, blocks: (items.0 / first.length).min(items.1 / second.length) })
 }
 
-impl Drawn {
-    /// The interval. `magnitude` is that of the numbers the changes were made of, whose last digits round.
+impl ChangeDraws {
+    /// The interval. `magnitude` is the size of the values whose change was computed, for rounding errors.
     pub(super) fn interval(&self, magnitude: f64) -> Result<Interval, NoInterval> {
         let interval = interval_from_draws(&self.changes, self.blocks).ok_or(NoInterval::Unusable)?;
         if interval.width() > 1e-9 * magnitude { Ok(interval) } else { Err(NoInterval::NoVariation) }

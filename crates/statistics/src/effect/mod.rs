@@ -1,16 +1,13 @@
-//! How much one sample differs from another: two samples go in; the 95 % interval of the change comes out, or why there
-//! is none.
+//! Computes the 95 % interval of the change from one sample to another.
 //!
-//! Samples are in the order in which they came about. Neighbours are drawn together in blocks, circularly, as
-//! [`ratio_interval`](crate::ratio_interval) draws them, so that what drifts slowly widens the interval. Where the items
-//! of the two belong together (the same queries) both sides are drawn by the same blocks, and what differs between items
-//! cancels. The same seed always gives the same interval.
+//! Samples are in the order of measurement. Neighbours are drawn together in circular blocks, as in
+//! [`ratio_interval`](crate::ratio_interval), so that slow drift widens the interval. If the items of the samples are
+//! paired (the same queries), both sides are drawn with the same blocks, and differences between items cancel. The same
+//! seed always gives the same interval.
 //!
-//! Blocks are there to widen an interval. Where items take turns (a dataset that goes through its subjects in a circle)
-//! blocks are more alike than items, and would narrow it: that a dataset is in order says nothing about the next one. So
-//! the same is drawn once more with the items shuffled, and the wider interval counts.
-//!
-//! Few blocks widen the interval as `draws` says.
+//! Blocks should widen an interval. If a dataset cycles through its subjects, blocks are more alike than items and
+//! would narrow it. The bootstrap is therefore repeated with shuffled items, and the wider interval counts. Intervals
+//! of few blocks are widened (see `draws`).
 
 mod blocks;
 mod percentiles;
@@ -29,7 +26,7 @@ pub use proportions::proportion_effect;
 pub use sums::{products_effect, sums_effect};
 pub use welch::{welch_interval, welch_ratio_interval};
 
-/// What is asked of two samples.
+/// How the change between two samples is expressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The second less the first.
@@ -38,45 +35,45 @@ pub enum Change {
     Ratio,
 }
 
-/// How items of the two samples belong together, and how many neighbours are drawn at once.
+/// Whether the items of two samples are paired, and how many neighbours are drawn together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// The items at one place are of one thing.
+    /// Items with the same index belong together.
     Paired {
-        /// Neighbours.
+        /// The number of neighbours drawn together.
         block: usize,
     },
-    /// They have nothing to do with each other.
-    Apart {
-        /// Neighbours on the first side.
+    /// The samples are independent.
+    Independent {
+        /// The number of neighbours drawn together from the first sample.
         first: usize,
-        /// Neighbours on the second.
+        /// The number of neighbours drawn together from the second sample.
         second: usize,
     },
 }
 
-/// How to draw.
+/// Parameters of the bootstrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drawing {
-    /// How often; 200 at least, 10,000 at most.
+    /// The number of draws, which is clamped to 200 to 10,000.
     pub draws: usize,
-    /// The seed.
+    /// The random seed.
     pub seed: u64,
-    /// Together or apart.
+    /// Whether items are paired, and the lengths of blocks.
     pub pairing: Pairing,
 }
 
 impl Drawing {
-    /// The same for items that are shuffled, one by one.
+    /// The same with single items instead of blocks.
     fn one_by_one(self) -> Self {
         let pairing = match self.pairing {
             Pairing::Paired { .. } => Pairing::Paired { block: 1 },
-            Pairing::Apart { .. } => Pairing::Apart { first: 1, second: 1 },
+            Pairing::Independent { .. } => Pairing::Independent { first: 1, second: 1 },
         };
         Self { pairing, ..self }
     }
 
-    /// Both samples shuffled: pairs stay pairs.
+    /// Shuffles both samples; pairs stay together.
     fn shuffled<T: Clone>(self, first: &[T], second: &[T]) -> (Vec<T>, Vec<T>) {
         let (mut first, mut second) = (first.to_vec(), second.to_vec());
         Rng::with_seed(self.seed ^ 1).shuffle(&mut first);
@@ -86,7 +83,7 @@ impl Drawing {
     }
 }
 
-/// The wider of an interval and that of the shuffled items.
+/// The wider of the intervals of blocks and of shuffled items.
 fn wider(blocks: Result<Interval, NoInterval>, single: Result<Interval, NoInterval>) -> Result<Interval, NoInterval> {
     match (blocks, single) {
         (Ok(blocks), Ok(single)) if single.width() > blocks.width() => Ok(single),
@@ -95,49 +92,47 @@ fn wider(blocks: Result<Interval, NoInterval>, single: Result<Interval, NoInterv
     }
 }
 
-/// Why there is no interval.
+/// The reason why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoInterval {
     /// A sample has fewer than [`MINIMUM_BLOCKS`](crate::MINIMUM_BLOCKS) blocks.
     TooFewBlocks,
-    /// Not enough values for this percentile.
+    /// There are too few values for this percentile.
     TooFewValues {
-        /// How many it takes on each side.
+        /// The number of values needed on each side.
         needed: usize,
     },
-    /// All items are alike, so resampling sees nothing.
+    /// All items are equal, so resampling gives no variation.
     NoVariation,
-    /// The first side is zero, or may be.
+    /// The baseline is not significantly different from zero.
     NoBaseline,
-    /// A number that is none, or samples that should be pairs and are not.
+    /// A value is not finite, or paired samples differ in length.
     Unusable,
-    /// Fewer than two runs on a side.
+    /// There are fewer than two runs on a side.
     OneRun,
 }
 
 impl fmt::Display for NoInterval {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewBlocks => {
-                formatter.write_str("too few queries: it takes ten stretches of queries that ran together")
-            }
-            Self::TooFewValues { needed } => write!(formatter, "too few queries: it takes {needed} on each side"),
-            Self::NoVariation => formatter.write_str("no query differs from another"),
-            Self::NoBaseline => formatter.write_str("the baseline is zero, or may be"),
-            Self::Unusable => formatter.write_str("its numbers cannot be used"),
-            Self::OneRun => formatter.write_str("it takes two runs on each side"),
+            Self::TooFewBlocks => formatter.write_str("too few queries: needs at least 10 independent batches"),
+            Self::TooFewValues { needed } => write!(formatter, "too few queries: needs at least {needed} on each side"),
+            Self::NoVariation => formatter.write_str("all queries have the same value"),
+            Self::NoBaseline => formatter.write_str("the baseline is not distinguishable from zero"),
+            Self::Unusable => formatter.write_str("some values are not finite or not paired"),
+            Self::OneRun => formatter.write_str("needs at least 2 runs on each side"),
         }
     }
 }
 
-/// How many neighbours to draw at once: as many as ran together, and no fewer than the cube root of the number of items,
-/// so that drift within a run is seen (the rate is that of Hall, Horowitz and Jing, "On blocking rules for the bootstrap
-/// with dependent data", 1995), as long as ten blocks are left.
+/// The number of neighbours to draw together: the number of concurrent requests, and at least the cube root of the
+/// number of items, so that drift within a run is included (the rate is from Hall, Horowitz and Jing, "On blocking
+/// rules for the bootstrap with dependent data", 1995), as long as ten blocks remain.
 #[must_use]
-pub fn block_for(items: usize, together: usize) -> usize {
+pub fn block_for(items: usize, concurrent: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the root of a length")]
     let root = ((items as f64).cbrt() + 1e-9).floor() as usize;
-    together.max(root.min(items / crate::MINIMUM_BLOCKS)).max(1)
+    concurrent.max(root.min(items / crate::MINIMUM_BLOCKS)).max(1)
 }
 
 #[cfg(test)]
@@ -145,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_grow_with_the_run_and_leave_ten() {
+    fn blocks_grow_with_the_run_but_at_least_ten_remain() {
         assert_eq!([5, 10, 20, 30, 64, 1000, 100_000].map(|items| block_for(items, 1)), [1, 1, 2, 3, 4, 10, 46]);
         assert_eq!((block_for(400, 32), block_for(27, 1), block_for(0, 0)), (32, 2, 1));
     }

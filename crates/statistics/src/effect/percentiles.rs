@@ -1,23 +1,23 @@
-//! The change of a percentile: of a median, of a p99.
+//! Computes the interval of the change of a percentile, such as the median or the p99.
 //!
-//! Up to 2,000 items each draw is sorted and asked for its percentile. Beyond, only the share of a draw below the
-//! percentile of the whole is counted, by prefix sums, and the percentile moved by as much in the sorted values: R. R.
-//! Bahadur, "A Note on Quantiles in Large Samples" (1966), as R. S. Woodruff, "Confidence Intervals for Medians and Other
-//! Position Measures" (1952), uses it. The time then does not grow with the run.
+//! Up to 2,000 items, the percentile of each draw is computed from its sorted values. Beyond, prefix sums give the
+//! share of a draw below the percentile of the sample, and the percentile is shifted by the difference (R. R. Bahadur,
+//! "A Note on Quantiles in Large Samples", 1966; R. S. Woodruff, "Confidence Intervals for Medians and Other Position
+//! Measures", 1952). The time then does not grow with the run.
 
 use super::blocks::{Blocks, draw};
 use super::{Drawing, NoInterval, wider};
 use crate::bootstrap::PrefixSums;
 use crate::{Interval, percentile};
 
-/// Up to here draws are sorted.
+/// The most items whose draws are sorted.
 const SORTED_UP_TO: usize = 2_000;
 
-/// The 95 % interval of the difference of a percentile (0 to 100), second less first. `None` and what is not finite are
-/// items without a value.
+/// The 95 % interval of the difference of a percentile (0 to 100), second less first. Items with `None`, NaN or
+/// infinities have no value.
 ///
-/// It takes as many values that the upper end of the percentile's own interval is not beyond the largest: pⁿ ≤ 0.025, 6
-/// for a median and 368 for a p99.
+/// It needs enough values for the upper end of the percentile's own interval: pⁿ ≤ 0.025, which is 6 values for a
+/// median and 368 for a p99.
 pub fn percentile_effect(
     first: &[Option<f64>],
     second: &[Option<f64>],
@@ -62,19 +62,21 @@ fn values_needed(percent: f64) -> Result<usize, NoInterval> {
     Ok(needed)
 }
 
-/// One sample.
+/// One of the two samples.
 struct Side {
     percent: f64,
     sorted: Vec<f64>,
-    /// Its percentile.
+    /// The percentile of the whole sample.
     whole: f64,
-    way: Way,
+    method: Method,
 }
 
-enum Way {
-    /// Of each item its place in the order.
+/// How the percentile of a draw is computed.
+enum Method {
+    /// By sorting; has the rank of each item.
     Sorted(Vec<Option<usize>>),
-    /// Of each item whether it is at most the percentile, and whether it has a value; and the share of the whole.
+    /// By counting; has, for each item, whether it is at most the percentile and whether it has a value, and the share
+    /// of the sample up to the percentile.
     Counted(PrefixSums, f64),
 }
 
@@ -86,34 +88,34 @@ impl Side {
         order.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
         let sorted: Vec<f64> = order.iter().map(|&(value, _)| value).collect();
         let whole = percentile(&sorted, percent).unwrap_or(f64::NAN);
-        let way = if items.len() <= SORTED_UP_TO {
+        let method = if items.len() <= SORTED_UP_TO {
             let mut ranks = vec![None; items.len()];
             for (rank, &(_, place)) in order.iter().enumerate() {
                 ranks[place] = Some(rank);
             }
-            Way::Sorted(ranks)
+            Method::Sorted(ranks)
         } else {
             let below =
                 |item: &Option<f64>| value(item).map_or((0.0, 0.0), |value| (f64::from(u8::from(value <= whole)), 1.0));
             let counted: Vec<(f64, f64)> = items.iter().map(below).collect();
             let share = counted.iter().map(|item| item.0).sum::<f64>() / sorted.len() as f64;
-            Way::Counted(PrefixSums::new(&counted), share)
+            Method::Counted(PrefixSums::new(&counted), share)
         };
-        Self { percent, sorted, whole, way }
+        Self { percent, sorted, whole, method }
     }
 
     /// The percentile of a draw.
     fn drawn(&self, blocks: &Blocks, room: &mut Vec<u32>) -> Option<f64> {
-        match &self.way {
-            Way::Sorted(ranks) => self.percentile_of_ranks(ranks, blocks, room),
-            Way::Counted(sums, share) => {
+        match &self.method {
+            Method::Sorted(ranks) => self.percentile_of_ranks(ranks, blocks, room),
+            Method::Counted(sums, share) => {
                 let (mut below, mut all) = (0.0, 0.0);
                 for (start, length) in blocks.each() {
                     let sum = sums.circular(start, length);
                     below += sum.0;
                     all += sum.1;
                 }
-                // More of the draw below than of the whole: its percentile is lower by as much.
+                // If the draw has a larger share below than the sample, its percentile is lower.
                 let moved = self.percent - 100.0 * (below / all - share);
                 percentile(&self.sorted, moved.clamp(0.0, 100.0))
             }
@@ -150,7 +152,7 @@ mod tests {
     use crate::effect::Pairing;
     use fastrand::Rng;
 
-    /// Latencies with a long tail: exponential above 1, the second side half as much again.
+    /// Latencies with a long tail: exponential above 1; those of the second sample are 1.5 times as long.
     fn runs(seed: u64, count: usize) -> [Vec<Option<f64>>; 2] {
         let mut random = Rng::with_seed(seed);
         [1.0, 1.5].map(|factor| (0..count).map(|_| Some(1.0 - factor * (1.0 - random.f64()).ln())).collect())
@@ -160,14 +162,14 @@ mod tests {
         let truth = 0.5 * -(1.0 - percent / 100.0_f64).ln();
         let held = (0..repeats).filter(|&seed| {
             let [first, second] = runs(seed, count);
-            let drawing = Drawing { draws: 300, seed, pairing: Pairing::Apart { first: 1, second: 1 } };
+            let drawing = Drawing { draws: 300, seed, pairing: Pairing::Independent { first: 1, second: 1 } };
             percentile_effect(&first, &second, percent, drawing).unwrap().contains(truth)
         });
         held.count() as f64 / repeats as f64
     }
 
     #[test]
-    fn the_interval_holds_the_truth_19_times_in_20() {
+    fn the_interval_contains_the_truth_19_times_in_20() {
         for (count, percent) in [(100, 50.0), (150, 90.0), (600, 99.0)] {
             let covered = covered(count, percent, 400);
             assert!((0.91..=0.985).contains(&covered), "p{percent} of {count}: {covered}");
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_so_where_draws_are_counted_too() {
+    fn the_interval_by_counting_contains_the_truth_19_times_in_20() {
         for percent in [50.0, 99.0] {
             let covered = covered(SORTED_UP_TO + 500, percent, 200);
             assert!((0.90..=0.99).contains(&covered), "p{percent}: {covered}");
@@ -183,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ways_agree() {
+    fn sorting_and_counting_agree() {
         let [first, second] = runs(5, SORTED_UP_TO);
         let longer = |items: &[Option<f64>]| [items, &[None]].concat();
-        let drawing = Drawing { draws: 4000, seed: 0, pairing: Pairing::Apart { first: 3, second: 3 } };
+        let drawing = Drawing { draws: 4000, seed: 0, pairing: Pairing::Independent { first: 3, second: 3 } };
         for percent in [50.0, 90.0] {
             let sorted = percentile_effect(&first, &second, percent, drawing).unwrap();
             let counted = percentile_effect(&longer(&first), &longer(&second), percent, drawing).unwrap();
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_what_queries_have_in_common() {
+    fn pairing_cancels_differences_between_queries() {
         let mut random = Rng::with_seed(3);
         let first: Vec<Option<f64>> = (0..300).map(|_| Some(10.0 * random.f64())).collect();
         let second: Vec<Option<f64>> =
@@ -203,12 +205,12 @@ mod tests {
         let width = |pairing| {
             percentile_effect(&first, &second, 50.0, Drawing { draws: 1000, seed: 0, pairing }).unwrap().width()
         };
-        assert!(width(Pairing::Paired { block: 1 }) < width(Pairing::Apart { first: 1, second: 1 }) / 3.0);
+        assert!(width(Pairing::Paired { block: 1 }) < width(Pairing::Independent { first: 1, second: 1 }) / 3.0);
     }
 
     #[test]
-    fn a_percentile_takes_as_many_values_as_lie_beyond_it() {
-        let drawing = Drawing { draws: 200, seed: 0, pairing: Pairing::Apart { first: 1, second: 1 } };
+    fn an_extreme_percentile_needs_more_values() {
+        let drawing = Drawing { draws: 200, seed: 0, pairing: Pairing::Independent { first: 1, second: 1 } };
         let [first, second] = runs(1, 400);
         assert!(percentile_effect(&first, &second, 99.0, drawing).is_ok());
         let few = percentile_effect(&first[..367], &second, 99.0, drawing);

@@ -1,13 +1,14 @@
-//! The difference of two proportions where one of them is none or all.
+//! Computes the interval of the difference of two proportions, of which one may be 0 or 1.
 
 use crate::{Interval, proportion_interval};
 
-/// The 95 % interval of the second proportion less the first, each successes of trials, from Wilson's intervals of both:
-/// R. G. Newcombe, "Interval estimation for the difference between independent proportions" (Statistics in Medicine 17,
-/// 1998), method 10. Of pairs it is wider than need be. `None` without trials, or with more successes than trials.
+/// The 95 % interval of the second proportion less the first, each successes of trials, from Wilson's intervals of
+/// both: R. G. Newcombe, "Interval estimation for the difference between independent proportions" (Statistics in
+/// Medicine 17, 1998), method 10. For paired trials it is wider than necessary. `None` without trials, or with more
+/// successes than trials.
 ///
-/// It is for what resampling cannot see: where no request of a run failed, no draw of it has a failed one, and yet the
-/// next run might.
+/// Use it where resampling fails: if no request of a run failed, no resample has a failure, although the next run
+/// might.
 #[must_use]
 pub fn proportion_effect(first: (u64, u64), second: (u64, u64)) -> Option<Interval> {
     let (one, two) = (proportion_interval(first.0, first.1)?, proportion_interval(second.0, second.1)?);

@@ -1,17 +1,17 @@
-//! The change of a ratio of sums: of an accuracy, of joules per query, of tokens per second; and of a product of such
-//! ratios: of an accuracy over a mean power.
+//! Computes the interval of the change of a ratio of sums (accuracy, joules per query, tokens per second), or of a
+//! product of such ratios (accuracy over mean power).
 
 use super::blocks::{Blocks, draw};
 use super::{Change, Drawing, NoInterval, wider};
 use crate::Interval;
 use crate::bootstrap::PrefixSums;
 
-/// The 95 % interval of the change of Σ numerators / Σ denominators from the first sample to the second. An item that
-/// has no value is `(0, 0)`.
+/// The 95 % interval of the change of Σ numerators / Σ denominators from the first sample to the second. An item
+/// without a value is `(0, 0)`.
 ///
 /// ```
 /// # use ergometer_statistics::{Change, Drawing, Pairing, sums_effect};
-/// // The second run takes a tenth more joules for every query; queries differ by far more, and that cancels.
+/// // The second run uses 10 % more energy for every query. Queries differ by much more, which cancels.
 /// let first: Vec<(f64, f64)> = (0..50).map(|i| (1.0 + f64::from(i % 7), 1.0)).collect();
 /// let second: Vec<(f64, f64)> = first.iter().enumerate().map(|(i, q)| (q.0 * 1.1 + (i % 3) as f64 / 50.0, 1.0)).collect();
 /// let drawing = Drawing { draws: 500, seed: 0, pairing: Pairing::Paired { block: 1 } };
@@ -28,8 +28,8 @@ pub fn sums_effect(
     products_effect(&alone(first), &alone(second), change, drawing)
 }
 
-/// The same of Π (Σ numerators / Σ denominators): each item has a numerator and a denominator for every factor, and is
-/// drawn whole, because they go together.
+/// The same for Π (Σ numerators / Σ denominators). Each item has a numerator and a denominator for every factor, which
+/// are drawn together, because they are correlated.
 pub fn products_effect<const FACTORS: usize>(
     first: &[[(f64, f64); FACTORS]],
     second: &[[(f64, f64); FACTORS]],
@@ -48,7 +48,7 @@ pub fn products_effect<const FACTORS: usize>(
     wider(blocks, drawn(&one, &two, change, drawing.one_by_one()))
 }
 
-/// The sums of each factor.
+/// The prefix sums of each factor.
 struct Factors<const FACTORS: usize>([PrefixSums; FACTORS]);
 
 impl<const FACTORS: usize> Factors<FACTORS> {
@@ -56,10 +56,10 @@ impl<const FACTORS: usize> Factors<FACTORS> {
         Self(std::array::from_fn(|factor| PrefixSums::new(&items.iter().map(|item| item[factor]).collect::<Vec<_>>())))
     }
 
-    /// The product over these stretches of items.
-    fn product(&self, stretches: impl Iterator<Item = (usize, usize)>) -> Option<f64> {
+    /// The product over these blocks of items: start and length.
+    fn product(&self, blocks: impl Iterator<Item = (usize, usize)>) -> Option<f64> {
         let mut sums = [(0.0, 0.0); FACTORS];
-        for (start, length) in stretches {
+        for (start, length) in blocks {
             for (sum, factor) in sums.iter_mut().zip(&self.0) {
                 let part = factor.circular(start, length);
                 *sum = (sum.0 + part.0, sum.1 + part.1);
@@ -80,9 +80,10 @@ fn drawn<const FACTORS: usize>(
         Change::Difference => Some(second - first),
         Change::Ratio => (first > 0.0).then(|| second / first),
     };
-    let of = |sums: &Factors<FACTORS>, blocks: &Blocks| sums.product(blocks.each());
-    let drawn =
-        draw((first.len(), second.len()), drawing, |before, after| between(of(&one, before)?, of(&two, after)?))?;
+    let product = |sums: &Factors<FACTORS>, blocks: &Blocks| sums.product(blocks.each());
+    let drawn = draw((first.len(), second.len()), drawing, |before, after| {
+        between(product(&one, before)?, product(&two, after)?)
+    })?;
     let whole = |sums: &Factors<FACTORS>, count: usize| sums.product([(0, count)].into_iter()).unwrap_or(f64::NAN);
     let (before, after) = (whole(&one, first.len()), whole(&two, second.len()));
     drawn.interval(match change {
@@ -102,7 +103,7 @@ mod tests {
         (-2.0 * random.f64().max(1e-300).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
     }
 
-    /// Two runs of the same queries, which take 1 to 20 J; the second takes a fifth more. Both have noise of their own.
+    /// Two runs of the same queries, which take 1 to 20 J; the second takes 20 % more. Both have independent noise.
     fn runs(seed: u64, queries: usize) -> [Vec<(f64, f64)>; 2] {
         let mut random = Rng::with_seed(seed);
         let mut runs = [Vec::new(), Vec::new()];
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_19_times_in_20_paired_and_apart() {
+    fn the_interval_contains_the_truth_19_times_in_20_paired_and_independent() {
         for change in [Change::Ratio, Change::Difference] {
             let truth = if change == Change::Ratio { 1.2 } else { 0.2 * 10.5 };
             let paired = held(truth, |seed| {
@@ -131,15 +132,15 @@ mod tests {
             assert!((0.925..=0.975).contains(&paired), "{change:?} paired: {paired}");
             let apart = held(truth, |seed| {
                 let ([first, _], [_, second]) = (runs(seed, 120), runs(seed + 10_000, 90));
-                let drawing = Drawing { draws: 400, seed, pairing: Pairing::Apart { first: 4, second: 4 } };
+                let drawing = Drawing { draws: 400, seed, pairing: Pairing::Independent { first: 4, second: 4 } };
                 sums_effect(&first, &second, change, drawing).unwrap()
             });
             assert!((0.925..=0.975).contains(&apart), "{change:?} apart: {apart}");
         }
     }
 
-    /// Right answers over joules, times seconds over queries. Where power is the same in every query, joules and seconds
-    /// cancel, and what is left is the interval of the accuracy alone.
+    /// Correct answers over joules, times seconds over queries. If power is constant, joules and seconds cancel, and
+    /// the result is the interval of the accuracy.
     #[test]
     fn the_factors_of_a_product_are_drawn_together() {
         let run = |seed: u64| -> Vec<[(f64, f64); 2]> {
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn drift_needs_blocks() {
-        // A slow wave over the run, at a place of its own in each.
+        // A slow wave over the run, with a different phase in each.
         let drifting = |seed: u64| {
             let mut random = Rng::with_seed(seed);
             [0, 1].map(|_| {
@@ -189,7 +190,8 @@ mod tests {
         let covered = |block: usize| {
             held(0.0, |seed| {
                 let [first, second] = drifting(seed);
-                let drawing = Drawing { draws: 300, seed, pairing: Pairing::Apart { first: block, second: block } };
+                let drawing =
+                    Drawing { draws: 300, seed, pairing: Pairing::Independent { first: block, second: block } };
                 sums_effect(&first, &second, Change::Difference, drawing).unwrap()
             })
         };
@@ -198,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_in_a_circle_does_not_narrow_the_interval() {
-        // Four subjects that take turns, of which one is right in one run only.
+    fn a_cyclic_dataset_does_not_narrow_the_interval() {
+        // A cycle of four subjects, of which one is correct in one run only.
         let right = |run: usize| -> Vec<(f64, f64)> {
             (0..400_usize).map(|place| (f64::from(u8::from(run == 1 || place % 4 != 0)), 1.0)).collect()
         };
@@ -210,18 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_narrower_where_queries_vary() {
+    fn pairing_narrows_the_interval_if_queries_vary() {
         let [first, second] = runs(1, 200);
         let width = |pairing| {
             let drawing = Drawing { draws: 1000, seed: 0, pairing };
             sums_effect(&first, &second, Change::Difference, drawing).unwrap().width()
         };
-        let (paired, apart) = (width(Pairing::Paired { block: 1 }), width(Pairing::Apart { first: 1, second: 1 }));
+        let (paired, apart) =
+            (width(Pairing::Paired { block: 1 }), width(Pairing::Independent { first: 1, second: 1 }));
         assert!(paired < apart / 3.0, "{paired} and {apart}");
     }
 
     #[test]
-    fn what_the_data_cannot_give_is_absent_and_says_why() {
+    fn unusable_data_have_no_interval_and_a_reason() {
         let drawing = |block| Drawing { draws: 200, seed: 0, pairing: Pairing::Paired { block } };
         let [first, second] = runs(1, 40);
         let of = |first: &[(f64, f64)], second: &[(f64, f64)], block| {
@@ -234,14 +237,14 @@ mod tests {
         assert_eq!(of(&[(0.0, 1.0); 40], &second, 1), NoInterval::NoBaseline);
         assert_eq!(of(&[(f64::NAN, 1.0); 40], &second, 1), NoInterval::Unusable);
         let long: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i % 1000), 1.0)).collect();
-        let huge = Drawing { draws: usize::MAX, seed: 0, pairing: Pairing::Apart { first: 0, second: 1 } };
+        let huge = Drawing { draws: usize::MAX, seed: 0, pairing: Pairing::Independent { first: 0, second: 1 } };
         assert!(sums_effect(&long, &first, Change::Difference, huge).is_ok(), "bounded in time");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_same_seed_gives_the_same_and_exchanging_the_sides_turns_it(
+        fn the_same_seed_gives_the_same_interval_and_swapped_samples_invert_it(
             first in prop::collection::vec((0.0..9.0, 0.5..9.0), 20..60), seed: u64)
         {
             let second: Vec<(f64, f64)> = first.iter().rev().map(|item| (item.0 + 1.0, item.1)).collect();

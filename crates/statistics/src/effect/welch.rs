@@ -1,9 +1,9 @@
-//! The difference and the ratio of two means of few values, each of a run of its own.
+//! Computes the interval of the difference or the ratio of the means of two groups of runs.
 
 use super::NoInterval;
 use crate::{Interval, t_quantile};
 
-/// The 95 % interval of mean(second) - mean(first) where the two may vary differently: B. L. Welch, "The generalization
+/// The 95 % interval of mean(second) - mean(first) for unequal variances: B. L. Welch, "The generalization
 /// of Student's problem when several different population variances are involved" (1947), with the degrees of freedom
 /// of Satterthwaite (1946).
 ///
@@ -14,7 +14,7 @@ use crate::{Interval, t_quantile};
 /// ```
 pub fn welch_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInterval> {
     let (one, two) = (Spread::from_values(first)?, Spread::from_values(second)?);
-    let variance = one.of_mean + two.of_mean;
+    let variance = one.mean_variance + two.mean_variance;
     let difference = two.mean - one.mean;
     if !difference.is_finite() || !variance.is_finite() {
         return Err(NoInterval::Unusable);
@@ -22,17 +22,19 @@ pub fn welch_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInter
     if variance <= (1e-12 * one.mean.abs().max(two.mean.abs())).powi(2) {
         return Err(NoInterval::NoVariation);
     }
-    let freedom = variance.powi(2) / (one.of_mean.powi(2) / one.freedom + two.of_mean.powi(2) / two.freedom);
+    let freedom =
+        variance.powi(2) / (one.mean_variance.powi(2) / one.freedom + two.mean_variance.powi(2) / two.freedom);
     let half = t_quantile(0.975, freedom).ok_or(NoInterval::Unusable)? * variance.sqrt();
     Ok(Interval { low: difference - half, high: difference + half })
 }
 
-/// The 95 % interval of mean(second) / mean(first): every ratio ρ for which Welch's test does not reject that mean(second)
-/// is ρ x mean(first). The difference mean(second) - ρ x mean(first) has the variance v₂ + ρ² v₁, so that the doubt about
-/// the baseline counts in full (E. C. Fieller, "Some problems in interval estimation", 1954), with Satterthwaite's degrees
-/// of freedom at that ρ. It leaves 1 out exactly where Welch's interval of the difference leaves 0 out.
+/// The 95 % interval of mean(second) / mean(first): every ratio ρ for which Welch's test does not reject that
+/// mean(second) is ρ x mean(first). The difference mean(second) - ρ x mean(first) has the variance v₂ + ρ² v₁, so that
+/// the uncertainty of the baseline is included (E. C. Fieller, "Some problems in interval estimation", 1954), with
+/// Satterthwaite's degrees of freedom at that ρ. It excludes 1 exactly if Welch's interval of the difference excludes
+/// 0.
 ///
-/// Where the baseline cannot be told from zero, there is no largest ratio, and no interval. It takes a positive baseline.
+/// If the baseline is not significantly above zero, there is no largest ratio, and no interval.
 ///
 /// ```
 /// # use ergometer_statistics::welch_ratio_interval;
@@ -42,35 +44,39 @@ pub fn welch_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInter
 pub fn welch_ratio_interval(first: &[f64], second: &[f64]) -> Result<Interval, NoInterval> {
     let (one, two) = (Spread::from_values(first)?, Spread::from_values(second)?);
     let ratio = two.mean / one.mean;
-    if !one.of_mean.is_finite() || !two.of_mean.is_finite() || !one.mean.is_finite() || !two.mean.is_finite() {
+    if !one.mean_variance.is_finite()
+        || !two.mean_variance.is_finite()
+        || !one.mean.is_finite()
+        || !two.mean.is_finite()
+    {
         return Err(NoInterval::Unusable);
     }
     if one.mean <= 0.0 || !ratio.is_finite() {
         return Err(NoInterval::NoBaseline);
     }
-    let variance = two.of_mean + ratio.powi(2) * one.of_mean;
+    let variance = two.mean_variance + ratio.powi(2) * one.mean_variance;
     if variance <= (1e-12 * two.mean.abs().max(one.mean * ratio.abs())).powi(2) {
         return Err(NoInterval::NoVariation);
     }
-    // Far out the test is whether the baseline is zero.
+    // For large ratios, the test is whether the baseline is zero.
     let farthest = t_quantile(0.975, one.freedom).ok_or(NoInterval::Unusable)?;
-    if one.mean <= farthest * one.of_mean.sqrt() {
+    if one.mean <= farthest * one.mean_variance.sqrt() {
         return Err(NoInterval::NoBaseline);
     }
     let is_rejected = |ratio: f64| {
-        let scaled = ratio.powi(2) * one.of_mean;
-        let variance = two.of_mean + scaled;
-        let freedom = variance.powi(2) / (scaled.powi(2) / one.freedom + two.of_mean.powi(2) / two.freedom);
+        let scaled = ratio.powi(2) * one.mean_variance;
+        let variance = two.mean_variance + scaled;
+        let freedom = variance.powi(2) / (scaled.powi(2) / one.freedom + two.mean_variance.powi(2) / two.freedom);
         let difference = (two.mean - ratio * one.mean).abs();
         t_quantile(0.975, freedom).is_some_and(|quantile| difference > quantile * variance.sqrt())
     };
     let step = variance.sqrt() / one.mean;
-    let end = |direction: f64| end_of(ratio, direction * step, is_rejected).ok_or(NoInterval::NoBaseline);
+    let end = |direction: f64| find_end(ratio, direction * step, is_rejected).ok_or(NoInterval::NoBaseline);
     Ok(Interval { low: end(-1.0)?, high: end(1.0)? })
 }
 
-/// Where values begin to be rejected, from one that is not: by steps that double, then by halves.
-fn end_of(start: f64, step: f64, is_rejected: impl Fn(f64) -> bool) -> Option<f64> {
+/// The first rejected value from `start`, which is not rejected: by doubling steps, then by bisection.
+fn find_end(start: f64, step: f64, is_rejected: impl Fn(f64) -> bool) -> Option<f64> {
     let mut steps = (0..200).map(|power| start + step * 2_f64.powi(power));
     let mut outside = steps.find(|&value| is_rejected(value))?;
     let mut inside = start;
@@ -88,10 +94,11 @@ fn end_of(start: f64, step: f64, is_rejected: impl Fn(f64) -> bool) -> Option<f6
     outside.is_finite().then_some(inside)
 }
 
+/// The mean of a sample and its variance.
 struct Spread {
     mean: f64,
     /// The variance of the mean.
-    of_mean: f64,
+    mean_variance: f64,
     freedom: f64,
 }
 
@@ -103,7 +110,7 @@ impl Spread {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        Ok(Self { mean, of_mean: squares / (count - 1.0) / count, freedom: count - 1.0 })
+        Ok(Self { mean, mean_variance: squares / (count - 1.0) / count, freedom: count - 1.0 })
     }
 }
 
@@ -119,8 +126,8 @@ mod tests {
         assert!((found.high - 10.867_634_636_467_397).abs() < 1e-12, "{found:?}");
     }
 
-    /// At both ends of the interval of the ratio, the second side and the first times that ratio differ by a p-value of
-    /// 0.05: `brentq(lambda r: ttest_ind(b, r * a, equal_var=False).pvalue - 0.05, ..)` of scipy on either side of b/a.
+    /// At both ends of the interval, the second sample and the first times the ratio differ with a p value of 0.05:
+    /// `brentq(lambda r: ttest_ind(b, r * a, equal_var=False).pvalue - 0.05, ..)` of scipy on either side of b/a.
     #[test]
     fn ratios_are_those_that_scipys_test_does_not_reject() {
         let (first, second) = ([19.8, 20.4, 19.6, 17.8, 18.5], [28.2, 26.6, 20.1, 23.3]);
@@ -138,11 +145,11 @@ mod tests {
         (-2.0 * random.f64().max(1e-300).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
     }
 
-    /// Runs vary by 4 % on the first side and 6 % on the second, which takes 3.5 times as much. Of 4,000 trials the share
-    /// is known to 0.7 points. The difference over the observed baseline, which forgets that the baseline is not known
-    /// either, holds it less often.
+    /// Runs of the first sample vary by 4 %, those of the second by 6 %, which is 3.5 times as large. With 4,000 trials
+    /// the share is known to 0.7 points. Dividing the difference by the observed baseline ignores the uncertainty of
+    /// the baseline, and contains the truth less often.
     #[test]
-    fn the_interval_of_a_ratio_holds_the_truth_19_times_in_20() {
+    fn the_interval_of_a_ratio_contains_the_truth_19_times_in_20() {
         for (before, after) in [(3, 3), (3, 5), (5, 3), (5, 5)] {
             let mut random = fastrand::Rng::with_seed(7);
             let (mut held, mut held_by_difference) = (0, 0);

@@ -1,46 +1,45 @@
-//! The times of a set of events.
+//! Adds up the times of a set of events.
 
 use ergometer_units::Picos;
 
 use super::interval::{Interval, Union};
-use crate::table::Why;
+use crate::table::UnplacedReason;
 use ergometer_statistics::percentiles;
 
-/// The times of a set of events, by the formulas of the guide: `total` is the sum of durations, `busy` the length of their
-/// union, `self_time` what is not spent in children on the same line, `span` from the first start to the last end.
+/// The times of a set of events.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Account {
-    /// How many events.
+    /// The number of events.
     pub events: u64,
     /// The sum of their durations.
     pub total: Picos,
-    /// The sum of their durations without those of their children.
+    /// The sum of their durations without the time of their children on the same line.
     pub self_time: Picos,
-    /// How long at least one of them went on.
+    /// The time during which at least one of them ran (the length of their union).
     pub busy: Picos,
-    /// From the first start to the last end; `None` where none has a place in time.
+    /// From the first start to the last end; `None` if no event has a start time.
     pub span: Option<Span>,
-    /// The shortest.
+    /// The shortest duration.
     pub min: Picos,
-    /// In picoseconds; between two it is their mean.
+    /// The median duration in picoseconds.
     pub median_ps: f64,
-    /// In picoseconds, linear between order statistics.
+    /// The 90th percentile of durations in picoseconds.
     pub p90_ps: f64,
-    /// The longest.
+    /// The longest duration.
     pub max: Picos,
 }
 
-/// From a first start to a last end, from the trace's zero.
+/// An interval, from the zero of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// The first start.
+    /// The start.
     pub start: Picos,
-    /// The last end.
+    /// The end.
     pub end: Picos,
 }
 
 impl Span {
-    /// How long.
+    /// The length of the interval.
     #[must_use]
     pub fn length(self) -> Picos {
         self.end - self.start
@@ -53,33 +52,33 @@ impl From<Interval> for Span {
     }
 }
 
-/// An account while events come in.
+/// Adds up events to an [`Account`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct AccountBuilder {
     total_ps: i64,
     self_ps: i64,
     first: Option<Interval>,
     durations: Vec<i64>,
-    /// How many have no time.
+    /// The number of events without times.
     timeless: u64,
-    /// The union so far; its last part is `open`, the others are counted or kept.
+    /// The union so far: its last interval is `open`; the others are in `busy_ps` or `kept`.
     busy_ps: i64,
     open: Option<Interval>,
     kept: Option<Vec<Interval>>,
 }
 
-impl Gathering {
-    /// For events of one line: the union is only measured.
+impl AccountBuilder {
+    /// For events of one line, whose union is only measured.
     pub(crate) fn on_one_line() -> Self {
         Self::default()
     }
 
-    /// For events of several lines: the union is kept, to be merged.
+    /// For events of several lines, whose unions are kept to be merged.
     pub(crate) fn on_several_lines() -> Self {
         Self { kept: Some(Vec::new()), ..Self::default() }
     }
 
-    /// Takes in an event, in order of the starts of its line.
+    /// Adds an event. The events of a line must come in order of start.
     pub(crate) fn place(&mut self, interval: Interval) {
         self.durations.push(interval.length());
         self.total_ps = self.total_ps.saturating_add(interval.length());
@@ -96,9 +95,9 @@ impl Gathering {
         hull.end = hull.end.max(interval.end);
     }
 
-    /// Takes in an event that has no place in time. One that has no time at all only counts.
-    pub(crate) fn count(&mut self, why: Why, duration_ps: i64) {
-        if matches!(why, Why::Aggregated(_)) {
+    /// Adds an event without a start time. Only the duration of an aggregated event is used.
+    pub(crate) fn count(&mut self, why: UnplacedReason, duration_ps: i64) {
+        if matches!(why, UnplacedReason::Aggregated(_)) {
             self.durations.push(duration_ps);
             self.total_ps = self.total_ps.saturating_add(duration_ps);
             self.self_ps = self.self_ps.saturating_add(duration_ps);
@@ -118,7 +117,7 @@ impl Gathering {
         }
     }
 
-    /// The account of what several lines gathered, or several parts of lines that do not touch.
+    /// The account of the events of several lines, or of several parts of lines that do not touch.
     pub(crate) fn finish(lines: Vec<Self>) -> Account {
         let mut all = Self::default();
         let mut unions = Vec::new();
@@ -140,7 +139,7 @@ impl Gathering {
             } else {
                 all.durations.extend_from_slice(&line.durations);
             }
-            unions.extend(line.kept.map(Union::of));
+            unions.extend(line.kept.map(Union::from_intervals));
         }
         all.busy_ps += Union::merged(unions).length();
         let [median_ps, p90_ps] = percentiles(&mut all.durations, [50.0, 90.0]).unwrap_or_default();

@@ -1,26 +1,26 @@
-//! What an event does for its device: compute, communicate, or move memory.
+//! Classifies events as compute, communication or memory copies.
 
 use serde::Serialize;
 
 use crate::table::{Kind, Trace};
 
-/// What an event does.
+/// The class of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// It computes: everything that is neither of the others.
+    /// Computation: everything that is neither communication nor a copy.
     Compute,
-    /// It talks to other devices: collectives, sends and receives.
+    /// Communication with other devices: collectives, sends and receives.
     Communication,
-    /// It moves or sets memory of its device or the host.
+    /// Copying or setting memory of the device or the host.
     Memcpy,
 }
 
 impl Class {
-    /// Every class.
+    /// All classes.
     pub const ALL: [Self; 3] = [Self::Compute, Self::Communication, Self::Memcpy];
 
-    /// As people read it.
+    /// Its name in tables and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,10 +30,10 @@ impl Class {
         }
     }
 
-    /// By what its op does, or else by the names of the event, its op and its category. A fusion is named after what it
-    /// computes, so only whole words at the beginning count.
-    pub(crate) fn of(trace: &Trace, kind: &Kind) -> Self {
-        if let Some(class) = kind.opcode.and_then(|opcode| Self::of_opcode(trace.text(opcode))) {
+    /// The class by the opcode, or else by the names of the event, its op and its category. A fusion is named after
+    /// what it computes, so only whole words at the beginning count.
+    pub(crate) fn from_kind(trace: &Trace, kind: &Kind) -> Self {
+        if let Some(class) = kind.opcode.and_then(|opcode| Self::from_opcode(trace.text(opcode))) {
             return class;
         }
         let primitives = if kind.opcode.is_none() { &PRIMITIVES[..] } else { &[] };
@@ -51,8 +51,8 @@ impl Class {
         class
     }
 
-    /// What an opcode tells: a fusion, say, may do anything.
-    fn of_opcode(opcode: &str) -> Option<Self> {
+    /// The class of an opcode; `None` for opcodes that may do anything, such as fusions.
+    fn from_opcode(opcode: &str) -> Option<Self> {
         let started = opcode.strip_suffix("-start").or(opcode.strip_suffix("-done"));
         match started.unwrap_or(opcode) {
             "copy" if started.is_some() => Some(Self::Memcpy),
@@ -71,7 +71,8 @@ impl Class {
     }
 }
 
-/// Lower case, with one sign between words: XLA writes `all-reduce-start.3`, CUPTI `MemcpyH2D`, kernels `all_reduce`.
+/// Converts to lower case, with `-` between words: XLA writes `all-reduce-start.3`, CUPTI `MemcpyH2D`, kernels
+/// `all_reduce`.
 fn words(name: &str) -> String {
     name.chars().map(|character| if character == '_' { '-' } else { character.to_ascii_lowercase() }).collect()
 }
@@ -102,11 +103,10 @@ const COMMUNICATION: [&str; 16] = [
     "async-collective*",
 ];
 
-/// What JAX calls its collectives. XLA names ops after them, also ops that are something else: they count only where nothing
-/// says what the op does.
+/// The names of collectives in JAX. XLA also names other ops after them, so they count only if the opcode is unknown.
 const PRIMITIVES: [&str; 6] = ["psum", "pmax", "pmin", "ppermute", "pbroadcast", "pgather"];
 
-/// Copies and fills as CUPTI names them, the asynchronous copies of HLO, and transfers to and from the host.
+/// Copies and fills with the names of CUPTI, asynchronous copies of HLO, and transfers to and from the host.
 const MEMCPY: [&str; 8] =
     ["memcpy*", "memset*", "copy-start", "copy-done", "infeed", "outfeed", "host-transfer*", "async-copy*"];
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_op_does_counts_before_its_name() {
+    fn the_opcode_counts_before_the_name() {
         for (opcode, class) in [
             ("all-reduce", Some(Class::Communication)),
             ("all-gather-start", Some(Class::Communication)),
@@ -143,12 +143,12 @@ mod tests {
             ("copy", None),
             ("fusion", None),
         ] {
-            assert_eq!(Class::of_opcode(opcode), class, "{opcode}");
+            assert_eq!(Class::from_opcode(opcode), class, "{opcode}");
         }
     }
 
     #[test]
-    fn collectives_have_the_names_of_primitives_where_nothing_else_is_known() {
+    fn names_of_primitives_count_only_without_an_opcode() {
         let named = |name: &str| PRIMITIVES.iter().any(|known| begins_with(&words(name), known));
         for name in ["psum.3", "psum_invariant.7", "psum_scatter.1", "ppermute.3", "pmax"] {
             assert!(named(name), "{name}");

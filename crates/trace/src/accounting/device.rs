@@ -1,5 +1,5 @@
-//! The devices of a trace and the work of each. A plane is one device; a host's plane may have several, which its ops name
-//! (`device_ordinal`).
+//! Finds the devices of a trace and the work of each. A plane is one device, except that the plane of a host may have
+//! several, which its ops distinguish by `device_ordinal`.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use super::filter::Filter;
 use super::work::{self, Role};
 use crate::table::{Line, Plane, Platform, Trace, is_modules};
 
-/// A device of a trace, by its plane and, where the plane has several, its number on it.
+/// A device of a trace: its plane and, if the plane has several devices, its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
-    /// Which plane of the trace.
+    /// The index of the plane.
     pub plane: usize,
-    /// Which device of a plane that has several.
+    /// The number of the device, on a plane with several devices.
     pub ordinal: Option<i64>,
 }
 
 impl DeviceId {
-    /// The name of its plane, and of one of several `#` and its number.
+    /// The name of its plane, followed by `#` and its number if the plane has several devices.
     #[must_use]
     pub fn name(self, trace: &Trace) -> String {
         let plane = trace.planes().get(self.plane).map_or("", |plane| trace.text(plane.name));
         self.ordinal.map_or_else(|| plane.to_owned(), |ordinal| format!("{plane}#{ordinal}"))
     }
 
-    /// Its name, with its host where the trace has several.
+    /// Its name, preceded by its host if the trace has several hosts.
     #[must_use]
     pub fn label(self, trace: &Trace) -> String {
         let Some(found) = trace.planes().get(self.plane) else { return String::new() };
@@ -39,14 +39,14 @@ impl DeviceId {
 pub(crate) struct Device<'a> {
     pub(crate) id: DeviceId,
     pub(crate) plane: &'a Plane,
-    /// The lines that have work of it, with their numbers on the plane.
+    /// The lines with its work, and their indices on the plane.
     pub(crate) lines: Vec<(usize, &'a Line)>,
-    /// Of every kind whether its events are work of it.
+    /// For each kind, whether its events are work of this device.
     pub(crate) is_work: Vec<bool>,
 }
 
 impl<'a> Device<'a> {
-    /// The devices that have work and that a filter asks for.
+    /// The devices with work that a filter selects.
     pub(crate) fn all(trace: &'a Trace, filter: &Filter) -> Vec<Self> {
         let mut devices = Vec::new();
         for (number, plane) in trace.planes().iter().enumerate() {
@@ -72,30 +72,31 @@ impl<'a> Device<'a> {
         }
         let has_work = |line: &Line| line.kind.iter().any(|kind| is_work[kind.index()]);
         let lines = plane.lines.iter().enumerate();
-        let lines = lines.filter(|(_, line)| Role::of(trace, plane, line) == Role::Work && has_work(line)).collect();
+        let lines =
+            lines.filter(|(_, line)| Role::from_line(trace, plane, line) == Role::Work && has_work(line)).collect();
         Self { id, plane, lines, is_work }
     }
 
-    /// Everything on a plane, as if all of it were work.
+    /// A device with all events of a plane, as if all of them were work.
     pub(crate) fn everything(trace: &Trace, plane: &'a Plane, number: usize) -> Self {
         let lines = plane.lines.iter().enumerate().filter(|(_, line)| !line.is_empty()).collect();
         let id = DeviceId { plane: number, ordinal: None };
         Self { id, plane, lines, is_work: vec![true; trace.kinds().len()] }
     }
 
-    /// Its work, with a place in time or without: line, event.
+    /// All its work, with and without start times: index of the line, line, index of the event.
     pub(crate) fn work(&self) -> impl Iterator<Item = (usize, &'a Line, usize)> {
         let events = |&(number, line): &(usize, &'a Line)| (0..line.len()).map(move |event| (number, line, event));
         self.lines.iter().flat_map(events).filter(|&(_, line, event)| self.is_work[line.kind[event].index()])
     }
 
-    /// Its work that has a place in time.
+    /// Its work with start times.
     pub(crate) fn placed_work(&self) -> impl Iterator<Item = (usize, &'a Line, usize)> {
         self.work().filter(|(_, line, event)| line.why_unplaced(*event).is_none())
     }
 }
 
-/// The devices of a plane: one, unless its ops name several.
+/// The device numbers of a plane: a single `None`, unless its ops name several devices.
 fn ordinals(trace: &Trace, plane: &Plane) -> Vec<Option<i64>> {
     if plane.platform != Platform::Host {
         return vec![None];
@@ -105,13 +106,13 @@ fn ordinals(trace: &Trace, plane: &Plane) -> Vec<Option<i64>> {
     if ordinals.len() > 1 { ordinals.into_iter().map(Some).collect() } else { vec![None] }
 }
 
-/// The events that a filter chooses, by name and length.
-pub(crate) struct Chosen {
+/// The events that a filter selects by name and duration.
+pub(crate) struct EventSelection {
     kinds: Vec<bool>,
     min_duration: Picos,
 }
 
-impl Chosen {
+impl EventSelection {
     pub(crate) fn new(trace: &Trace, filter: &Filter) -> Self {
         let kinds = trace.kinds().iter().map(|kind| filter.takes_kind(trace, kind)).collect();
         Self { kinds, min_duration: filter.min_duration }
@@ -121,12 +122,12 @@ impl Chosen {
         self.kinds[line.kind[event].index()] && line.duration_ps[event] >= self.min_duration.get()
     }
 
-    /// Whether nothing is left out.
+    /// Whether all events are selected.
     pub(crate) fn is_all(&self) -> bool {
-        self.min_duration <= Picos::ZERO && self.kinds.iter().all(|&chosen| chosen)
+        self.min_duration <= Picos::ZERO && self.kinds.iter().all(|&selection| selection)
     }
 
-    /// By name alone.
+    /// Whether the name of a kind is selected.
     pub(crate) fn has_kind(&self, kind: crate::table::KindId) -> bool {
         self.kinds[kind.index()]
     }

@@ -1,8 +1,8 @@
-//! Executions: which events are of one run of one module on one device.
+//! Finds executions: the events of one run of one module on one device.
 //!
-//! By `run_id` where the platform has it. On GPU by the scope that the host launched the kernels in; where a trace does not
-//! say what a scope stands in, by runs of consecutive correlation ids in one module. On TPU each event of the line of
-//! modules is one, and has the ops that start in it.
+//! The events of an execution share a `run_id` on CPU. On GPU they share the scope in which the host launched the
+//! kernels, or, if the trace does not have the parent of a scope, consecutive correlation ids within one module. On TPU
+//! each event of the line of modules is an execution, with the ops that start in it.
 
 use ergometer_units::Picos;
 use foldhash::{HashMap, HashSet};
@@ -10,30 +10,30 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::account::{Account, Span};
-use super::device::{Chosen, Device, DeviceId};
+use super::device::{Device, DeviceId, EventSelection};
 use super::filter::Filter;
 use super::grouping::{Grouping, share};
 use super::work::{self, Role};
 use crate::table::{Line, ModuleRuns, Plane, ProgramId, Text, Trace, number};
 
-/// How an execution was told from the others.
+/// How an execution was distinguished from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoundBy {
-    /// The trace gives each run a number.
+    /// By the number of the run.
     RunId,
-    /// The scope on the host that launched the kernels.
+    /// By the scope on the host that launched the kernels.
     Scope,
-    /// Kernels launched one after the other.
+    /// By consecutive launches of kernels.
     Correlation,
-    /// The line of modules has it.
+    /// By the line of modules.
     ModuleLine,
-    /// Nothing tells runs apart: all are one.
+    /// Not at all: runs cannot be distinguished and count as one.
     Nothing,
 }
 
 impl FoundBy {
-    /// As tables and files have it.
+    /// Its name in tables and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,21 +49,21 @@ impl FoundBy {
 /// One run of one module on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
-    /// The number of the device as its events say it, also where there is only one.
+    /// The device number that its events have, even if there is only one device.
     pub device_ordinal: Option<i64>,
-    /// Which session of the trace.
+    /// The index of the session.
     pub session: usize,
     /// The module.
     pub module: Option<Text>,
     /// Its compilation.
     pub program: Option<ProgramId>,
-    /// The number it was found by: run, scope or correlation.
+    /// The number it was found by: run, scope or correlation id.
     pub id: Option<i64>,
     /// How it was found.
     pub found_by: FoundBy,
-    /// Which run of its module on its device, from zero, by time.
+    /// The number of the run among those of its module on its device, from zero, by time.
     pub number: u64,
     /// From the first start to the last end of its events.
     pub span: Span,
@@ -74,13 +74,13 @@ pub struct Execution {
 /// A module on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
-    /// Its name; `None` for work that is of no module.
+    /// Its name; `None` for work outside modules.
     pub module: Option<Text>,
     /// Its compilation.
     pub program: Option<ProgramId>,
-    /// How often it ran; `None` of work that is of no module.
+    /// The number of its runs; `None` for work outside modules.
     pub executions: Option<u64>,
     /// The times of its events.
     pub account: Account,
@@ -88,7 +88,7 @@ pub struct Module {
     pub busy: Vec<Picos>,
     /// The span of each run, in order of time.
     pub spans: Vec<Picos>,
-    /// Its self time as a part of all work on the device.
+    /// Its self time as a share of all work on the device.
     pub share: Option<f64>,
 }
 
@@ -122,17 +122,17 @@ impl Execution {
 #[derive(Debug, Default)]
 pub struct Assignment {
     pub(crate) keys: Vec<ExecutionKey>,
-    /// By line, the execution of each event; [`NONE`] where it is of none.
-    pub(crate) of: Vec<Vec<u32>>,
-    /// From when to when each goes, where a line of modules says it.
+    /// The execution of each event, by line; [`NONE`] for an event that belongs to no execution.
+    pub(crate) executions: Vec<Vec<u32>>,
+    /// The span of each execution, if there is a line of modules.
     spans: Vec<Span>,
     places: HashMap<ExecutionKey, u32>,
 }
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A kernel whose scope the trace does not place.
-struct Loose {
+/// A kernel whose scope has no known parent.
+struct UnscopedKernel {
     key: ExecutionKey,
     correlation: i64,
     line: usize,
@@ -143,7 +143,11 @@ impl Assignment {
     /// The execution of an event, as a number from 0; `None` for an event that belongs to no execution.
     #[must_use]
     pub fn execution(&self, line: usize, event: usize) -> Option<usize> {
-        self.of.get(line)?.get(event).filter(|execution| **execution != NONE).map(|execution| *execution as usize)
+        self.executions
+            .get(line)?
+            .get(event)
+            .filter(|execution| **execution != NONE)
+            .map(|execution| *execution as usize)
     }
 
     /// What the events of an execution have in common.
@@ -154,18 +158,18 @@ impl Assignment {
 
     /// Assigns the events of a plane to executions.
     #[must_use]
-    pub fn of(trace: &Trace, plane: &Plane) -> Self {
+    pub fn new(trace: &Trace, plane: &Plane) -> Self {
         let mut assignment =
-            Self { of: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
+            Self { executions: plane.lines.iter().map(|line| vec![NONE; line.len()]).collect(), ..Self::default() };
         let is_work = work::kinds_of_work(trace, plane);
-        let runs = ModuleRuns::of(trace.strings(), plane);
+        let runs = ModuleRuns::new(trace.strings(), plane);
         if !runs.runs.is_empty() {
             assignment.by_module_runs(trace, plane, &runs);
             return assignment;
         }
-        let mut loose = Vec::new();
+        let mut unscoped = Vec::new();
         for (number, line) in plane.lines.iter().enumerate() {
-            if Role::of(trace, plane, line) != Role::Work {
+            if Role::from_line(trace, plane, line) != Role::Work {
                 continue;
             }
             for event in 0..line.len() {
@@ -173,13 +177,15 @@ impl Assignment {
                     continue;
                 }
                 match key(trace, line, event) {
-                    Some(Ok(key)) => assignment.of[number][event] = assignment.intern(key),
-                    Some(Err((key, correlation))) => loose.push(Loose { key, correlation, line: number, event }),
+                    Some(Ok(key)) => assignment.executions[number][event] = assignment.intern(key),
+                    Some(Err((key, correlation))) => {
+                        unscoped.push(UnscopedKernel { key, correlation, line: number, event })
+                    }
                     None => {}
                 }
             }
         }
-        assignment.by_correlation(loose);
+        assignment.by_correlation(unscoped);
         assignment
     }
 
@@ -192,10 +198,10 @@ impl Assignment {
         place
     }
 
-    fn by_correlation(&mut self, mut loose: Vec<Loose>) {
-        loose.sort_by_key(|kernel| (kernel.key.session, kernel.correlation));
+    fn by_correlation(&mut self, mut unscoped: Vec<UnscopedKernel>) {
+        unscoped.sort_by_key(|kernel| (kernel.key.session, kernel.correlation));
         let mut last: Option<(ExecutionKey, i64)> = None;
-        for kernel in loose {
+        for kernel in unscoped {
             let mut key = kernel.key;
             key.id = match last {
                 Some((run, last)) if ExecutionKey { id: None, ..run } == key && follows(kernel.correlation, last) => {
@@ -204,11 +210,11 @@ impl Assignment {
                 _ => Some(kernel.correlation),
             };
             last = Some((key, kernel.correlation));
-            self.of[kernel.line][kernel.event] = self.intern(key);
+            self.executions[kernel.line][kernel.event] = self.intern(key);
         }
     }
 
-    /// Each event of a line of modules is one, also where a run's number comes again.
+    /// Each event of a line of modules is an execution, even if the number of a run occurs again.
     fn by_module_runs(&mut self, trace: &Trace, plane: &Plane, runs: &ModuleRuns) {
         for run in &runs.runs {
             let line = &plane.lines[run.line];
@@ -221,28 +227,28 @@ impl Assignment {
                 found_by: FoundBy::ModuleLine,
                 id: line.ids.run.get(number(run.event)),
             });
-            let (start, end) = run.stretch;
+            let (start, end) = run.interval;
             self.spans.push(Span { start: Picos::new(start), end: Picos::new(end) });
         }
-        for (line, of) in plane.lines.iter().zip(&mut self.of) {
-            if Role::of(trace, plane, line) != Role::Work {
+        for (line, executions) in plane.lines.iter().zip(&mut self.executions) {
+            if Role::from_line(trace, plane, line) != Role::Work {
                 continue;
             }
-            for (event, of) in of.iter_mut().enumerate() {
+            for (event, execution) in executions.iter_mut().enumerate() {
                 if let Some(run) = line.start(event).and_then(|start| runs.at(start)) {
-                    *of = number(run);
+                    *execution = number(run);
                 }
             }
         }
     }
 }
 
-/// Whether a correlation id is that of the same launch or of the next.
+/// Whether a correlation id belongs to the same launch or the next one.
 fn follows(correlation: i64, last: i64) -> bool {
     correlation.checked_sub(last).is_some_and(|distance| distance <= 1)
 }
 
-/// The execution of an event; `Err` with its correlation id where that has to decide; `None` where it is of no module.
+/// The execution of an event; `Err` with its correlation id if that decides; `None` for an event outside modules.
 fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<ExecutionKey, (ExecutionKey, i64)>> {
     let kind = trace.kind(line.kind[event]);
     let module = Some(kind.module?);
@@ -255,7 +261,7 @@ fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<ExecutionKey, 
     }
     if let Some(scope) = line.ids.scope.get(event) {
         let parents = trace.sessions().get(session as usize).map(|session| &session.scope_parents);
-        // Scopes are numbered as they open: one whose entry is missing stands where the one before it does.
+        // Scopes are numbered as they open, so a scope without an entry has the parent of the scope before it.
         let parent = parents.and_then(|parents| parents.get(&scope).or_else(|| parents.get(&scope.wrapping_sub(1))));
         if let Some(&parent) = parent {
             return Some(Ok(key(FoundBy::Scope, Some(parent))));
@@ -267,25 +273,25 @@ fn key(trace: &Trace, line: &Line, event: usize) -> Option<Result<ExecutionKey, 
     }
 }
 
-/// Every execution, by device and time. Needs a trace read with its ids.
+/// All executions, by device and time. The trace must be read with ids.
 #[must_use]
 pub fn executions(trace: &Trace, filter: &Filter) -> Vec<Execution> {
-    let chosen = Chosen::new(trace, filter);
+    let selection = EventSelection::new(trace, filter);
     Device::all(trace, filter)
         .par_iter()
-        .flat_map_iter(|device| executions_of(device, &Assignment::of(trace, device.plane), &chosen))
+        .flat_map_iter(|device| device_executions(device, &Assignment::new(trace, device.plane), &selection))
         .collect()
 }
 
 /// The executions of a device, by time.
-fn executions_of(device: &Device<'_>, assignment: &Assignment, chosen: &Chosen) -> Vec<Execution> {
+fn device_executions(device: &Device<'_>, assignment: &Assignment, selection: &EventSelection) -> Vec<Execution> {
     let group = |number: usize, line: &Line, event: usize| {
-        let execution = assignment.of[number][event];
-        (execution != NONE && chosen.has(line, event)).then_some(execution as usize)
+        let execution = assignment.executions[number][event];
+        (execution != NONE && selection.has(line, event)).then_some(execution as usize)
     };
     let mut accounts = Grouping { device, count: assignment.keys.len(), group }.accounts().accounts;
-    // A run on a line of modules is one though nothing ran in it.
-    if !assignment.spans.is_empty() && chosen.is_all() {
+    // A run on a line of modules is an execution even if nothing ran in it.
+    if !assignment.spans.is_empty() && selection.is_all() {
         let mut filled: HashMap<usize, Account> = accounts.into_iter().collect();
         accounts = (0..assignment.keys.len()).map(|place| (place, filled.remove(&place).unwrap_or_default())).collect();
     }
@@ -316,20 +322,20 @@ fn executions_of(device: &Device<'_>, assignment: &Assignment, chosen: &Chosen) 
     executions
 }
 
-/// Every module, by device, longest busy first. Needs a trace read with its ids.
+/// All modules, by device, the longest busy time first. The trace must be read with ids.
 #[must_use]
 pub fn modules(trace: &Trace, filter: &Filter) -> Vec<Module> {
-    let chosen = Chosen::new(trace, filter);
+    let selection = EventSelection::new(trace, filter);
     let devices = Device::all(trace, filter);
     let mut modules: Vec<Module> =
-        devices.par_iter().flat_map_iter(|device| modules_of(trace, device, &chosen)).collect();
+        devices.par_iter().flat_map_iter(|device| device_modules(trace, device, &selection)).collect();
     modules.sort_by(|left, right| (left.device, right.account.busy).cmp(&(right.device, left.account.busy)));
     modules
 }
 
-fn modules_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Module> {
-    let assignment = Assignment::of(trace, device.plane);
-    // The first is for work that is of no module.
+fn device_modules(trace: &Trace, device: &Device<'_>, selection: &EventSelection) -> Vec<Module> {
+    let assignment = Assignment::new(trace, device.plane);
+    // The first label is for work outside modules.
     let mut labels: Vec<(Option<Text>, Option<ProgramId>)> = vec![(None, None)];
     let mut places: HashMap<(Option<Text>, Option<ProgramId>), usize> = HashMap::default();
     let module_of: Vec<usize> = assignment
@@ -343,14 +349,14 @@ fn modules_of(trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Module
         })
         .collect();
     let mut runs: Vec<Vec<Execution>> = vec![Vec::new(); labels.len()];
-    for run in executions_of(device, &assignment, chosen) {
+    for run in device_executions(device, &assignment, selection) {
         if let Some(&place) = places.get(&(run.module, run.program)) {
             runs[place].push(run);
         }
     }
     let group = |number: usize, line: &Line, event: usize| {
-        let execution = assignment.of[number][event] as usize;
-        chosen.has(line, event).then(|| module_of.get(execution).copied().unwrap_or(0))
+        let execution = assignment.executions[number][event] as usize;
+        selection.has(line, event).then(|| module_of.get(execution).copied().unwrap_or(0))
     };
     let mut accounts = Grouping { device, count: labels.len(), group }.accounts();
     let filled: HashSet<usize> = accounts.accounts.iter().map(|(place, _)| *place).collect();

@@ -1,4 +1,4 @@
-//! How much of the communication and the copies of a device its computing hides.
+//! Measures how much communication and copying overlaps with computation.
 
 use ergometer_units::Picos;
 use serde::Serialize;
@@ -7,22 +7,22 @@ use super::class::Class;
 use super::device::Device;
 use super::interval::{Interval, Union};
 
-/// The time of a class of work on a device.
+/// The time of one class of work on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Exposure {
     /// The class.
     pub class: Class,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// How long at least one of them went on.
+    /// The time during which at least one of them ran.
     #[serde(serialize_with = "super::as_ps", rename = "busy_ps")]
     pub busy: Picos,
-    /// Of that, how long nothing was computed at the same time. Of computing itself it is all.
+    /// The part of that time without concurrent computation. For computation itself, all of it.
     #[serde(serialize_with = "super::as_ps", rename = "exposed_ps")]
     pub exposed: Picos,
 }
 
-/// The classes of a device's work that have events; `classes` has that of every kind.
+/// The classes of a device's work that have events; `classes` has the class of each kind.
 pub(crate) fn exposure(classes: &[Class], device: &Device<'_>) -> Vec<Exposure> {
     let mut intervals = [const { Vec::new() }; Class::ALL.len()];
     let mut events = [0; Class::ALL.len()];
@@ -34,7 +34,7 @@ pub(crate) fn exposure(classes: &[Class], device: &Device<'_>) -> Vec<Exposure> 
             intervals[class].push(Interval { start, end: start + line.duration_ps[event] });
         }
     }
-    let unions = intervals.map(Union::of);
+    let unions = intervals.map(Union::from_intervals);
     let compute = &unions[Class::Compute as usize];
     Class::ALL
         .into_iter()

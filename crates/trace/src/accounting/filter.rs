@@ -1,4 +1,4 @@
-//! Which events a question is about.
+//! Selects events by device, name and duration.
 
 use ergometer_units::Picos;
 use regex::Regex;
@@ -6,23 +6,23 @@ use regex::Regex;
 use super::device::DeviceId;
 use crate::table::{Kind, Trace};
 
-/// Which events a question is about: those that pass all of these. Self times are those of the whole line: what is
-/// filtered out is still part of what surrounds it.
+/// Selects the events that match all of these conditions. Self times do not depend on the filter: events that do not
+/// match still count as children of the events around them.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Devices whose name, or `host/name`, has one of these in it, whatever the case and with whole numbers (`gpu:1` is
-    /// not in `/device:GPU:10`); all where there are none. One of several devices of a plane is `/host:CPU#1`.
+    /// Texts to find in the name of the device, or in `host/name`, ignoring case and matching whole numbers (`gpu:1`
+    /// does not match `/device:GPU:10`). Empty for all devices. One of several devices of a plane is `/host:CPU#1`.
     pub devices: Vec<String>,
-    /// A module, op or kernel that begins with this.
+    /// The beginning of the name of the module, op or kernel.
     pub prefix: Option<String>,
-    /// A module, op or kernel in which this is found.
+    /// A pattern to find in the name of the module, op or kernel.
     pub pattern: Option<Regex>,
-    /// Events at least this long.
+    /// The shortest duration.
     pub min_duration: Picos,
 }
 
 impl Filter {
-    /// Whether a device is asked for.
+    /// Whether a device matches.
     #[must_use]
     pub fn takes_device(&self, trace: &Trace, device: DeviceId) -> bool {
         if self.devices.is_empty() {
@@ -33,13 +33,13 @@ impl Filter {
         self.devices.iter().any(|device| is_named(&name, &device.to_lowercase()))
     }
 
-    /// Whether a plane is asked for, whichever devices it has.
+    /// Whether a plane matches, without a device number.
     #[must_use]
     pub fn takes_plane(&self, trace: &Trace, plane: usize) -> bool {
         self.takes_device(trace, DeviceId { plane, ordinal: None })
     }
 
-    /// Whether a kind of event is asked for.
+    /// Whether a kind of event matches by name.
     #[must_use]
     pub fn takes_kind(&self, trace: &Trace, kind: &Kind) -> bool {
         let names = [kind.module, kind.op, Some(kind.name)];
@@ -55,7 +55,7 @@ impl Filter {
     }
 }
 
-/// Whether a name has a text in it that does not end within a number.
+/// Whether a name contains a text that does not end within a number.
 fn is_named(name: &str, text: &str) -> bool {
     let ends_in_digit = text.ends_with(|character: char| character.is_ascii_digit());
     name.match_indices(text).any(|(at, _)| {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_not_the_beginning_of_another() {
+    fn a_number_matches_only_as_a_whole() {
         let gpus = ["/device:gpu:1", "/device:gpu:10", "host1/device:gpu:0"];
         let taken = |text: &str| gpus.map(|gpu| is_named(gpu, text));
         assert_eq!(taken("gpu:1"), [true, false, false]);

@@ -1,42 +1,42 @@
-//! Idle time: where a device had nothing to do between its first and its last work, and what stood around it.
+//! Finds the gaps in the work of a device, and the events before and after each.
 
 use ergometer_units::Picos;
 use rayon::prelude::*;
 
 use super::account::Span;
-use super::device::{Chosen, Device, DeviceId};
+use super::device::{Device, DeviceId, EventSelection};
 use super::filter::Filter;
 use super::interval::{Interval, Union};
 use crate::table::{KindId, Line, Trace};
 
-/// A stretch of time in which a device had nothing to do.
+/// An interval in which a device was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
-    /// From when to when.
+    /// The start and the end of the gap.
     pub span: Span,
-    /// What ended last before it.
+    /// The kind of the event that ended last before it.
     pub before: KindId,
-    /// What starts after it.
+    /// The kind of the event that starts after it.
     pub after: KindId,
 }
 
-/// A piece of work on a plane.
+/// An event of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     interval: Interval,
     kind: KindId,
 }
 
-/// All work of a device in order of start.
+/// All work of a device, by start.
 fn pieces(device: &Device<'_>) -> Vec<Piece> {
     let piece = |(_, line, event): (usize, &Line, usize)| {
         let start = line.start_ps[event];
         Piece { interval: Interval { start, end: start + line.duration_ps[event] }, kind: line.kind[event] }
     };
     let mut pieces: Vec<Piece> = device.placed_work().map(piece).collect();
-    // Stable: the lines are nearly sorted, and merging sorted runs is cheap.
+    // A stable sort, because the lines are nearly sorted and merging sorted runs is cheap.
     pieces.sort_by_key(|piece| piece.interval.start);
     pieces
 }
@@ -50,22 +50,22 @@ pub(crate) fn work_union(device: &Device<'_>) -> Union {
     union
 }
 
-/// Every gap, longest first. Of the filter, the shortest duration is that of a gap, and names are those of what stands on
-/// either side.
+/// All gaps, the longest first. The filter's shortest duration applies to the gap, and its names to the events before
+/// and after the gap.
 #[must_use]
 pub fn gaps(trace: &Trace, filter: &Filter) -> Vec<Gap> {
-    let chosen = Chosen::new(trace, filter);
+    let selection = EventSelection::new(trace, filter);
     let mut gaps: Vec<Gap> = Device::all(trace, filter)
         .par_iter()
-        .flat_map_iter(|device| gaps_of(device.id, &pieces(device)))
+        .flat_map_iter(|device| device_gaps(device.id, &pieces(device)))
         .filter(|gap| gap.span.length() >= filter.min_duration)
-        .filter(|gap| chosen.has_kind(gap.before) || chosen.has_kind(gap.after))
+        .filter(|gap| selection.has_kind(gap.before) || selection.has_kind(gap.after))
         .collect();
     gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.span.length()), gap.device, gap.span.start));
     gaps
 }
 
-fn gaps_of(device: DeviceId, pieces: &[Piece]) -> Vec<Gap> {
+fn device_gaps(device: DeviceId, pieces: &[Piece]) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut last: Option<Piece> = None;
     for piece in pieces {

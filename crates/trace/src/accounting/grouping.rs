@@ -1,4 +1,5 @@
-//! Events of a plane into groups, and the account of each: one sort and one pass a line, in parallel.
+//! Groups the events of a device and computes the account of each group, with one sort and one pass per line, in
+//! parallel.
 
 use std::ops::Range;
 
@@ -6,49 +7,52 @@ use ergometer_units::Picos;
 use foldhash::HashMap;
 use rayon::prelude::*;
 
-use super::account::{Account, Gathering};
+use super::account::{Account, AccountBuilder};
 use super::device::Device;
 use super::interval::Interval;
 use super::sweep::{Order, Visitor, sweep};
-use crate::table::{Line, Why, number};
+use crate::table::{Line, UnplacedReason, number};
 
-/// Which events go into which group.
+/// Assigns the events of a device to groups.
 pub(super) struct Grouping<'a, G> {
-    /// The device: what is no work of it is in no group, though it may hold and be held.
+    /// The device. Events that are not its work belong to no group, but may be parents and children.
     pub(super) device: &'a Device<'a>,
-    /// How many groups there may be.
+    /// The number of groups.
     pub(super) count: usize,
-    /// The group of an event: the number of its line, the line, its number there.
+    /// The group of an event, from the index of its line, the line, and its index on the line.
     pub(super) group: G,
 }
 
-/// The accounts of groups that have events.
+/// The accounts of groups with events.
 pub(super) struct Accounts {
-    /// By the group's number, in order.
+    /// The number of each group and its account, in order.
     pub(super) accounts: Vec<(usize, Account)>,
-    /// The self time of all work, in a group or not.
+    /// The self time of all work, inside and outside groups.
     pub(super) all_self: Picos,
 }
 
 impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
     pub(super) fn accounts(&self) -> Accounts {
         let lines = &self.device.lines;
-        let orders: Vec<Ordered<'_>> =
-            lines.par_iter().map(|&(number, line)| Ordered { number, line, order: Order::of(line) }).collect();
-        let parts: Vec<Part<'_>> = orders.par_iter().flat_map_iter(Ordered::parts).collect();
-        let gathered: Vec<Gathered> = parts.into_par_iter().map(|part| self.gather(&part)).collect();
+        let orders: Vec<OrderedLine<'_>> = lines
+            .par_iter()
+            .map(|&(number, line)| OrderedLine { number, line, order: Order::by_start(line) })
+            .collect();
+        let parts: Vec<LinePart<'_>> = orders.par_iter().flat_map_iter(OrderedLine::parts).collect();
+        let gathered: Vec<PartGroups> = parts.into_par_iter().map(|part| self.gather(&part)).collect();
         let all_self_ps = gathered.iter().fold(0_i64, |sum, part| sum.saturating_add(part.all_self_ps));
-        let mut groups: Vec<(u32, Gathering)> = gathered.into_iter().flat_map(|part| part.groups).collect();
-        // Stable: the parts of a group stay in order.
+        let mut groups: Vec<(u32, AccountBuilder)> = gathered.into_iter().flat_map(|part| part.groups).collect();
+        // A stable sort keeps the parts of a group in order.
         groups.sort_by_key(|(group, _)| *group);
-        let mut by_group: Vec<(u32, Vec<Gathering>)> = Vec::new();
+        let mut by_group: Vec<(u32, Vec<AccountBuilder>)> = Vec::new();
         for (group, gathering) in groups {
             match by_group.last_mut() {
                 Some((last, gatherings)) if *last == group => gatherings.push(gathering),
                 _ => by_group.push((group, vec![gathering])),
             }
         }
-        let finish = |(group, gatherings): (u32, Vec<Gathering>)| (group as usize, Gathering::finish(gatherings));
+        let finish =
+            |(group, gatherings): (u32, Vec<AccountBuilder>)| (group as usize, AccountBuilder::finish(gatherings));
         Accounts { accounts: by_group.into_par_iter().map(finish).collect(), all_self: Picos::new(all_self_ps) }
     }
 
@@ -56,11 +60,11 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
         self.device.is_work[line.kind[event].index()]
     }
 
-    /// Fills the groups that a part of a line has.
-    fn gather(&self, part: &Part<'_>) -> Gathered {
-        let Part { of: Ordered { number, line, order }, range, is_first } = part;
+    /// Computes the groups in a part of a line.
+    fn gather(&self, part: &LinePart<'_>) -> PartGroups {
+        let LinePart { line: OrderedLine { number, line, order }, range, is_first } = part;
         let (number, line) = (*number, *line);
-        let mut gatherer = Gatherer {
+        let mut visitor = GroupVisitor {
             grouping: self,
             number,
             line,
@@ -68,55 +72,56 @@ impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Grouping<'_, G> {
             groups: Vec::new(),
             all_self_ps: 0,
         };
-        sweep(line, order.range(range.clone()), &mut gatherer);
+        sweep(line, order.range(range.clone()), &mut visitor);
         for unplaced in line.unplaced.iter().filter(|_| *is_first) {
             let event = unplaced.event as usize;
-            // What stands for several has its time; what is out of range or damaged has none that could be believed.
-            let duration = if matches!(unplaced.why, Why::Aggregated(_)) { line.duration_ps[event] } else { 0 };
+            // An aggregated event has a duration. The times of events out of range and damaged events are not reliable.
+            let duration =
+                if matches!(unplaced.why, UnplacedReason::Aggregated(_)) { line.duration_ps[event] } else { 0 };
             if self.is_work(line, event) {
-                gatherer.all_self_ps = gatherer.all_self_ps.saturating_add(duration);
+                visitor.all_self_ps = visitor.all_self_ps.saturating_add(duration);
                 if let Some(group) = (self.group)(number, line, event) {
-                    gatherer.slot(group).count(unplaced.why, duration);
+                    visitor.slot(group).count(unplaced.why, duration);
                 }
             }
         }
-        Gathered { groups: gatherer.groups, all_self_ps: gatherer.all_self_ps }
+        PartGroups { groups: visitor.groups, all_self_ps: visitor.all_self_ps }
     }
 }
 
-/// So many events are one part.
+/// The approximate number of events in a part.
 const PART: usize = 1 << 15;
 
-/// A line and the order of a pass over it.
-struct Ordered<'a> {
+/// A line and its events by start.
+struct OrderedLine<'a> {
     number: usize,
     line: &'a Line,
     order: Order,
 }
 
-impl Ordered<'_> {
-    /// The line in parts that can be passed over one beside the other.
-    fn parts(&self) -> Vec<Part<'_>> {
+impl OrderedLine<'_> {
+    /// Cuts the line into parts that can be processed in parallel.
+    fn parts(&self) -> Vec<LinePart<'_>> {
         let ranges = self.order.cut(self.line, PART).into_iter();
-        ranges.enumerate().map(|(place, range)| Part { of: self, range, is_first: place == 0 }).collect()
+        ranges.enumerate().map(|(place, range)| LinePart { line: self, range, is_first: place == 0 }).collect()
     }
 }
 
-/// A part of a line, with nothing going on at its ends.
-struct Part<'a> {
-    of: &'a Ordered<'a>,
+/// A part of a line; no event crosses its ends.
+struct LinePart<'a> {
+    line: &'a OrderedLine<'a>,
     range: Range<usize>,
-    /// The first also has what has no place in time.
+    /// Whether it is the first part, which also has the events without start times.
     is_first: bool,
 }
 
-/// What a part of a line has.
-struct Gathered {
-    groups: Vec<(u32, Gathering)>,
+/// The groups in a part of a line.
+struct PartGroups {
+    groups: Vec<(u32, AccountBuilder)>,
     all_self_ps: i64,
 }
 
-/// Where the groups of a part are: there may be many groups, of which a part has few.
+/// Maps groups to their index in a part. There may be many groups, of which a part has few.
 enum Slots {
     Table(Vec<u32>),
     Map(HashMap<u32, u32>),
@@ -129,7 +134,7 @@ impl Slots {
         if groups <= 4 * events + 64 { Self::Table(vec![EMPTY; groups]) } else { Self::Map(HashMap::default()) }
     }
 
-    /// The slot of a group, which is `next` where it had none.
+    /// The slot of a group, which becomes `next` if it has none.
     fn get(&mut self, group: usize, next: u32) -> u32 {
         match self {
             Self::Table(slots) => {
@@ -143,18 +148,18 @@ impl Slots {
     }
 }
 
-/// Takes the events of a part into their groups.
-struct Gatherer<'a, G> {
+/// Adds the events of a part to their groups.
+struct GroupVisitor<'a, G> {
     grouping: &'a Grouping<'a, G>,
     number: usize,
     line: &'a Line,
     slots: Slots,
-    groups: Vec<(u32, Gathering)>,
+    groups: Vec<(u32, AccountBuilder)>,
     all_self_ps: i64,
 }
 
-impl<G> Gatherer<'_, G> {
-    fn slot(&mut self, group: usize) -> &mut Gathering {
+impl<G> GroupVisitor<'_, G> {
+    fn slot(&mut self, group: usize) -> &mut AccountBuilder {
         let slot = self.slot_number(group);
         &mut self.groups[slot].1
     }
@@ -163,51 +168,51 @@ impl<G> Gatherer<'_, G> {
         let next = number(self.groups.len());
         let slot = self.slots.get(group, next);
         if slot == next {
-            // On one line the union is only measured; on several it is kept, to be merged.
+            // The union of one line is only measured; the unions of several lines are kept to be merged.
             let is_one = self.grouping.device.lines.len() == 1;
-            let gathering = if is_one { Gathering::on_one_line() } else { Gathering::on_several_lines() };
+            let gathering = if is_one { AccountBuilder::on_one_line() } else { AccountBuilder::on_several_lines() };
             self.groups.push((number(group), gathering));
         }
         slot as usize
     }
 }
 
-/// Where the self time of an event goes.
-enum To {
+/// The target of the self time of an event.
+enum SelfTimeTarget {
     Slot(usize),
-    /// It is work of no group.
+    /// Work outside groups.
     Work,
     Nothing,
 }
 
-impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Visitor for Gatherer<'_, G> {
-    type Note = To;
+impl<G: Fn(usize, &Line, usize) -> Option<usize> + Sync> Visitor for GroupVisitor<'_, G> {
+    type Note = SelfTimeTarget;
 
-    fn open(&mut self, event: usize, interval: Interval) -> To {
+    fn open(&mut self, event: usize, interval: Interval) -> SelfTimeTarget {
         if !self.grouping.is_work(self.line, event) {
-            return To::Nothing;
+            return SelfTimeTarget::Nothing;
         }
         match (self.grouping.group)(self.number, self.line, event) {
             Some(group) => {
                 let slot = self.slot_number(group);
                 self.groups[slot].1.place(interval);
-                To::Slot(slot)
+                SelfTimeTarget::Slot(slot)
             }
-            None => To::Work,
+            None => SelfTimeTarget::Work,
         }
     }
 
-    fn close(&mut self, to: To, self_ps: i64) {
+    fn close(&mut self, to: SelfTimeTarget, self_ps: i64) {
         match to {
-            To::Nothing => return,
-            To::Work => {}
-            To::Slot(slot) => self.groups[slot].1.add_self(self_ps),
+            SelfTimeTarget::Nothing => return,
+            SelfTimeTarget::Work => {}
+            SelfTimeTarget::Slot(slot) => self.groups[slot].1.add_self(self_ps),
         }
         self.all_self_ps = self.all_self_ps.saturating_add(self_ps);
     }
 }
 
-/// A time as a part of another; `None` where that is nothing.
+/// A time as a share of another; `None` if that is zero.
 pub(super) fn share(part: Picos, whole: Picos) -> Option<f64> {
     (whole > Picos::ZERO).then(|| part.get() as f64 / whole.get() as f64)
 }

@@ -1,23 +1,23 @@
-//! Sets of time: unions of intervals, their length, their gaps and their differences.
+//! Unions of intervals: their length, gaps and differences.
 
-/// A stretch of time in picoseconds, from start to end.
+/// An interval in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval {
-    /// Where it starts.
+    /// The start.
     pub start: i64,
-    /// Where it ends.
+    /// The end.
     pub end: i64,
 }
 
 impl Interval {
-    /// From start to end.
+    /// The end less the start.
     #[must_use]
     pub fn length(self) -> i64 {
         self.end - self.start
     }
 }
 
-/// The union of intervals that come in order of their start: disjoint, in order. Touching ones join.
+/// The union of intervals, as disjoint intervals in order. Intervals that touch are joined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Union {
     parts: Vec<Interval>,
@@ -26,7 +26,7 @@ pub struct Union {
 impl Union {
     /// The union of intervals in any order.
     #[must_use]
-    pub fn of(mut intervals: Vec<Interval>) -> Self {
+    pub fn from_intervals(mut intervals: Vec<Interval>) -> Self {
         if !intervals.is_sorted() {
             intervals.sort();
         }
@@ -37,7 +37,7 @@ impl Union {
         union
     }
 
-    /// Adds one that starts no earlier than those before.
+    /// Adds an interval that starts no earlier than those before.
     pub(crate) fn push(&mut self, interval: Interval) {
         match self.parts.last_mut() {
             Some(last) if interval.start <= last.end => last.end = last.end.max(interval.end),
@@ -60,12 +60,12 @@ impl Union {
         Some(Interval { start: self.parts.first()?.start, end: self.parts.last()?.end })
     }
 
-    /// What lies between the parts.
+    /// The gaps between the parts.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = Interval> {
         self.parts.windows(2).map(|pair| Interval { start: pair[0].end, end: pair[1].start })
     }
 
-    /// How much of this no part of the other covers.
+    /// The length of this union outside `other`.
     pub(crate) fn length_outside(&self, other: &Self) -> i64 {
         let mut covered = 0;
         let mut others = other.parts.iter().peekable();
@@ -81,7 +81,7 @@ impl Union {
         self.length() - covered
     }
 
-    /// Several unions in one.
+    /// The union of several unions.
     pub(crate) fn merged(unions: Vec<Self>) -> Self {
         let mut filled = unions.into_iter().filter(|union| !union.parts.is_empty());
         let Some(first) = filled.next() else { return Self::default() };
@@ -89,7 +89,7 @@ impl Union {
         if rest.is_empty() {
             return first;
         }
-        // Sorted runs, which a stable sort finds and only merges.
+        // The parts are sorted runs, which a stable sort only merges.
         let mut all = first.parts;
         for union in rest {
             all.extend(union.parts);
@@ -109,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn union(parts: &[(i64, i64)]) -> Union {
-        Union::of(parts.iter().map(|&(start, end)| Interval { start, end }).collect())
+        Union::from_intervals(parts.iter().map(|&(start, end)| Interval { start, end }).collect())
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         #[test]
         fn a_union_is_its_own_union(ones in intervals()) {
             let first = union(&ones);
-            prop_assert_eq!(Union::of(first.parts().to_vec()), first.clone());
+            prop_assert_eq!(Union::from_intervals(first.parts().to_vec()), first.clone());
             let hull = first.hull().map_or(0, Interval::length);
             prop_assert_eq!(first.length() + first.gaps().map(Interval::length).sum::<i64>(), hull);
         }

@@ -1,8 +1,8 @@
-//! When a host launched what its devices did.
+//! Finds when the host launched the work of its devices.
 //!
-//! On GPU a kernel and the call that launched it have one correlation id. On CPU nothing ties an op to the call, but the
-//! runs of a module begin in the order of the calls of its function: where there are as many of one as of the other on a
-//! device, the first run is of the first call, and so on.
+//! On GPU a kernel and the call that launched it share a correlation id. On CPU nothing connects an op to its call, but
+//! the runs of a module begin in the order of the calls of its function. If a device has as many runs as calls, the
+//! first run belongs to the first call, and so on.
 
 use foldhash::HashMap;
 
@@ -10,7 +10,7 @@ use super::device::Device;
 use super::executions::{Assignment, NONE};
 use crate::table::{Line, Platform, Text, Trace, number};
 
-/// Launches, as far as a trace tells them.
+/// The known launch times.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     /// By session and correlation id.
@@ -20,7 +20,7 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    pub(super) fn of(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Self {
+    pub(super) fn new(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Self {
         let mut launches = Self::default();
         if device.plane.platform == Platform::Host {
             launches.by_execution = by_order(trace, device, assignment);
@@ -42,8 +42,8 @@ impl Launches {
         launches
     }
 
-    /// When an event was launched, by its own id.
-    pub(super) fn of_event(&self, line: &Line, event: usize) -> Option<i64> {
+    /// When an event was launched, by its correlation id.
+    pub(super) fn event_launch(&self, line: &Line, event: usize) -> Option<i64> {
         if self.by_correlation.is_empty() {
             return None;
         }
@@ -51,31 +51,31 @@ impl Launches {
         self.by_correlation.get(&(session, line.ids.correlation.get(number(event))?)).copied()
     }
 
-    /// When an execution was launched; [`NONE`] never is.
-    pub(super) fn of_execution(&self, execution: u32) -> Option<i64> {
+    /// When an execution was launched; `None` for [`NONE`].
+    pub(super) fn execution_launch(&self, execution: u32) -> Option<i64> {
         self.by_execution.get(execution as usize).copied().flatten()
     }
 }
 
-/// The first launch of each execution, for those of its events that have none of their own.
+/// The first launch of each execution, for its events without a launch of their own.
 fn first_launches(device: &Device<'_>, assignment: &Assignment, launches: &Launches) -> Vec<Option<i64>> {
     let mut first: Vec<Option<i64>> = vec![None; assignment.keys.len()];
-    for (place, line, event) in device.work().filter(|&(place, _, event)| assignment.of[place][event] != NONE) {
-        if let Some(time) = launches.of_event(line, event) {
-            let first = first[assignment.of[place][event] as usize].get_or_insert(time);
+    for (place, line, event) in device.work().filter(|&(place, _, event)| assignment.executions[place][event] != NONE) {
+        if let Some(time) = launches.event_launch(line, event) {
+            let first = first[assignment.executions[place][event] as usize].get_or_insert(time);
             *first = (*first).min(time);
         }
     }
     first
 }
 
-/// The launch of each execution on a host's own devices: the nth run of a module is of the nth call of its function.
-/// Where their numbers differ, an execution is taken to be launched when it starts.
+/// The launch of each execution on the host itself: the nth run of a module belongs to the nth call of its function. If
+/// there are more or fewer calls than runs, an execution counts as launched when it starts.
 fn by_order(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Vec<Option<i64>> {
     let mut starts: Vec<Option<i64>> = vec![None; assignment.keys.len()];
-    for (place, line, event) in device.work().filter(|&(place, _, event)| assignment.of[place][event] != NONE) {
+    for (place, line, event) in device.work().filter(|&(place, _, event)| assignment.executions[place][event] != NONE) {
         if let Some(time) = line.start(event) {
-            let start = starts[assignment.of[place][event] as usize].get_or_insert(time);
+            let start = starts[assignment.executions[place][event] as usize].get_or_insert(time);
             *start = (*start).min(time);
         }
     }
@@ -100,8 +100,8 @@ fn by_order(trace: &Trace, device: &Device<'_>, assignment: &Assignment) -> Vec<
     launches
 }
 
-/// The calls of jitted functions on the host's threads, by session and the name of the module that each compiles to. One
-/// call may be reported by two events, one in the other.
+/// The calls of jitted functions on host threads, by session and module name. Two nested events may report the same
+/// call.
 fn calls<'a>(trace: &'a Trace, device: &Device<'_>) -> HashMap<(u32, &'a str), Vec<i64>> {
     let modules: HashMap<String, &str> = trace
         .kinds()
@@ -114,27 +114,28 @@ fn calls<'a>(trace: &'a Trace, device: &Device<'_>) -> HashMap<(u32, &'a str), V
     let mut calls: HashMap<(u32, &str), Vec<(i64, i64)>> = HashMap::default();
     for line in &device.plane.lines {
         for event in 0..line.len() {
-            if let (Some(module), Some(stretch)) = (called[line.kind[event].index()], line.stretch(event)) {
+            if let (Some(module), Some(interval)) = (called[line.kind[event].index()], line.interval(event)) {
                 let session = line.segment(event).map_or(0, |segment| segment.session);
-                calls.entry((session, module)).or_default().push(stretch);
+                calls.entry((session, module)).or_default().push(interval);
             }
         }
     }
-    let outermost = |mut stretches: Vec<(i64, i64)>| {
-        stretches.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
+    let outermost = |mut intervals: Vec<(i64, i64)>| {
+        intervals.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
         let mut last = i64::MIN;
-        stretches.retain(|&(_, end)| {
+        intervals.retain(|&(_, end)| {
             end > last && {
                 last = last.max(end);
                 true
             }
         });
-        stretches.into_iter().map(|(start, _)| start).collect()
+        intervals.into_iter().map(|(start, _)| start).collect()
     };
-    calls.into_iter().map(|(key, stretches)| (key, outermost(stretches))).collect()
+    calls.into_iter().map(|(key, intervals)| (key, outermost(intervals))).collect()
 }
 
-/// `PjitFunction(step)` calls `jit_step`: what is no letter or digit becomes `_`, and none stands at the end.
+/// The module of a call: `PjitFunction(step)` calls `jit_step`. Characters other than letters and digits become `_`,
+/// which is removed at the end.
 fn module_of_call(name: &str) -> Option<String> {
     let function = name.strip_prefix("PjitFunction(")?.strip_suffix(')')?;
     let plain: String =
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_of_a_module() {
+    fn a_call_has_a_module() {
         assert_eq!(module_of_call("PjitFunction(<lambda>)").as_deref(), Some("jit__lambda"));
         assert_eq!(module_of_call("PjitFunction(train_step)").as_deref(), Some("jit_train_step"));
         assert_eq!(module_of_call("train_step"), None);

@@ -1,7 +1,8 @@
-//! Events into times: of planes and lines, modules, executions, ops, kernels, steps, named scopes, and of what lies between.
+//! Computes the times of planes, lines, modules, executions, ops, kernels, steps, named scopes and gaps.
 //!
-//! Every time is exact. `total` is a sum of durations, `busy` the length of a union (touching intervals join), `self` a
-//! duration less the union of its direct children on the same line, `idle` the span less busy.
+//! All times are exact. `total` is the sum of durations. `busy` is the length of the union of intervals; intervals that
+//! touch are joined. `self` is a duration less the union of its direct children on the same line. `idle` is the span
+//! less the busy time.
 
 mod account;
 mod class;
@@ -38,7 +39,7 @@ pub use summary::{LineSummary, PlaneSummary, WorkSummary, summary};
 pub use sweep::Order;
 pub use work::{Role, kinds_of_work};
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn as_ps<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_i64(time.get())
 }

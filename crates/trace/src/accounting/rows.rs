@@ -1,55 +1,55 @@
-//! Accounts of events that share a name: ops, kernels, classes, or anything else that a kind of event decides.
+//! Computes the accounts of ops, kernels, names or classes.
 
 use foldhash::HashMap;
 use rayon::prelude::*;
 
 use super::account::Account;
 use super::class::Class;
-use super::device::{Chosen, Device, DeviceId};
+use super::device::{Device, DeviceId, EventSelection};
 use super::filter::Filter;
 use super::grouping::{Accounts, Grouping, share};
 use super::work;
 use crate::table::{Kind, Line, ProgramId, Text, Trace, number};
 
-/// What makes events one row.
+/// The grouping of events into rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The op, of a module.
+    /// By op and module.
     Op,
-    /// The kernel: the event's own name.
+    /// By kernel: the name of the event.
     Kernel,
-    /// The name of any event, work or not, as it stands on host threads too.
+    /// By the name of any event, including events on host threads that are not work.
     Name,
-    /// What it does.
+    /// By class.
     Class,
 }
 
 /// The events of a device that share a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Which device. Of [`By::Name`] a whole plane.
+    /// The device; for [`By::Name`] a whole plane.
     pub device: DeviceId,
-    /// What they share.
+    /// Their label.
     pub label: Label,
-    /// What they do: of several classes the one with most of the time. `None` of what is no work.
+    /// Their class, or the class with the most time if they have several. `None` for events that are not work.
     pub class: Option<Class>,
     /// Their times.
     pub account: Account,
-    /// Their self time as a part of all work on the device (of all events for [`By::Name`]), from 0 to 1, before any
-    /// filter; `None` where there is none.
+    /// Their self time as a share (0 to 1) of all work on the device, or of all events for [`By::Name`], before
+    /// filtering; `None` if that is zero.
     pub share: Option<f64>,
 }
 
-/// What the events of a row share.
+/// The label of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// The op, kernel or event; `None` of a class.
+    /// The name of the op, kernel or event; `None` for a class.
     pub name: Option<Text>,
-    /// The module, where it is part of the label.
+    /// The module, if it is part of the label.
     pub module: Option<Text>,
     /// Its compilation.
     pub program: Option<ProgramId>,
-    /// The class, where that is all they share.
+    /// The class, for [`By::Class`].
     pub class: Option<Class>,
 }
 
@@ -60,18 +60,18 @@ impl By {
             Self::Op => {
                 Label { name: Some(work::op(trace, kind)), module: kind.module, program: kind.program, ..nothing }
             }
-            // A kernel is one code, whichever op launches it.
+            // A kernel is the same code, whichever op launches it.
             Self::Kernel | Self::Name => Label { name: Some(kind.name), ..nothing },
             Self::Class => Label { class: Some(class), ..nothing },
         }
     }
 }
 
-/// One row a label and device, longest self time first.
+/// One row per label and device, the longest self time first.
 #[must_use]
 pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
-    let labels = Labelled::new(trace, by);
-    let chosen = Chosen::new(trace, filter);
+    let labels = KindLabels::new(trace, by);
+    let selection = EventSelection::new(trace, filter);
     let planes = trace.planes().iter().enumerate();
     let devices: Vec<Device<'_>> = match by {
         By::Name => planes
@@ -80,7 +80,8 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
             .collect(),
         By::Op | By::Kernel | By::Class => Device::all(trace, filter),
     };
-    let mut rows: Vec<Row> = devices.par_iter().flat_map_iter(|device| labels.rows(trace, device, &chosen)).collect();
+    let mut rows: Vec<Row> =
+        devices.par_iter().flat_map_iter(|device| labels.rows(trace, device, &selection)).collect();
     rows.sort_by(|left, right| {
         let longest = right.account.self_time.cmp(&left.account.self_time);
         let name = |text: Option<Text>| text.map(|text| trace.text(text));
@@ -93,10 +94,10 @@ pub fn rows(trace: &Trace, by: By, filter: &Filter) -> Vec<Row> {
     rows
 }
 
-/// The labels there may be, and which kinds have which.
-struct Labelled {
+/// All labels, and the label of each kind.
+struct KindLabels {
     labels: Vec<Label>,
-    /// Of every kind its label.
+    /// The label of each kind.
     groups: Vec<u32>,
     classes: Vec<Class>,
     /// Whether kinds of several classes share a label.
@@ -104,9 +105,9 @@ struct Labelled {
     by: By,
 }
 
-impl Labelled {
+impl KindLabels {
     fn new(trace: &Trace, by: By) -> Self {
-        let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
+        let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::from_kind(trace, kind)).collect();
         let mut places: HashMap<Label, u32> = HashMap::default();
         let (mut labels, mut firsts, mut is_mixed) = (Vec::new(), Vec::new(), false);
         let groups: Vec<u32> = trace
@@ -127,12 +128,12 @@ impl Labelled {
         Self { labels, groups, classes, is_mixed, by }
     }
 
-    fn rows(&self, trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Row> {
+    fn rows(&self, trace: &Trace, device: &Device<'_>, selection: &EventSelection) -> Vec<Row> {
         let group = |_: usize, line: &Line, event: usize| {
-            chosen.has(line, event).then(|| self.groups[line.kind[event].index()] as usize)
+            selection.has(line, event).then(|| self.groups[line.kind[event].index()] as usize)
         };
         let Accounts { accounts, all_self } = Grouping { device, count: self.labels.len(), group }.accounts();
-        let classes = self.classes_of_groups(trace, device, chosen);
+        let classes = self.classes_of_groups(trace, device, selection);
         let row = |(group, account): (usize, Account)| Row {
             device: device.id,
             label: self.labels[group],
@@ -143,8 +144,8 @@ impl Labelled {
         accounts.into_iter().map(row).collect()
     }
 
-    /// What the work of each label does, for the most part.
-    fn classes_of_groups(&self, trace: &Trace, device: &Device<'_>, chosen: &Chosen) -> Vec<Option<Class>> {
+    /// The class of each label: the one with the most time.
+    fn classes_of_groups(&self, trace: &Trace, device: &Device<'_>, selection: &EventSelection) -> Vec<Option<Class>> {
         let is_work = match self.by {
             By::Name => work::kinds_of_work(trace, device.plane),
             By::Op | By::Kernel | By::Class => device.is_work.clone(),
@@ -157,7 +158,7 @@ impl Labelled {
             return classes;
         }
         let mut times = vec![[0_i64; Class::ALL.len()]; self.labels.len()];
-        for (_, line, event) in device.work().filter(|(_, line, event)| chosen.has(line, *event)) {
+        for (_, line, event) in device.work().filter(|(_, line, event)| selection.has(line, *event)) {
             let kind = line.kind[event].index();
             if is_work[kind] {
                 let time = &mut times[self.groups[kind] as usize][self.classes[kind] as usize];

@@ -1,36 +1,36 @@
-//! Named scopes: the work beneath every prefix of the paths that ops carry, as in `jit(step)/layer_0/dot_general`.
+//! Computes the work in each named scope, from the paths of ops, such as `jit(step)/layer_0/dot_general`.
 
 use ergometer_units::Picos;
 use foldhash::HashMap;
 use rayon::prelude::*;
 
 use super::account::Account;
-use super::device::{Chosen, Device, DeviceId};
+use super::device::{Device, DeviceId, EventSelection};
 use super::filter::Filter;
 use super::grouping::{Accounts, Grouping, share};
 use crate::table::{Line, Trace};
 
-/// Paths deeper than this are cut: each level is a pass over the events.
+/// Deeper paths are cut, because each level takes one pass over the events.
 const DEEPEST: usize = 32;
 
-/// The work of a device beneath one named scope.
+/// The work of a device in one named scope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scope {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
-    /// The path of the scope; `None` for work that says none.
+    /// The path of the scope; `None` for work without a path.
     pub path: Option<String>,
-    /// How many scopes it stands in.
+    /// The number of scopes around it.
     pub depth: usize,
-    /// The times of all work in it, also of the scopes in it.
+    /// The times of all work in it, including nested scopes.
     pub account: Account,
-    /// Of its self time, what is in no scope in it.
+    /// The part of its self time outside nested scopes.
     pub own_time: Picos,
-    /// Its self time as a part of all work on the device.
+    /// Its self time as a share of all work on the device.
     pub share: Option<f64>,
 }
 
-/// Every named scope, by device, each followed by those in it, longest first.
+/// All named scopes, by device, each followed by its nested scopes, the longest first.
 #[must_use]
 pub fn scopes(trace: &Trace, filter: &Filter) -> Vec<Scope> {
     let paths: Vec<Vec<String>> = trace
@@ -38,11 +38,11 @@ pub fn scopes(trace: &Trace, filter: &Filter) -> Vec<Scope> {
         .iter()
         .map(|kind| kind.scope_path().map_or_else(Vec::new, |path| prefixes(trace.text(path))))
         .collect();
-    let chosen = Chosen::new(trace, filter);
-    Device::all(trace, filter).par_iter().flat_map_iter(|device| scopes_of(device, &paths, &chosen)).collect()
+    let selection = EventSelection::new(trace, filter);
+    Device::all(trace, filter).par_iter().flat_map_iter(|device| device_scopes(device, &paths, &selection)).collect()
 }
 
-fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec<Scope> {
+fn device_scopes(device: &Device<'_>, paths: &[Vec<String>], selection: &EventSelection) -> Vec<Scope> {
     let deepest = paths.iter().map(Vec::len).max().unwrap_or(0);
     let mut scopes = Vec::new();
     for depth in 0..deepest.max(1) {
@@ -52,7 +52,7 @@ fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec
             .iter()
             .map(|prefixes| {
                 let name = prefixes.get(depth).map(String::as_str);
-                // Work without a path is one row, on the first level.
+                // Work without a path is one row on the first level.
                 (name.is_some() || (depth == 0 && prefixes.is_empty())).then(|| {
                     *places.entry(name).or_insert_with(|| {
                         names.push(name);
@@ -62,7 +62,7 @@ fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec
             })
             .collect();
         let group = |_: usize, line: &Line, event: usize| {
-            if chosen.has(line, event) { groups[line.kind[event].index()] } else { None }
+            if selection.has(line, event) { groups[line.kind[event].index()] } else { None }
         };
         let Accounts { accounts, all_self } = Grouping { device, count: names.len(), group }.accounts();
         scopes.extend(accounts.into_iter().map(|(group, account)| Scope {
@@ -74,11 +74,11 @@ fn scopes_of(device: &Device<'_>, paths: &[Vec<String>], chosen: &Chosen) -> Vec
             account,
         }));
     }
-    in_order(scopes)
+    sorted_by_nesting(scopes)
 }
 
-/// Each scope before those in it, longest first among its neighbours.
-fn in_order(mut scopes: Vec<Scope>) -> Vec<Scope> {
+/// Sorts scopes: each before its nested scopes, the longest of siblings first.
+fn sorted_by_nesting(mut scopes: Vec<Scope>) -> Vec<Scope> {
     scopes.sort_by(|left, right| {
         let longest = right.account.self_time.cmp(&left.account.self_time);
         left.depth.cmp(&right.depth).then(longest).then_with(|| left.path.cmp(&right.path))
@@ -109,7 +109,7 @@ fn parent(path: &str) -> Option<&str> {
     separators(path).last().map(|at| &path[..at]).filter(|parent| !parent.is_empty())
 }
 
-/// `a/b/c` gives `a`, `a/b` and `a/b/c`.
+/// All prefixes of a path: `a/b/c` gives `a`, `a/b` and `a/b/c`.
 fn prefixes(path: &str) -> Vec<String> {
     let path = path.trim_end_matches([':', '/']);
     if path.is_empty() {
@@ -119,7 +119,7 @@ fn prefixes(path: &str) -> Vec<String> {
     ends.take(DEEPEST).map(|end| path[..end].to_owned()).collect()
 }
 
-/// The places of slashes that stand in no parentheses.
+/// The positions of slashes outside parentheses.
 fn separators(path: &str) -> impl Iterator<Item = usize> {
     let mut open = 0_i32;
     path.char_indices().filter_map(move |(at, character)| {

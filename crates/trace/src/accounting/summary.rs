@@ -1,4 +1,4 @@
-//! A trace at a glance: its planes and lines, how busy each is, and what kept it so.
+//! Summarizes a trace: its planes and lines, their busy times, and the classes of work.
 
 use ergometer_units::Picos;
 use rayon::prelude::*;
@@ -11,28 +11,28 @@ use super::filter::Filter;
 use super::gaps::work_union;
 use super::interval::{Interval, Union};
 use super::sweep::{Order, Visitor, crossings, sweep};
-use crate::table::{Line, Plane, Text, Trace, Why};
+use crate::table::{Line, Plane, Text, Trace, UnplacedReason};
 
 /// The times of all events of a plane.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaneSummary {
-    /// Which plane of the trace.
+    /// The index of the plane.
     pub plane: usize,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// From the first start to the last end; `None` where nothing has a place in time.
+    /// From the first start to the last end; `None` if no event has a start time.
     pub span: Option<Span>,
-    /// How long at least one event went on.
+    /// The time during which at least one event ran.
     pub busy: Picos,
     /// The sum of durations.
     pub total: Picos,
     /// The sum of self times.
     pub self_time: Picos,
-    /// How many events begin inside another on their line and end outside it.
+    /// The number of events that begin inside another event of their line and end outside it.
     pub partial_overlaps: u64,
     /// Its lines.
     pub lines: Vec<LineSummary>,
-    /// The work of each of its devices that has some with a place in time.
+    /// The work of each of its devices that has work with start times.
     pub work: Vec<WorkSummary>,
 }
 
@@ -43,51 +43,51 @@ pub struct LineSummary {
     pub name: Text,
     /// Its number.
     pub id: i64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
     /// From the first start to the last end.
     pub span: Option<Span>,
-    /// How long at least one event went on.
+    /// The time during which at least one event ran.
     pub busy: Picos,
     /// The sum of durations.
     pub total: Picos,
     /// The sum of self times.
     pub self_time: Picos,
-    /// How many events begin inside another and end outside it.
+    /// The number of events that begin inside another event and end outside it.
     pub partial_overlaps: u64,
 }
 
-/// The work of a device: on a host the ops, elsewhere everything that is no summary of something else.
+/// The work of a device: the ops on a host; elsewhere all events, except on lines that summarize other lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkSummary {
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
     /// From the first start to the last end.
     pub span: Span,
-    /// How long there was work.
+    /// The time with work.
     pub busy: Picos,
-    /// How long there was none, between the first and the last.
+    /// The time without work, between the first and the last event.
     pub idle: Picos,
-    /// In how many pieces that is.
+    /// The number of gaps.
     pub gaps: u64,
-    /// The longest of them.
+    /// The longest gap.
     pub longest_gap: Picos,
-    /// By class.
+    /// The times by class of work.
     pub classes: Vec<Exposure>,
-    /// How busy it was, from 0 to 1, in as many equal parts of its span.
+    /// The busy share (0 to 1) of each of the equal parts of its span.
     pub timeline: Vec<f64>,
 }
 
-/// Every plane that has events.
+/// The summaries of all planes with events. The timeline of each device has `timeline_parts` parts.
 #[must_use]
 pub fn summary(trace: &Trace, timeline_parts: usize) -> Vec<PlaneSummary> {
     let planes: Vec<(usize, &Plane)> = trace.planes().iter().enumerate().collect();
     let summaries = planes.into_par_iter().map(|(number, plane)| plane_summary(number, plane));
     let mut summaries: Vec<PlaneSummary> = summaries.filter(|summary| summary.events > 0).collect();
     let devices = Device::all(trace, &Filter::default());
-    let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::of(trace, kind)).collect();
+    let classes: Vec<Class> = trace.kinds().iter().map(|kind| Class::from_kind(trace, kind)).collect();
     let works: Vec<Option<WorkSummary>> =
         devices.par_iter().map(|device| work_summary(&classes, device, timeline_parts)).collect();
     for work in works.into_iter().flatten() {
@@ -101,8 +101,8 @@ pub fn summary(trace: &Trace, timeline_parts: usize) -> Vec<PlaneSummary> {
 fn plane_summary(number: usize, plane: &Plane) -> PlaneSummary {
     let (lines, unions): (Vec<LineSummary>, Vec<Union>) = plane.lines.par_iter().map(line_summary).unzip();
     let union = Union::merged(unions);
-    let add = |of: fn(&LineSummary) -> Picos| {
-        Picos::new(lines.iter().fold(0, |sum: i64, line| sum.saturating_add(of(line).get())))
+    let add = |time: fn(&LineSummary) -> Picos| {
+        Picos::new(lines.iter().fold(0, |sum: i64, line| sum.saturating_add(time(line).get())))
     };
     PlaneSummary {
         plane: number,
@@ -117,15 +117,15 @@ fn plane_summary(number: usize, plane: &Plane) -> PlaneSummary {
     }
 }
 
-/// The times of a line, as they come.
+/// Adds up the times of a line.
 #[derive(Default)]
-struct Glance {
+struct LineTotals {
     union: Union,
     total: i64,
     self_time: i64,
 }
 
-impl Visitor for Glance {
+impl Visitor for LineTotals {
     type Note = ();
 
     fn open(&mut self, _: usize, interval: Interval) {
@@ -139,12 +139,12 @@ impl Visitor for Glance {
 }
 
 fn line_summary(line: &Line) -> (LineSummary, Union) {
-    let mut glance = Glance::default();
-    let order = Order::of(line);
-    let is_crossed = sweep(line, order.all(), &mut glance);
+    let mut totals = LineTotals::default();
+    let order = Order::by_start(line);
+    let is_crossed = sweep(line, order.all(), &mut totals);
     let partial_overlaps = if is_crossed { crossings(line, &order) } else { 0 };
-    let Glance { union, mut total, mut self_time } = glance;
-    for unplaced in line.unplaced.iter().filter(|unplaced| matches!(unplaced.why, Why::Aggregated(_))) {
+    let LineTotals { union, mut total, mut self_time } = totals;
+    for unplaced in line.unplaced.iter().filter(|unplaced| matches!(unplaced.why, UnplacedReason::Aggregated(_))) {
         let duration = line.duration_ps[unplaced.event as usize];
         total = total.saturating_add(duration);
         self_time = self_time.saturating_add(duration);
@@ -178,7 +178,7 @@ fn work_summary(classes: &[Class], device: &Device<'_>, timeline_parts: usize) -
     })
 }
 
-/// The part of each of so many equal stretches that is covered.
+/// The share of each of `parts` equal parts that is covered.
 fn timeline(union: &Union, hull: Interval, parts: usize) -> Vec<f64> {
     let length = i128::from(hull.length());
     // A part is at least a picosecond long.

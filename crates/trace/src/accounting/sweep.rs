@@ -1,9 +1,10 @@
-//! One pass over a line: what each event's self time is, and how often events overlap without one holding the other.
+//! Computes the self time of each event of a line in one pass, and counts events that overlap without nesting.
 //!
-//! An event's parent is, of the events on its line that hold the whole of it, the one that starts last, then ends first,
-//! then is later in the file; of two equal ones the earlier is the parent. Self is the duration less the union of the
-//! direct children. In order of (start, longest first, file) the possible parents are a stack whose ends fall from bottom
-//! to top: an event that another one starting later outlasts can hold nothing more. So after sorting, the pass is linear.
+//! The parent of an event is the event of its line that contains it and starts last, then ends first, then is later in
+//! the file; of two equal events the earlier is the parent. The self time is the duration less the union of the direct
+//! children. In the order (start, longest first, file), the possible parents form a stack whose ends decrease from
+//! bottom to top: an event cannot contain anything more once a later event has outlasted it. After sorting, the pass is
+//! linear.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,22 +15,22 @@ use crate::table::{Line, number};
 /// The events of a line by start, the longest first of those that start together.
 #[derive(Debug, Clone)]
 pub enum Order {
-    /// The file has them in order already, and all have a place in time.
+    /// The file has them in this order, and all have a start time.
     AsTheyAre(usize),
     /// These events, in this order.
     Sorted(Vec<u32>),
 }
 
 impl Order {
-    /// The order of the events of a line that have a place in time.
+    /// The events of a line with start times, in this order.
     #[must_use]
-    pub fn of(line: &Line) -> Self {
+    pub fn by_start(line: &Line) -> Self {
         let key = |event: usize| (line.start_ps[event], std::cmp::Reverse(line.duration_ps[event]));
         if line.unplaced.is_empty() && (1..line.len()).all(|event| key(event - 1) <= key(event)) {
             return Self::AsTheyAre(line.len());
         }
         let mut events = placed(line);
-        // Stable: equal ones stay in the order of the file.
+        // A stable sort keeps equal events in the order of the file.
         events.sort_by_key(|&event| key(event as usize));
         Self::Sorted(events)
     }
@@ -55,8 +56,8 @@ impl Order {
         numbers.chain(events.iter().map(|&event| event as usize))
     }
 
-    /// Cuts the order where nothing goes on, into ranges of about so many events. A pass over each gives what one pass
-    /// over all does.
+    /// Cuts the order into ranges of about `about` events, at times without events. Passes over the ranges give the
+    /// same result as one pass over all events.
     pub(crate) fn cut(&self, line: &Line, about: usize) -> Vec<Range<usize>> {
         let (mut ranges, mut first, mut last_end) = (Vec::new(), 0, i64::MIN);
         for (place, event) in self.all().enumerate() {
@@ -77,27 +78,28 @@ fn placed(line: &Line) -> Vec<u32> {
     (0..number(line.len())).filter(|event| unplaced.next_if_eq(event).is_none()).collect()
 }
 
-/// What a pass tells.
+/// Receives the events of a pass.
 pub(crate) trait Visitor {
-    /// What is remembered of an event until its self time is known.
+    /// Data about an event that is passed back with its self time.
     type Note;
-    /// An event, in order of start.
+    /// Called for each event, in order of start.
     fn open(&mut self, event: usize, interval: Interval) -> Self::Note;
-    /// The self time of an event, once all its children are known.
+    /// Called with the self time of an event after all its children.
     fn close(&mut self, note: Self::Note, self_ps: i64);
 }
 
-/// An event whose children may still come.
+/// An event that may have more children.
 struct Open<N> {
     note: N,
     start: i64,
     end: i64,
-    /// Up to where children cover it, and how much of it they do.
+    /// The end of the part covered by children, and the covered time.
     covered_to: i64,
     covered: i64,
 }
 
-/// Visits the events of a line in their order, and returns whether any begins inside an earlier one and ends outside it.
+/// Visits the events of a line in their order, and returns whether any begins inside an earlier one and ends outside
+/// it.
 pub(crate) fn sweep<V: Visitor>(line: &Line, events: impl Iterator<Item = usize>, visitor: &mut V) -> bool {
     let mut stack: Vec<Open<V::Note>> = Vec::new();
     let mut is_crossed = false;
@@ -111,7 +113,7 @@ pub(crate) fn sweep<V: Visitor>(line: &Line, events: impl Iterator<Item = usize>
         if let Some(parent) = stack.last_mut() {
             parent.covered += (end - start.max(parent.covered_to)).max(0);
             parent.covered_to = parent.covered_to.max(end);
-            // One that ends with it holds nothing more that it would not hold.
+            // The new event ends with its parent, so it contains all that could follow in the parent.
             if let Some(open) = stack.pop_if(|parent| parent.end == end) {
                 close(visitor, open);
             }
@@ -129,7 +131,7 @@ fn close<V: Visitor>(visitor: &mut V, open: Open<V::Note>) {
     visitor.close(open.note, open.end - open.start - open.covered);
 }
 
-/// How many events begin inside an earlier one and end outside it.
+/// The number of events that begin inside an earlier event and end outside it.
 pub(crate) fn crossings(line: &Line, order: &Order) -> u64 {
     let mut ends: BTreeMap<i64, i64> = BTreeMap::new();
     let mut crossings = 0;
@@ -139,7 +141,7 @@ pub(crate) fn crossings(line: &Line, order: &Order) -> u64 {
         while let Some(first) = ends.first_entry().filter(|first| *first.key() <= start) {
             first.remove();
         }
-        // Of those that end at one time the first to start decides; one that starts together is no crossing, it is held.
+        // Of events with the same end, the first to start decides. Events with the same start are nested, not crossing.
         if ends.range(..end).any(|(_, &first_start)| first_start < start) {
             crossings += 1;
         }
@@ -151,7 +153,7 @@ pub(crate) fn crossings(line: &Line, order: &Order) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::table::{Ids, KindId, Strings, Unplaced, Why};
+    use crate::table::{Ids, KindId, Strings, Unplaced, UnplacedReason};
     use proptest::prelude::*;
 
     /// A line of events with these starts and lengths.
@@ -185,14 +187,14 @@ pub(crate) mod tests {
     }
 
     fn selfs(line: &Line) -> Vec<Option<i64>> {
-        let order = Order::of(line);
+        let order = Order::by_start(line);
         let mut selfs = Selfs(vec![None; line.len()]);
         let is_crossed = sweep(line, order.all(), &mut selfs);
         assert_eq!(is_crossed, crossings(line, &order) > 0);
         selfs.0
     }
 
-    /// The formula by its words: every event against every other, every tick against every child.
+    /// The definition, computed directly: compares every event with every other, and every tick with every child.
     fn plainly(events: &[(i64, i64)]) -> (Vec<i64>, u64) {
         let end = |event: usize| events[event].0 + events[event].1;
         let holds = |outer: usize, inner: usize| {
@@ -230,16 +232,16 @@ pub(crate) mod tests {
             let line = line_of(&events);
             let (expected, crossed) = plainly(&events);
             prop_assert_eq!(selfs(&line), expected.into_iter().map(Some).collect::<Vec<_>>());
-            prop_assert_eq!(crossings(&line, &Order::of(&line)), crossed);
+            prop_assert_eq!(crossings(&line, &Order::by_start(&line)), crossed);
         }
 
         #[test]
-        fn self_times_sum_to_busy_where_nothing_overlaps_in_part(events in events()) {
+        fn self_times_sum_to_busy_without_partial_overlaps(events in events()) {
             let line = line_of(&events);
-            let order = Order::of(&line);
+            let order = Order::by_start(&line);
             let sum: i64 = selfs(&line).into_iter().flatten().sum();
             let intervals = events.iter().map(|&(start, length)| Interval { start, end: start + length }).collect();
-            let busy = super::super::interval::Union::of(intervals).length();
+            let busy = super::super::interval::Union::from_intervals(intervals).length();
             if crossings(&line, &order) == 0 {
                 prop_assert_eq!(sum, busy);
             } else {
@@ -248,9 +250,9 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn parts_together_are_the_whole(events in events(), about in 1_usize..10) {
+        fn passes_over_parts_give_the_same_as_one_pass(events in events(), about in 1_usize..10) {
             let line = line_of(&events);
-            let order = Order::of(&line);
+            let order = Order::by_start(&line);
             let mut in_parts = Selfs(vec![None; line.len()]);
             let ranges = order.cut(&line, about);
             for range in ranges.iter().cloned() {
@@ -262,17 +264,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_nearest_that_holds_the_whole_is_the_parent() {
-        // A crosses B; C is in both, and B started last; D is in B only; E equals D and is its child.
+    fn the_innermost_enclosing_event_is_the_parent() {
+        // A crosses B. C is in both, and B started last. D is in B only. E equals D and is its child.
         let line = line_of(&[(0, 10), (5, 10), (6, 3), (12, 2), (12, 2)]);
         assert_eq!(selfs(&line), [10, 5, 3, 0, 2].map(Some));
-        assert_eq!(crossings(&line, &Order::of(&line)), 1);
+        assert_eq!(crossings(&line, &Order::by_start(&line)), 1);
     }
 
     #[test]
-    fn what_has_no_place_in_time_takes_no_part() {
+    fn events_without_a_start_time_are_skipped() {
         let mut line = line_of(&[(0, 10), (2, 3), (4, 1)]);
-        line.unplaced.push(Unplaced { event: 1, why: Why::OutOfRange });
+        line.unplaced.push(Unplaced { event: 1, why: UnplacedReason::OutOfRange });
         assert_eq!(selfs(&line), [Some(9), None, Some(1)]);
     }
 }

@@ -1,34 +1,34 @@
-//! What of a plane is work of its device, and what each piece of it is called: one answer for every platform.
+//! Decides which events of a plane are work of its device, and names their ops, on every platform.
 //!
-//! On GPU it is what runs on streams; on TPU the ops, whose line lies beneath those of modules and steps; on a host, where
-//! the ops run among everything else its threads do, the events that say which op they are.
+//! Work is the events on streams on GPU, the events on the line of ops on TPU, and the events that name an op on a
+//! host.
 
 use crate::table::{Kind, Line, MODULES_LINE, Plane, Platform, Text, Trace, is_command_buffer};
 
-/// The role of a line.
+/// The role of a line on its plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It has work.
+    /// Its events are work.
     Work,
-    /// It has modules: each event is one execution.
+    /// Each event is one execution of a module.
     Modules,
-    /// It has steps.
+    /// Its events are steps.
     Steps,
-    /// It repeats other lines in other words, as profile viewers add to a trace.
+    /// Its events summarize other lines. Profile viewers add such lines to a trace.
     Derived,
 }
 
 impl Role {
     /// The role of a line, by its name and its platform.
     #[must_use]
-    pub fn of(trace: &Trace, plane: &Plane, line: &Line) -> Self {
+    pub fn from_line(trace: &Trace, plane: &Plane, line: &Line) -> Self {
         if plane.platform == Platform::Host {
             return Self::Work;
         }
         match trace.text(line.name) {
             MODULES_LINE => Self::Modules,
             "Steps" => Self::Steps,
-            // On TPU they are the ops themselves; on GPU the kernels are, and this line was added later.
+            // On TPU these are the ops themselves. On GPU the kernels are the work, and this line was added later.
             "XLA Ops" if plane.platform == Platform::Gpu => Self::Derived,
             "XLA TraceMe"
             | "Framework Name Scope"
@@ -43,7 +43,7 @@ impl Role {
     }
 }
 
-/// For every kind of the trace whether its events are work, on a plane.
+/// For each kind of the trace, whether its events are work on this plane.
 #[must_use]
 pub fn kinds_of_work(trace: &Trace, plane: &Plane) -> Vec<bool> {
     match plane.platform {
@@ -52,7 +52,8 @@ pub fn kinds_of_work(trace: &Trace, plane: &Plane) -> Vec<bool> {
     }
 }
 
-/// The name of an event's op. Under command buffers all kernels of a module are one op, so there the kernel is the op.
+/// The name of the op of an event. In a command buffer all kernels of a module have the same op, so the name is that of
+/// the kernel.
 pub(crate) fn op(trace: &Trace, kind: &Kind) -> Text {
     match kind.op {
         Some(op) if !is_command_buffer(trace.text(op)) => op,

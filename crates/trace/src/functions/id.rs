@@ -1,23 +1,23 @@
-//! What tells variants apart.
+//! Ids of function variants.
 
 use std::fmt;
 
 use regex::{Captures, Regex};
 use serde::Serialize;
 
-/// The id of a variant: numbers come first and in their order, then texts.
+/// The id of a variant. Numbers sort before texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(untagged)]
 pub enum FunctionId {
-    /// A number, whatever zeros were before it.
+    /// A number, without leading zeros.
     Number(i64),
-    /// Anything else.
+    /// Any other text.
     Text(String),
 }
 
 impl FunctionId {
-    /// The id in the name of a module; `None` where that is no variant.
-    pub(super) fn of(pattern: &Regex, module: &str) -> Option<Self> {
+    /// Finds the id in the name of a module; `None` if the module is not a variant.
+    pub(super) fn find(pattern: &Regex, module: &str) -> Option<Self> {
         let found: Captures = pattern.captures(module)?;
         let text = found.get(1).or_else(|| found.get(0))?.as_str();
         Some(text.parse().map_or_else(|_| Self::Text(text.to_owned()), Self::Number))
@@ -39,11 +39,11 @@ mod tests {
     use crate::functions::FunctionOptions;
 
     fn id(pattern: &str, module: &str) -> Option<FunctionId> {
-        FunctionId::of(&Regex::new(pattern).unwrap(), module)
+        FunctionId::find(&Regex::new(pattern).unwrap(), module)
     }
 
     #[test]
-    fn ids_are_numbers_where_they_can_be() {
+    fn ids_are_numbers_if_possible() {
         let text = |text: &str| Some(FunctionId::Text(text.to_owned()));
         assert_eq!(id(FunctionOptions::PATTERN, "jit_autotune_fn_07_tiled"), Some(FunctionId::Number(7)));
         assert_eq!(id(FunctionOptions::PATTERN, "pjit_autotune_fn_7"), None);

@@ -1,8 +1,7 @@
-//! Times of the variants of a function, by the id in the name of their module: what autotuning asks of a trace.
+//! Computes the times of function variants for autotuning, by the id in the name of their module.
 //!
-//! Executions of `jit_autotune_fn_<id>` go in; for each id the busy time and the span of every execution come out, with
-//! their statistics, the shortest busy time first. An execution on several devices counts once and takes the longest of
-//! them, as whoever waits for its result does.
+//! Each execution of `jit_autotune_fn_<id>` has a busy time and a span. An execution on several devices counts once,
+//! with the longest time of all devices, because its caller waits for the slowest.
 
 mod id;
 mod runs;
@@ -16,34 +15,35 @@ use crate::table::{ProgramId, Trace};
 use ergometer_statistics::{DEFAULT_LEVEL, Ranking, Sample, SampleSummary, Variant, rank};
 
 pub use id::FunctionId;
-pub use runs::Collected;
+pub use runs::FunctionCollector;
 
-/// What is a variant, and which of its events count.
+/// Which modules are variants, and which of their events count.
 #[derive(Debug, Clone)]
 pub struct FunctionOptions {
-    /// Found in the name of a module it makes that a variant; the first group is the id. Without a group the whole match is.
+    /// A module is a variant if this pattern matches its name. The id is the first group, or the whole match if the
+    /// pattern has no group.
     pub pattern: Regex,
-    /// Which events count. With a prefix or a pattern here an execution's times are those of the events that pass, and an
-    /// execution without any is not there.
+    /// Which events count. With a prefix or a pattern, the times of an execution are those of the matching events, and
+    /// executions without matching events are left out.
     pub filter: Filter,
-    /// The level of intervals.
+    /// The confidence level of the intervals.
     pub level: f64,
 }
 
 impl FunctionOptions {
-    /// The names that autotuning gives to its variants.
+    /// Matches the names that autotuning gives to its variants.
     pub const PATTERN: &'static str = "^jit_autotune_fn_([0-9]+)";
 
-    /// With a pattern of one's own, and the rest as it is by default.
+    /// Default options with this pattern.
     #[must_use]
     pub fn new(pattern: Regex) -> Self {
         Self { pattern, filter: Filter::default(), level: DEFAULT_LEVEL }
     }
 
-    /// With [`Self::PATTERN`].
+    /// Default options with [`Self::PATTERN`].
     ///
     /// # Errors
-    /// None: that pattern is a regular expression, which a test sees to.
+    /// Never: a test checks that the pattern is valid.
     pub fn autotune() -> Result<Self, regex::Error> {
         Regex::new(Self::PATTERN).map(Self::new)
     }
@@ -52,28 +52,28 @@ impl FunctionOptions {
 /// The variants of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Functions {
-    /// The shortest median busy time first.
+    /// The times of each variant, the shortest median busy time first.
     pub rows: Vec<FunctionTimes>,
-    /// The modules that ran and are no variants, by name.
+    /// The names of the modules that ran and are not variants.
     pub other_modules: Vec<String>,
-    /// The level of the intervals.
+    /// The confidence level of the intervals.
     pub level: f64,
 }
 
 /// The times of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionTimes {
-    /// What the pattern found.
+    /// Its id.
     pub id: FunctionId,
-    /// The modules of this id, by name.
+    /// The names of the modules with this id.
     pub modules: Vec<String>,
     /// Their compilations.
     pub program_ids: Vec<ProgramId>,
-    /// How many executions there are.
+    /// The number of executions.
     pub n: usize,
-    /// On how many devices one of them ran at most.
+    /// The largest number of devices on which one execution ran.
     pub devices: usize,
-    /// How long at least one event went on: this ranks.
+    /// The time during which at least one event ran, which decides the rank.
     pub busy: SampleSummary,
     /// From the first start to the last end.
     pub span: SampleSummary,
@@ -89,8 +89,7 @@ fn as_ps<S: Serializer>(times: &[Picos], serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_seq(times.iter().map(|time| time.get()))
 }
 
-/// The times of each variant in a trace, which may be of several files: executions of all their sessions count. Needs a
-/// trace read with its ids.
+/// The times of each variant in a trace, over the executions of all its sessions. The trace must be read with ids.
 ///
 /// ```
 /// # use ergometer_trace::{FunctionOptions, ReadOptions, Source, functions, read};
@@ -107,12 +106,12 @@ fn as_ps<S: Serializer>(times: &[Picos], serializer: S) -> Result<S::Ok, S::Erro
 /// ```
 #[must_use]
 pub fn functions(trace: &Trace, options: &FunctionOptions) -> Functions {
-    let mut collected = Collected::default();
+    let mut collected = FunctionCollector::default();
     collected.add(trace, options, |_| true);
     collected.finish(options.level)
 }
 
-/// Ranks variants by the median of their busy times, and says which are slower than the fastest beyond chance.
+/// Ranks variants by their median busy time, and tests which are significantly slower than the fastest.
 ///
 /// ```
 /// # use ergometer_trace::{FunctionOptions, ReadOptions, Source, compare, functions, read};

@@ -1,8 +1,8 @@
-//! Executions of variants, each once: those on several devices that are one run of one program are put together.
+//! Collects the executions of variants, and merges the executions of one run on several devices.
 //!
-//! They are of one session, module and compilation. Where the platform numbers runs they have one number; where it does
-//! not, as on GPU, the first run on one device goes with the first on each other, and so on. Devices that run a module
-//! on their own, and not together, cannot be told from that.
+//! They share session, module and compilation. If the platform numbers runs, they share the number, too. Otherwise, as
+//! on GPU, the first run on one device is merged with the first run on each other device, and so on. Devices that run a
+//! module independently cannot be distinguished from devices that run it together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use ergometer_statistics::{Sample, SampleSummary};
 
 /// The executions of variants in one or more traces: add each trace, then [`finish`](Self::finish).
 #[derive(Debug, Default)]
-pub struct Collected {
+pub struct FunctionCollector {
     variants: BTreeMap<FunctionId, Variant>,
     other_modules: BTreeSet<String>,
 }
@@ -25,11 +25,11 @@ pub struct Collected {
 struct Variant {
     modules: BTreeSet<String>,
     programs: BTreeSet<ProgramId>,
-    /// By trace, session and time.
+    /// The runs, by trace, session and time.
     runs: Vec<Run>,
 }
 
-/// One run of one program, on one device or several.
+/// One run of a program on one or more devices.
 #[derive(Debug)]
 struct Run {
     session: usize,
@@ -39,19 +39,19 @@ struct Run {
     span: Picos,
 }
 
-/// What the executions of one run on several devices share.
+/// What the executions of one run have in common on all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Shared {
+struct RunKey {
     session: usize,
     module: Text,
     program: Option<ProgramId>,
-    /// The number of the run, where the platform has one.
+    /// The number of the run, if the platform has one.
     run_id: Option<i64>,
 }
 
-impl Collected {
+impl FunctionCollector {
     /// The variants with fewer executions here than in `all`: id, number of missing executions, number in `all`.
-    pub fn left_out_of<'a>(&'a self, all: &'a Self) -> impl Iterator<Item = (&'a FunctionId, usize, usize)> {
+    pub fn missing_from<'a>(&'a self, all: &'a Self) -> impl Iterator<Item = (&'a FunctionId, usize, usize)> {
         all.variants.iter().filter_map(|(id, there)| {
             let here = self.variants.get(id).map_or(0, |here| here.runs.len());
             (here < there.runs.len()).then(|| (id, there.runs.len() - here, there.runs.len()))
@@ -61,34 +61,34 @@ impl Collected {
     /// Adds the executions of a trace for which `takes` is true.
     pub fn add(&mut self, trace: &Trace, options: &FunctionOptions, takes: impl Fn(&Execution) -> bool) {
         let mut ids: HashMap<Text, Option<FunctionId>> = HashMap::default();
-        // By time on each device.
+        // Sorted by time on each device.
         let executions = executions(trace, &options.filter);
-        let mut seen: HashMap<(Shared, DeviceId), u64> = HashMap::default();
-        let mut places: HashMap<(Shared, u64), usize> = HashMap::default();
-        let mut runs: Vec<(Shared, Run)> = Vec::new();
+        let mut seen: HashMap<(RunKey, DeviceId), u64> = HashMap::default();
+        let mut places: HashMap<(RunKey, u64), usize> = HashMap::default();
+        let mut runs: Vec<(RunKey, Run)> = Vec::new();
         for execution in executions.iter().filter(|execution| takes(execution)) {
             let Some(module) = execution.module else { continue };
-            let id = ids.entry(module).or_insert_with(|| FunctionId::of(&options.pattern, trace.text(module)));
+            let id = ids.entry(module).or_insert_with(|| FunctionId::find(&options.pattern, trace.text(module)));
             if id.is_none() {
                 continue;
             }
-            let shared = Shared::of(execution, module);
-            let number = seen.entry((shared, execution.device)).or_default();
+            let key = RunKey::new(execution, module);
+            let number = seen.entry((key, execution.device)).or_default();
             let next = runs.len();
-            let place = *places.entry((shared, *number)).or_insert(next);
+            let place = *places.entry((key, *number)).or_insert(next);
             *number += 1;
             if place == next {
-                runs.push((shared, Run::of(execution)));
+                runs.push((key, Run::new(execution)));
             } else {
                 runs[place].1.take_longest(execution);
             }
         }
         runs.sort_by_key(|(_, run)| (run.session, run.start));
-        for (shared, run) in runs {
-            let Some(Some(id)) = ids.get(&shared.module) else { continue };
+        for (key, run) in runs {
+            let Some(Some(id)) = ids.get(&key.module) else { continue };
             let variant = self.variants.entry(id.clone()).or_default();
-            variant.modules.insert(trace.text(shared.module).to_owned());
-            variant.programs.extend(shared.program);
+            variant.modules.insert(trace.text(key.module).to_owned());
+            variant.programs.extend(key.program);
             variant.runs.push(run);
         }
         let others = ids.iter().filter(|(_, id)| id.is_none());
@@ -100,7 +100,7 @@ impl Collected {
     pub fn finish(self, level: f64) -> Functions {
         let mut rows: Vec<FunctionTimes> =
             self.variants.into_iter().filter_map(|(id, variant)| variant.finish(id, level)).collect();
-        // Stable: equal ones stay in the order of their ids.
+        // A stable sort keeps equal rows in the order of their ids.
         rows.sort_by(|one, other| {
             let key = |row: &FunctionTimes| [row.busy.median_s, row.busy.mean_s];
             let ([one_median, one_mean], [other_median, other_mean]) = (key(one), key(other));
@@ -110,8 +110,8 @@ impl Collected {
     }
 }
 
-impl Shared {
-    fn of(execution: &Execution, module: Text) -> Self {
+impl RunKey {
+    fn new(execution: &Execution, module: Text) -> Self {
         let is_numbered = matches!(execution.found_by, FoundBy::RunId | FoundBy::ModuleLine);
         let run_id = execution.id.filter(|_| is_numbered);
         Self { session: execution.session, module, program: execution.program, run_id }
@@ -119,7 +119,7 @@ impl Shared {
 }
 
 impl Run {
-    fn of(execution: &Execution) -> Self {
+    fn new(execution: &Execution) -> Self {
         Self {
             session: execution.session,
             start: execution.span.start,
@@ -130,7 +130,7 @@ impl Run {
     }
 
     fn take_longest(&mut self, execution: &Execution) {
-        let other = Self::of(execution);
+        let other = Self::new(execution);
         self.start = self.start.min(other.start);
         self.devices += 1;
         self.busy = self.busy.max(other.busy);
@@ -191,7 +191,8 @@ mod tests {
         let rows: Vec<(String, usize, usize)> =
             found.rows.iter().map(|row| (row.id.to_string(), row.n, row.devices)).collect();
         assert_eq!(rows, ["0", "1", "2", "3"].map(|id| (id.to_owned(), 5, 1)));
-        // Sums of the kernels' durations, by hand; those of the third overlap, so that its busy time is its span.
+        // Sums of the durations of kernels, by hand. The kernels of the third overlap, so that its busy time is its
+        // span.
         assert_eq!(nanos(&found.rows[0].busy_times), [12_991.0, 13_056.0, 13_054.0, 13_248.0, 12_864.0]);
         assert_eq!(nanos(&found.rows[0].span_times), [198_526.0, 25_632.0, 29_503.0, 21_472.0, 29_760.0]);
         assert_eq!(nanos(&found.rows[2].busy_times)[0], 51_551.0);
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_execution_on_several_devices_takes_the_longest_of_them() {
-        // Two runs on two devices. On GPU nothing but their order says which belong together.
+        // Two runs on two devices. On GPU only their order shows which belong together.
         let device = |name, [first, second]: [i64; 2]| Plane {
             name,
             lines: vec![Line::new(
@@ -252,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn runs_with_a_number_go_together_by_it() {
-        // The second device lost the first run: by order 10 would go with 20.
+    fn runs_are_merged_by_their_number() {
+        // The first run is missing on the second device: by order, 10 would be merged with 20.
         let run = |run, ordinal, start, duration| Event {
             run: Some(run),
             ordinal: Some(ordinal),

@@ -1,8 +1,8 @@
-//! Finds the trace files that a list of paths stands for.
+//! Finds trace files from a list of paths.
 //!
-//! A file stands for itself, and a folder for its traces, sorted by path. A profiler's log folder contains
-//! `plugins/profile/<session>/<host>.xplane.pb`, where sessions are named by their time: it stands for the latest session
-//! that contains a trace, and all else in the folder is skipped.
+//! A file is returned as it is, and a folder is searched for traces, sorted by path. A profiler's log folder contains
+//! `plugins/profile/<session>/<host>.xplane.pb`, where sessions are named by their time: only the latest session with a
+//! trace is read, and everything else in the folder is skipped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -41,7 +41,9 @@ impl fmt::Display for Skipped {
         let path = self.path.display();
         match self.reason {
             SkipReason::OlderSession => write!(formatter, "skipped {path}: there is a later session"),
-            SkipReason::EmptySession => write!(formatter, "skipped {path}: it has no trace, so an earlier session is read"),
+            SkipReason::EmptySession => {
+                write!(formatter, "skipped {path}: it has no trace, so an earlier session is read")
+            }
             SkipReason::PackedCopy => write!(formatter, "skipped {path}: a less compressed copy is in the same folder"),
         }
     }
@@ -110,7 +112,8 @@ fn search(folder: &Path, depth: usize, found: &mut TraceFiles) -> Result<(), Sou
     Ok(())
 }
 
-/// The folder that contains the sessions, if `folder` is a profiler's log folder or a folder on the way to the sessions.
+/// The folder that contains the sessions, if `folder` is a profiler's log folder or a folder on the way to the
+/// sessions.
 fn sessions_folder(folder: &Path) -> Option<PathBuf> {
     let whole = fs::canonicalize(folder).ok()?;
     let sessions = if whole.ends_with("plugins/profile") {
@@ -206,7 +209,7 @@ mod tests {
         root
     }
 
-    /// The files and what was skipped, relative to the root.
+    /// The files and the skipped paths, relative to the root.
     fn found_in(root: &Path, paths: &[&str]) -> (Vec<String>, Vec<(String, SkipReason)>) {
         let found = find(&paths.iter().map(|path| root.join(path)).collect::<Vec<_>>()).unwrap();
         let short = |path: &Path| path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
@@ -257,7 +260,7 @@ mod tests {
         let copies = ["in/a.xplane.pb.gz", "in/a.xplane.pb.xz"].map(|path| (path.to_owned(), SkipReason::PackedCopy));
         let (files, skipped) = found_in(root.path(), &["in/a.xplane.pb", "in", "in/../in/a.xplane.pb"]);
         assert_eq!((files, skipped), (vec!["in/a.xplane.pb".to_owned()], copies.to_vec()));
-        // A file that is given is read, whatever its name.
+        // A given file is read regardless of its name.
         assert_eq!(find(&[PathBuf::from("-")]).unwrap().files, [PathBuf::from("-")]);
         assert_eq!(found_in(root.path(), &["in/a.xplane.pb.xz"]).0, ["in/a.xplane.pb.xz"]);
     }

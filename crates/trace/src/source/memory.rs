@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_memory_is_what_linux_says() {
+    fn free_memory_is_read_from_meminfo() {
         assert_eq!(available_bytes("MemTotal: 100 kB\nMemAvailable:     24 kB\nBuffers: 1 kB\n"), Some(24 * 1024));
         for nothing in ["", "MemTotal: 100 kB", "MemAvailable: much kB", "MemAvailable: 18446744073709551615 kB"] {
             assert_eq!(available_bytes(nothing), None, "{nothing}");

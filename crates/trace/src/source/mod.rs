@@ -20,11 +20,11 @@ use memmap2::UncheckedAdvice;
 
 pub use error::SourceError;
 pub(crate) use error::display_path;
-pub use find::{ SkipReason, Skipped, TraceFiles, find};
+pub use find::{SkipReason, Skipped, TraceFiles, find};
 pub use unpack::{Cut, Packing};
 use unpack::{Fault, LimitedBuffer};
 
-/// The path that stands for standard input.
+/// The path for standard input.
 const STANDARD_INPUT: &str = "-";
 
 /// Options for opening trace files.
@@ -96,14 +96,14 @@ impl Source {
         Self::from(name.into(), Bytes::Held(bytes), reading)
     }
 
-    /// Opens a file, or standard input for `-`. A plain file is mapped. Files without a known length (pipes, devices) and
-    /// files that the system cannot map are read into memory.
+    /// Opens a file, or standard input for `-`. A plain file is mapped. Files without a known length (pipes, devices)
+    /// and files that the system cannot map are read into memory.
     pub fn open(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
         Self::open_by(path, reading, |file| map(file).ok())
     }
 
-    /// Like [`open`](Self::open), but reads a plain file into memory, within the limit. Use it to keep a trace open while
-    /// another process may write to its file: if a mapped file is truncated, the process is killed.
+    /// Like [`open`](Self::open), but reads a plain file into memory, within the limit. Use it to keep a trace open
+    /// while another process may write to its file: if a mapped file is truncated, the process is killed.
     pub fn open_in_memory(path: &Path, reading: &Reading) -> Result<Self, SourceError> {
         Self::open_by(path, reading, |_| None)
     }
@@ -222,10 +222,10 @@ fn release(_: &Mmap, _: Range<usize>) {}
 /// 29 ms, populated 25 ms, sequential 34 ms. No advice is best in all cases, and none is never far from the best.
 #[expect(unsafe_code, reason = "files of gigabytes are mapped, and the system cannot prevent changes to them")]
 fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the map is read-only and has the current length of the file. Nothing prevents another process from changing
-    // the file, and no lock would on Unix. If it truncates the file, ours is killed by SIGBUS when it accesses a missing
-    // page; if it overwrites the file, the bytes change. Profilers write a trace once. A trace that is still being
-    // written can be passed as `-`, which copies it.
+    // SAFETY: the map is read-only and has the current length of the file. Nothing prevents another process from
+    // changing the file, and no lock would on Unix. If it truncates the file, ours is killed by SIGBUS when it accesses
+    // a missing page; if it overwrites the file, the bytes change. Profilers write a trace once. A trace that is still
+    // being written can be passed as `-`, which copies it.
     unsafe { Mmap::map(file) }
 }
 
@@ -337,7 +337,7 @@ mod tests {
             let error = Source::open(packed.path(), &Reading { limits, leniency }).unwrap_err().to_string();
             assert!(error.contains("larger than the limit of 1000 bytes when uncompressed"), "{error}");
         }
-        // A plain file is mapped, whatever its size.
+        // A plain file of any size is mapped.
         let plain = temporary_file(&[0; 1001]);
         assert!(Source::open(plain.path(), &Reading { limits, ..Reading::default() }).unwrap().is_mapped());
         let error = read(Path::new("-"), &[0; 1001][..], &Reading { limits, ..Reading::default() }).err().unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_goes_to_other_threads() {
+    fn a_source_can_be_sent_to_other_threads() {
         fn crosses<T: Send + Sync>() {}
         crosses::<Source>();
     }

@@ -9,8 +9,8 @@ use std::io::{self, Read};
 use flate2::bufread::GzDecoder;
 use lzma_rust2::{Action, Status, XzStream};
 
-/// The largest supported window: what `zstd` accepts without `--long`, and twice what `xz -9` needs. The window is held in
-/// memory while unpacking, and a header of a few bytes can ask for 4 GiB.
+/// The largest supported window: what `zstd` accepts without `--long`, and twice what `xz -9` needs. The window is held
+/// in memory while unpacking, and a header of a few bytes can ask for 4 GiB.
 pub(super) const WINDOW_BYTES: u64 = 1 << WINDOW_LOG;
 const WINDOW_LOG: u32 = 27;
 /// The memory limit for xz in KiB: the window and one mebibyte for the rest of the decoder.
@@ -32,8 +32,8 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Detects the compression by the first bytes, not by the file name. No trace begins with these bytes: 1f and fd are
-    /// not tags of an `XSpace`, and 28 is the tag of a field it does not have.
+    /// Detects the compression by the first bytes, not by the file name. No trace begins with these bytes: 1f and fd
+    /// are not tags of an `XSpace`, and 28 is the tag of a field it does not have.
     #[must_use]
     pub fn detect(bytes: &[u8]) -> Self {
         match bytes {
@@ -191,7 +191,8 @@ impl LimitedBuffer {
     }
 
     fn unpack_zstd(&mut self, packed: &[u8]) -> Result<(), Fault> {
-        // zstd checks every frame, but its error gives the reason only as text. This check types it for the first frame.
+        // zstd checks every frame, but its error gives the reason only as text. This check types it for the first
+        // frame.
         if zstd_window_bytes(packed).is_some_and(|window| window > WINDOW_BYTES) {
             return Err(Fault::WindowTooLarge);
         }
@@ -245,7 +246,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Bytes that pack to about a third.
+    /// Bytes that compress to about a third.
     pub(in crate::source) fn sample(count: u32) -> Vec<u8> {
         (0..count).flat_map(|at| [at.wrapping_mul(2_654_435_761).to_le_bytes()[3], 7, 9]).collect()
     }
@@ -270,7 +271,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_follows_a_stream_is_damage() {
+    fn bytes_after_a_stream_are_damage() {
         let bytes = sample(1000);
         for packing in PACKINGS {
             for after in [&b"x"[..], b"rubbish behind it", &[0x1f, 0x8b], &[0xff; 40]] {
@@ -283,7 +284,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_cut_stream_gives_what_is_there() {
+    fn a_truncated_stream_gives_its_first_part() {
         let bytes = sample(40_000);
         for packing in PACKINGS {
             let packed = pack(packing, &bytes);
@@ -294,13 +295,13 @@ pub(super) mod tests {
                 assert!(bytes.starts_with(&unpacked), "{packing} cut at {cut}");
                 most = most.max(unpacked.len());
             }
-            // xz comes out byte by byte, zstd by blocks of 128 KiB of which there is only one.
+            // xz gives single bytes; zstd gives blocks of 128 KiB, of which there is only one.
             assert!(packing == Packing::Zstd || most > bytes.len() * 9 / 10, "{packing}: {most}");
         }
     }
 
     #[test]
-    fn a_window_of_gigabytes_is_refused_before_it_is_taken() {
+    fn a_window_of_gigabytes_is_rejected_before_it_is_allocated() {
         let mut options = XzOptions::with_preset(1);
         options.lzma_options.dict_size = 256 << 10;
         let mut writer = XzWriter::new(Vec::new(), options).unwrap();
@@ -318,13 +319,13 @@ pub(super) mod tests {
             let (_, result) = unpack(packed, u64::MAX);
             assert!(matches!(result, Err(Fault::WindowTooLarge)), "{result:?}");
         }
-        // A second frame that asks for it is refused by zstd itself.
+        // zstd itself rejects a second frame with such a window.
         let (unpacked, result) = unpack(&[&pack(Packing::Zstd, b"abc")[..], &long_window].concat(), u64::MAX);
         assert!(matches!(result, Err(Fault::Stream(_))) && unpacked == b"abc", "{result:?}");
     }
 
     #[test]
-    fn zstd_headers_tell_their_window() {
+    fn zstd_headers_contain_their_window() {
         assert_eq!(zstd_window_bytes(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x51]), Some((1 << 20) + (1 << 17)));
         assert_eq!(zstd_window_bytes(&[0x28, 0xb5, 0x2f, 0xfd, 0x60, 1, 0]), Some(257));
         assert_eq!(zstd_window_bytes(&[0x28, 0xb5, 0x2f, 0xfd, 0x61, 9, 1, 0]), Some(257));
@@ -340,7 +341,7 @@ pub(super) mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn streams_one_after_the_other_are_one(
+        fn concatenated_streams_are_joined(
             packing in any_packing(),
             parts in proptest::collection::vec(proptest::collection::vec(0_u8..4, 0..3000), 1..4),
         ) {
@@ -352,13 +353,13 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn damage_anywhere_is_told_and_never_panics(packing in any_packing(), at: prop::sample::Index, flip in 1_u8..) {
+        fn damage_anywhere_is_reported_and_never_panics(packing in any_packing(), at: prop::sample::Index, flip in 1_u8..) {
             let bytes = sample(3000);
             let mut packed = pack(packing, &bytes);
             let at = at.index(packed.len());
             packed[at] ^= flip;
             let (unpacked, result) = unpack(&packed, 1 << 20);
-            // Some bits of a gzip header mean nothing to the content, and zstd has no checksum here.
+            // Some bits of a gzip header do not affect the content, and zstd has no checksum here.
             if packing == Packing::Xz && Packing::detect(&packed) == Packing::Xz {
                 prop_assert!(result.is_err());
             }
@@ -366,7 +367,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn rubbish_behind_the_first_bytes_never_panics(packing in any_packing(), rest: Vec<u8>) {
+        fn random_bytes_after_the_magic_number_never_panic(packing in any_packing(), rest: Vec<u8>) {
             let magic: &[u8] = match packing {
                 Packing::Xz => &[0xfd, b'7', b'z', b'X', b'Z', 0],
                 Packing::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],

@@ -1,4 +1,5 @@
-//! What an event is, apart from when: many events share one kind, and every grouping is a grouping of kinds.
+//! Kinds of events: all that identifies an event, without its times. Many events share one kind, and events are grouped
+//! by kind.
 
 use std::fmt;
 
@@ -6,65 +7,65 @@ use serde::{Serialize, Serializer};
 
 use super::Text;
 
-/// The place of a [`Kind`] in its trace.
+/// The number of a [`Kind`] in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub(crate) u32);
 
 impl KindId {
-    /// As an index of tables that have one entry a kind.
+    /// The number as an index of tables with one entry per kind.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What an event is.
+/// All that identifies an event, without its times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// The event's own name; on GPU that of the kernel.
+    /// The name of the event; on GPU, the name of the kernel.
     pub name: Text,
-    /// A name for people, where the trace has one.
+    /// The display name, if the trace has one.
     pub display_name: Option<Text>,
-    /// The compiled module it is part of: `hlo_module`.
+    /// The compiled module that it belongs to: `hlo_module`.
     pub module: Option<Text>,
-    /// Whether it does not name its module itself: it runs in it, on a plane that has a line of modules.
+    /// Whether the module was found by time, on a plane with a line of modules, because the event does not name it.
     pub is_module_by_time: bool,
-    /// Which compilation of the module: `program_id`.
+    /// The compilation of the module: `program_id`.
     pub program: Option<ProgramId>,
     /// The operation in the module: `hlo_op`.
     pub op: Option<Text>,
-    /// What the op does, where the trace has the compiled program: `all-reduce`, `fusion`. Of an asynchronous start, what it
-    /// starts.
+    /// The opcode of the op (`all-reduce`, `fusion`), if the trace has the compiled program. For an asynchronous start,
+    /// the opcode of the op that it starts.
     pub opcode: Option<Text>,
-    /// The named scopes it stands in, as in `jit(step)/layer_0/dot_general`, where the event says them.
+    /// The named scopes around it, such as `jit(step)/layer_0/dot_general`, if the event names them.
     pub path: Option<Text>,
-    /// The named scopes of its op in the compiled program. Where one kernel serves several ops and nothing tells which of them
-    /// ran, those that all of them stand in.
+    /// The named scopes of its op in the compiled program. If one kernel serves several ops and it is unknown which of
+    /// them ran, the scopes that they have in common.
     pub hlo_path: Option<Text>,
     /// The compiler's category: `hlo_category`.
     pub category: Option<Text>,
-    /// Which device of a host that has several on one plane: `device_ordinal`.
+    /// The number of the device, on a plane with several devices: `device_ordinal`.
     pub device_ordinal: Option<i64>,
-    /// Where the trace describes it, for its details.
+    /// Where the trace describes it, to read its stats.
     pub(crate) description: Description,
 }
 
 impl Kind {
-    /// The named scopes it stands in: what the event says itself, or else its compiled program.
+    /// The named scopes around it, from the event itself, or else from the compiled program.
     #[must_use]
     pub fn scope_path(&self) -> Option<Text> {
         self.path.or(self.hlo_path)
     }
 }
 
-/// Where a kind is described: a number the reader understands.
+/// The location of the description of a kind in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Description {
     pub(crate) plane: u32,
     pub(crate) metadata_id: i64,
 }
 
-/// The number of a compilation. Traces have both signed and unsigned ones of 64 bits.
+/// The number of a compilation. Traces have signed and unsigned numbers of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramId(i128);
 
@@ -104,7 +105,7 @@ impl Serialize for ProgramId {
     }
 }
 
-/// Whether an op stands for the many that a command buffer (a CUDA graph) launches at once.
+/// Whether an op is a command buffer (a CUDA graph), which launches many ops at once.
 pub(crate) fn is_command_buffer(op: &str) -> bool {
     op.strip_prefix("command_buffer").is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
 }

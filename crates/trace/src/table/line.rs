@@ -1,4 +1,4 @@
-//! The events of one timeline, by column, in the order of the file.
+//! Stores the events of one timeline by column, in the order of the file.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use ergometer_units::Picos;
 
 use super::{KindId, Text};
 
-/// An index as a number of four bytes. The reader takes no more events than those count, and kinds, labels and executions
-/// are no more than events.
+/// An index as `u32`. The reader accepts at most `u32::MAX` events, and there are no more kinds, labels or executions
+/// than events.
 pub(crate) fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
@@ -15,71 +15,71 @@ pub(crate) fn number(index: usize) -> u32 {
 /// One timeline of a plane: a stream of a GPU, a unit of a TPU, a thread of a host.
 #[derive(Debug)]
 pub struct Line {
-    /// The number that makes it one timeline.
+    /// Its number, unique on the plane.
     pub id: i64,
     /// Its name.
     pub name: Text,
-    /// A name for people, where the trace has one.
+    /// The display name, if the trace has one.
     pub display_name: Option<Text>,
     pub(crate) start_ps: Vec<i64>,
     pub(crate) duration_ps: Vec<i64>,
     pub(crate) kind: Vec<KindId>,
-    /// Events without a place in time, by their number.
+    /// The events without a start time, in order.
     pub(crate) unplaced: Vec<Unplaced>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) ids: Ids,
 }
 
-/// An event without a place in time. It counts, but takes no part in busy or gaps.
+/// An event without a start time. It is counted, but is not part of busy time or gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unplaced {
-    /// Its number on the line.
+    /// Its index on the line.
     pub(crate) event: u32,
-    /// Why.
-    pub(crate) why: Why,
+    /// Why it has no start time.
+    pub(crate) why: UnplacedReason,
 }
 
-/// Why an event has no place in time.
+/// The reason why an event has no start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// It stands for this many, whose times together are its duration.
+pub enum UnplacedReason {
+    /// It aggregates this many events; its duration is their sum.
     Aggregated(i64),
-    /// Its times are more than 53 days from the others.
+    /// It is more than 53 days from the other events.
     OutOfRange,
-    /// Its bytes are damaged, and `--lenient` went on.
+    /// Its bytes are damaged. Only traces that are read leniently have such events.
     Damaged,
 }
 
-/// A part of a line: what one session wrote.
+/// The part of a line that one session wrote.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
-    /// The session, for numbers that are unique in it only.
+    /// The session, because some numbers are unique only within a session.
     pub(crate) session: u32,
-    /// The reader's number of the plane it came from.
+    /// The index of its plane in the files.
     pub(crate) plane: u32,
     pub(crate) events: Range<usize>,
-    /// Where every sixteenth event begins, for the reader.
+    /// The offset of every sixteenth event in the file.
     pub(crate) landmarks: Vec<usize>,
-    /// Where the bytes of the line end.
+    /// The offset of the end of the line.
     pub(crate) end: usize,
-    /// What the line says its offsets count from.
+    /// The time that the offsets of its events count from.
     pub(crate) timestamp_ns: i64,
 }
 
-/// Numbers that tie events together; read where executions and steps are asked for.
+/// Numbers that connect events. They are read only if executions or steps are needed.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Ids {
-    /// `run_id`: one run of a program, on CPU and TPU.
+    /// `run_id`: the run of a program, on CPU and TPU.
     pub(crate) run: Sparse,
-    /// `scope_range_id`: what the host was doing when it launched the kernel.
+    /// `scope_range_id`: the scope on the host that launched the kernel.
     pub(crate) scope: Sparse,
-    /// `correlation_id`: the launch of a kernel, on host and device.
+    /// `correlation_id`: the launch of a kernel, the same on host and device.
     pub(crate) correlation: Sparse,
-    /// `step_num`: a step the user annotated.
+    /// `step_num`: a step that the user annotated.
     pub(crate) step: Sparse,
 }
 
-/// Values of those events that have one.
+/// A column in which most events have no value.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Sparse {
     pub(crate) event: Vec<u32>,
@@ -96,7 +96,7 @@ impl Sparse {
         self.value.push(value);
     }
 
-    /// As `push`; of an event that has one already the last counts.
+    /// Like `push`, but replaces the value of the last event.
     pub(crate) fn set(&mut self, event: u32, value: i64) {
         if self.event.last() == Some(&event) {
             self.event.pop();
@@ -106,14 +106,14 @@ impl Sparse {
     }
 
     pub(crate) fn get(&self, event: u32) -> Option<i64> {
-        // Where every event has one its place is its number.
+        // If every event so far has a value, its index is the index of the event.
         if self.event.get(event as usize) == Some(&event) {
             return Some(self.value[event as usize]);
         }
         self.event.binary_search(&event).ok().map(|place| self.value[place])
     }
 
-    /// The events of another, further on.
+    /// Appends another column whose events begin at `offset`.
     pub(crate) fn extend_from(&mut self, other: &Self, offset: u32) {
         self.event.extend(other.event.iter().map(|event| event + offset));
         self.value.extend_from_slice(&other.value);
@@ -127,11 +127,11 @@ impl Sparse {
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What it is.
+    /// Its kind.
     pub kind: KindId,
-    /// From the trace's zero; `None` where it has no place in time.
+    /// The start, from the zero of the trace; `None` if it has no start time.
     pub start: Option<Picos>,
-    /// How long.
+    /// How long it took.
     pub duration: Picos,
 }
 
@@ -148,7 +148,7 @@ impl Line {
         self.start_ps.is_empty()
     }
 
-    /// One event, by its number.
+    /// The event at an index.
     #[must_use]
     pub fn event(&self, event: usize) -> Option<Event> {
         let duration = Picos::new(*self.duration_ps.get(event)?);
@@ -161,9 +161,9 @@ impl Line {
         (0..self.len()).filter_map(|event| self.event(event))
     }
 
-    /// Why an event has no place in time, where it has none.
+    /// Why an event has no start time; `None` if it has one.
     #[must_use]
-    pub fn why_unplaced(&self, event: usize) -> Option<Why> {
+    pub fn why_unplaced(&self, event: usize) -> Option<UnplacedReason> {
         if self.unplaced.is_empty() {
             return None;
         }
@@ -183,17 +183,17 @@ impl Line {
         self.ids.scope.get(number(event))
     }
 
-    /// Where an event starts, in picoseconds from the trace's zero, if it has a place in time.
+    /// The start of an event in picoseconds, from the zero of the trace; `None` if it has no start time.
     pub(crate) fn start(&self, event: usize) -> Option<i64> {
         self.why_unplaced(event).is_none().then(|| self.start_ps[event])
     }
 
-    /// From where to where an event goes, if it has a place in time.
-    pub(crate) fn stretch(&self, event: usize) -> Option<(i64, i64)> {
+    /// The start and the end of an event; `None` if it has no start time.
+    pub(crate) fn interval(&self, event: usize) -> Option<(i64, i64)> {
         self.start(event).map(|start| (start, start + self.duration_ps[event]))
     }
 
-    /// The segment an event is in.
+    /// The segment of an event.
     pub(crate) fn segment(&self, event: usize) -> Option<&Segment> {
         let place = self.segments.partition_point(|segment| segment.events.end <= event);
         self.segments.get(place)
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sparse_values_are_found_dense_or_not() {
+    fn values_are_found_in_dense_and_sparse_columns() {
         let (mut dense, mut sparse) = (Sparse::default(), Sparse::default());
         for event in 0..5 {
             dense.push(event, i64::from(event) * 10);

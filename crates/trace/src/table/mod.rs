@@ -1,7 +1,8 @@
-//! The table of events: where every reader of traces ends and all accounting begins.
+//! The table of events, which readers fill and accounting reads.
 //!
-//! A [`Trace`] has planes (devices and hosts), a plane has lines (streams, threads), a line has events by column. Planes
-//! of one name and host are one plane, lines of one number on it are one timeline, whichever file they came from.
+//! A [`Trace`] has planes (devices and hosts), a plane has lines (streams, threads), and a line has events by column.
+//! Planes with the same name and host are merged, even from different files, and so are their lines with the same
+//! number.
 
 mod innermost;
 mod kind;
@@ -20,18 +21,18 @@ use foldhash::HashMap;
 use crate::wire::Damage;
 
 pub use kind::{Kind, KindId, ProgramId};
-pub use line::{Event, Line, Why};
+pub use line::{Event, Line, UnplacedReason};
 pub use notice::Notice;
-pub use stat::{KeptStat, KeptText, KeptValue, Stat, StatValue, StatVisitor};
+pub use stat::{RawStat, RawValue, Stat, StatValue, StatVisitor, TableText};
 pub use strings::{Strings, Text};
 
 pub(crate) use innermost::Innermost;
 pub(crate) use kind::{Description, is_command_buffer};
 pub(crate) use line::{Ids, Segment, Unplaced, number};
 pub(crate) use modules::{MODULES_LINE, ModuleRuns, is_modules, parse as parse_module};
-pub(crate) use stat::{Details, StatsOf};
+pub(crate) use stat::{Details, StatsTarget};
 
-/// The events of one or several files, on one clock.
+/// The events of one or more files, on one clock.
 #[derive(Debug)]
 pub struct Trace {
     pub(crate) strings: Strings,
@@ -46,37 +47,37 @@ pub struct Trace {
 /// A device or a host.
 #[derive(Debug)]
 pub struct Plane {
-    /// Its name, as in `/device:GPU:0`.
+    /// Its name, such as `/device:GPU:0`.
     pub name: Text,
-    /// The machine, where the trace names it.
+    /// The host name, if the trace has it.
     pub host: Option<Text>,
-    /// What kind of thing it is.
+    /// Whether it is a GPU, a TPU, a host or something else.
     pub platform: Platform,
     /// Its timelines.
     pub lines: Vec<Line>,
-    /// The reader's numbers of the planes it was put together from.
+    /// The indices of the planes in the files that were merged into it.
     pub(crate) parts: Vec<u32>,
 }
 
-/// What a plane is of, by its name.
+/// The type of a plane, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Platform {
-    /// `/device:GPU:n`
+    /// `/device:GPU:n`.
     Gpu,
-    /// `/device:TPU:n`
+    /// `/device:TPU:n`.
     Tpu,
-    /// `/host:CPU`: threads of the host, and on CPU also the ops.
+    /// `/host:CPU`: threads of the host, and the ops that run on its CPU.
     Host,
-    /// Another device: `/device:…`
+    /// Another device: `/device:…`.
     OtherDevice,
-    /// Anything else: metadata, the task's environment.
+    /// Other planes, such as metadata and the environment of the task.
     Other,
 }
 
 impl Platform {
-    /// From a plane's name.
+    /// The type of the plane with this name.
     #[must_use]
-    pub fn of(name: &str) -> Self {
+    pub fn from_plane_name(name: &str) -> Self {
         if name.starts_with("/device:GPU:") {
             Self::Gpu
         } else if name.starts_with("/device:TPU:") {
@@ -91,27 +92,27 @@ impl Platform {
     }
 }
 
-/// What one run of a profiler wrote on one host.
+/// One run of a profiler on one host.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
-    /// The machine.
+    /// The host name.
     pub host: Option<Text>,
-    /// When the profiler started and stopped.
+    /// When the profiler started.
     pub started: Option<Timestamp>,
-    /// When it stopped.
+    /// When the profiler stopped.
     pub stopped: Option<Timestamp>,
-    /// Of each `scope_range_id`, the one it stands in.
+    /// The parent of each `scope_range_id`.
     pub(crate) scope_parents: HashMap<i64, i64>,
 }
 
-/// An event of a trace, by place.
+/// The position of an event in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
-    /// The plane.
+    /// The index of the plane.
     pub plane: usize,
-    /// The line on it.
+    /// The index of the line on the plane.
     pub line: usize,
-    /// The event on that.
+    /// The index of the event on the line.
     pub event: usize,
 }
 
@@ -122,46 +123,46 @@ impl Trace {
         &self.planes
     }
 
-    /// The names.
+    /// All names in the trace.
     #[must_use]
     pub fn strings(&self) -> &Strings {
         &self.strings
     }
 
-    /// The characters of a name.
+    /// The text of a name.
     #[must_use]
     pub fn text(&self, text: Text) -> &str {
         self.strings.get(text)
     }
 
-    /// What events there are.
+    /// All kinds of events.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// What an event is.
+    /// The kind with this id.
     ///
     /// # Panics
-    /// Of an id of another trace.
+    /// If the id belongs to another trace.
     #[must_use]
     pub fn kind(&self, id: KindId) -> &Kind {
         &self.kinds[id.index()]
     }
 
-    /// What wrote it: one entry a run of a profiler and host.
+    /// The profiler sessions in the trace: one entry per run of a profiler and host.
     #[must_use]
     pub fn sessions(&self) -> &[Session] {
         &self.sessions
     }
 
-    /// The wall time from which all starts count, where the trace tells it.
+    /// The wall-clock time that all starts count from, if the trace has it.
     #[must_use]
     pub fn zero(&self) -> Option<Timestamp> {
         self.zero
     }
 
-    /// What a user should know before they believe the numbers.
+    /// Warnings about the trace: damage, missing data, and problems that the profiler reported.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices
@@ -173,15 +174,16 @@ impl Trace {
         self.planes.iter().flat_map(|plane| &plane.lines).map(Line::len).sum()
     }
 
-    /// Everything the trace says of an event itself.
+    /// All stats of one event.
     pub fn event_stats(&self, event: EventId) -> Result<Vec<Stat<'_>>, Damage> {
-        self.details.stats(self, StatsOf::Event(event))
+        self.details.stats(self, StatsTarget::Event(event))
     }
 
-    /// Shows everything the trace says of consecutive events of a line, as it is kept: the quick way to all of them.
+    /// Calls `visit` with all stats of consecutive events of a line, without looking up texts. This is the fast way to
+    /// read the stats of many events.
     ///
     /// # Errors
-    /// The first damage; all stats that are whole were shown nevertheless.
+    /// The first damage, after all undamaged stats were visited.
     pub fn walk_stats<'a>(
         &'a self,
         plane: usize,
@@ -195,22 +197,22 @@ impl Trace {
         }
     }
 
-    /// A name or a text that the trace keeps in a table, where it is there.
+    /// Looks up a text in a table of the trace; `None` if the table does not have it.
     #[must_use]
-    pub fn kept_text(&self, text: KeptText) -> Option<Cow<'_, str>> {
-        self.details.kept_text(text)
+    pub fn table_text(&self, text: TableText) -> Option<Cow<'_, str>> {
+        self.details.table_text(text)
     }
 
-    /// Everything the trace says of all events of a kind.
+    /// The stats that all events of a kind share.
     pub fn kind_stats(&self, kind: KindId) -> Result<Vec<Stat<'_>>, Damage> {
-        self.details.stats(self, StatsOf::Kind(self.kind(kind).description))
+        self.details.stats(self, StatsTarget::Kind(self.kind(kind).description))
     }
 
-    /// Everything the trace says of a plane.
+    /// All stats of a plane.
     pub fn plane_stats(&self, plane: usize) -> Result<Vec<Stat<'_>>, Damage> {
         let mut stats = Vec::new();
         for &part in self.planes.get(plane).map_or(&[][..], |plane| &plane.parts) {
-            stats.extend(self.details.stats(self, StatsOf::Plane(part))?);
+            stats.extend(self.details.stats(self, StatsTarget::Plane(part))?);
         }
         Ok(stats)
     }

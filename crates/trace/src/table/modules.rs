@@ -1,14 +1,14 @@
-//! On planes that have a line of modules (TPU), ops do not say which module they are of: the time does. Here they are told,
-//! so that one question has one form on every platform.
+//! Finds the module of each op by time, on planes with a line of modules (TPU), where ops do not name their module.
+//! Afterwards every platform has the module in the kind of the event.
 
 use foldhash::HashMap;
 
 use super::{Innermost, Kind, KindId, Line, Plane, Platform, ProgramId, Strings, Text, Trace, number};
 
-/// The line on which each event is one run of a module.
+/// The name of the line on which each event is one run of a module.
 pub(crate) const MODULES_LINE: &str = "XLA Modules";
 
-/// Runs of modules on a plane.
+/// The runs of modules on a plane.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleRuns {
     pub(crate) runs: Vec<Run>,
@@ -21,29 +21,29 @@ pub(crate) struct Run {
     /// The line of modules and the event on it.
     pub(crate) line: usize,
     pub(crate) event: usize,
-    /// From when to when, in picoseconds from the trace's zero.
-    pub(crate) stretch: (i64, i64),
+    /// Start and end, in picoseconds from the zero of the trace.
+    pub(crate) interval: (i64, i64),
 }
 
 impl ModuleRuns {
-    /// In the order of the plane's lines and events; none on a plane that has no line of modules.
-    pub(crate) fn of(strings: &Strings, plane: &Plane) -> Self {
+    /// The runs in the order of the plane's lines and events. Empty if the plane has no line of modules.
+    pub(crate) fn new(strings: &Strings, plane: &Plane) -> Self {
         let mut runs = Vec::new();
         for (number, line) in plane.lines.iter().enumerate().filter(|(_, line)| is_modules(strings, plane, line)) {
-            let stretches = (0..line.len()).filter_map(|event| Some((event, line.stretch(event)?)));
-            runs.extend(stretches.map(|(event, stretch)| Run { line: number, event, stretch }));
+            let intervals = (0..line.len()).filter_map(|event| Some((event, line.interval(event)?)));
+            runs.extend(intervals.map(|(event, interval)| Run { line: number, event, interval }));
         }
-        let stretches: Vec<(i64, i64)> = runs.iter().map(|run| run.stretch).collect();
-        Self { innermost: Innermost::of(&stretches), runs }
+        let intervals: Vec<(i64, i64)> = runs.iter().map(|run| run.interval).collect();
+        Self { innermost: Innermost::new(&intervals), runs }
     }
 
-    /// The place of the run in which something starts: of several the one that started last.
+    /// The index of the run that is open at a time; if several are, the one that started last.
     pub(crate) fn at(&self, start_ps: i64) -> Option<usize> {
         self.innermost.at(start_ps)
     }
 }
 
-/// Whether a line has modules, each event of which is one run.
+/// Whether each event of a line is one run of a module.
 pub(crate) fn is_modules(strings: &Strings, plane: &Plane, line: &Line) -> bool {
     let is_device = matches!(plane.platform, Platform::Gpu | Platform::Tpu | Platform::OtherDevice);
     is_device && strings.get(line.name) == MODULES_LINE
@@ -61,22 +61,22 @@ pub(crate) fn parse(name: &str) -> (&str, Option<ProgramId>) {
 }
 
 impl Trace {
-    /// Gives events of planes that have a line of modules their module, where they name none themselves.
+    /// Sets the module of events that do not name it, on planes with a line of modules.
     pub(crate) fn name_modules(&mut self) {
         for plane in &mut self.planes {
             let is_modules: Vec<bool> = plane.lines.iter().map(|line| is_modules(&self.strings, plane, line)).collect();
             if !is_modules.contains(&true) {
                 continue;
             }
-            let mut renamed = Renamed::default();
+            let mut with_module = ModuleKinds::default();
             for (line, _) in plane.lines.iter_mut().zip(&is_modules).filter(|(_, is_modules)| **is_modules) {
                 for kind in &mut line.kind {
                     let name = self.strings.get(self.kinds[kind.index()].name).to_owned();
                     let (module, program) = parse(&name);
-                    *kind = renamed.kind(&mut self.kinds, *kind, (self.strings.intern(module), program));
+                    *kind = with_module.kind(&mut self.kinds, *kind, (self.strings.intern(module), program));
                 }
             }
-            let runs = ModuleRuns::of(&self.strings, plane);
+            let runs = ModuleRuns::new(&self.strings, plane);
             let modules: Vec<Option<(Text, Option<ProgramId>)>> = runs
                 .runs
                 .iter()
@@ -89,7 +89,7 @@ impl Trace {
                 for event in 0..line.len() {
                     let run = line.start(event).and_then(|start| runs.at(start));
                     if let Some(module) = run.and_then(|run| modules[run]) {
-                        line.kind[event] = renamed.kind(&mut self.kinds, line.kind[event], module);
+                        line.kind[event] = with_module.kind(&mut self.kinds, line.kind[event], module);
                     }
                 }
             }
@@ -97,19 +97,19 @@ impl Trace {
     }
 }
 
-/// Kinds with a module, by the kind without.
+/// Kinds with a module, by the kind without it.
 #[derive(Default)]
-struct Renamed {
+struct ModuleKinds {
     kinds: HashMap<(KindId, Text, Option<ProgramId>), KindId>,
 }
 
-impl Renamed {
-    fn kind(&mut self, kinds: &mut Vec<Kind>, of: KindId, (module, program): (Text, Option<ProgramId>)) -> KindId {
-        if kinds[of.index()].module.is_some() {
-            return of;
+impl ModuleKinds {
+    fn kind(&mut self, kinds: &mut Vec<Kind>, without: KindId, (module, program): (Text, Option<ProgramId>)) -> KindId {
+        if kinds[without.index()].module.is_some() {
+            return without;
         }
-        *self.kinds.entry((of, module, program)).or_insert_with(|| {
-            let kind = &kinds[of.index()];
+        *self.kinds.entry((without, module, program)).or_insert_with(|| {
+            let kind = &kinds[without.index()];
             let program = kind.program.or(program);
             let kind = Kind { module: Some(module), is_module_by_time: true, program, ..kind.clone() };
             kinds.push(kind);
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_named_with_its_compilation() {
+    fn a_module_name_contains_its_compilation() {
         assert_eq!(parse("jit_step(18446744073709551615)"), ("jit_step", Some(u64::MAX.into())));
         assert_eq!(parse("jit_step(-3)"), ("jit_step", Some((-3_i64).into())));
         assert_eq!(parse("jit_f(x)"), ("jit_f(x)", None));

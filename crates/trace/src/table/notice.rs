@@ -1,97 +1,103 @@
-//! What a user should know of a trace before they believe its numbers.
+//! Warnings about a trace.
 
 use std::fmt;
 use std::path::PathBuf;
 
+use ergometer_diagnostics::Diagnostic;
+
+use crate::source::display_path;
 use crate::wire::Damage;
 
-/// Something to know of a trace.
+/// A warning about a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The profiler that wrote the trace reports an error.
+    /// The profiler reported an error.
     ProfilerError(String),
-    /// The profiler that wrote the trace reports a warning: often that it dropped events.
+    /// The profiler reported a warning, for example that it dropped events.
     ProfilerWarning(String),
-    /// A part of the file is damaged, and what was whole was kept.
+    /// A part of a file is damaged, and the rest was read.
     Lost {
         /// The file.
         file: PathBuf,
-        /// What of it, as in `plane /device:GPU:0, line Stream #14`.
+        /// The damaged part, such as `plane /device:GPU:0, line Stream #14`.
         part: String,
-        /// Where and why.
+        /// What is damaged, and at which byte.
         damage: Damage,
-        /// How many bytes of it are there and could not be read; zero where it was cut between two of its parts.
+        /// How many bytes of the part could not be read; zero if the file ends between two parts.
         bytes: u64,
     },
-    /// The packed file ended early or is damaged.
+    /// A compressed file ends early or is damaged.
     CutPacking {
         /// The file.
         file: PathBuf,
-        /// Why, and how much was unpacked.
+        /// The reason, and how much was unpacked.
         why: String,
     },
-    /// Events whose bytes are damaged: they count, and have no time.
+    /// Events whose bytes are damaged. They are counted, but have no time.
     DamagedEvents {
-        /// How many.
+        /// How many events.
         count: u64,
-        /// The first of them.
+        /// The first damage.
         first: Damage,
     },
-    /// Events that end before they start are taken to have no length.
+    /// Events that end before they start. Their duration is set to zero.
     NegativeDurations(u64),
-    /// Events more than 53 days from the others have no place in time.
+    /// Events that are more than 53 days from the others. They have no time.
     OutOfRange(u64),
-    /// Events that stand for several, with no place in time of their own.
+    /// Events that aggregate several events and have no start time.
     Aggregated(u64),
-    /// Events whose kind the trace does not describe.
+    /// Events without a description in the trace.
     Undescribed(u64),
-    /// Several sessions, one of which does not say when it began: its times begin with the first's.
+    /// A file without a start time, in a trace of several files. Its times are aligned with the start of the first
+    /// file.
     NoEpoch {
         /// The file.
         file: PathBuf,
     },
-    /// A file that has no events.
+    /// A file without events.
     NoEvents {
         /// The file.
         file: PathBuf,
     },
 }
 
+impl Diagnostic for Notice {}
+
 impl fmt::Display for Notice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ProfilerError(text) => write!(formatter, "the profiler reports an error: {text}"),
-            Self::ProfilerWarning(text) => write!(formatter, "the profiler warns: {text}"),
+            Self::ProfilerError(text) => write!(formatter, "the profiler reported an error: {text}"),
+            Self::ProfilerWarning(text) => write!(formatter, "the profiler reported a warning: {text}"),
             Self::Lost { file, part, damage, bytes: 0 } => {
-                write!(formatter, "{}: {part} ends early: {damage}", file.display())
+                write!(formatter, "{}: {part} ends early: {damage}", display_path(file))
             }
             Self::Lost { file, part, damage, bytes } => {
-                write!(formatter, "{}: {bytes} bytes of {part} are lost: {damage}", file.display())
+                write!(formatter, "{}: skipped {bytes} damaged bytes of {part}: {damage}", display_path(file))
             }
-            Self::CutPacking { file, why } => write!(formatter, "{}: {why}", file.display()),
+            Self::CutPacking { file, why } => write!(formatter, "{}: {why}", display_path(file)),
             Self::DamagedEvents { count, first } => {
-                write!(formatter, "{} damaged and left out of all times: {first}", events(*count, "is", "are"))
+                write!(formatter, "{} damaged and excluded from all times: {first}", events(*count, "is", "are"))
             }
             Self::NegativeDurations(count) => {
-                write!(formatter, "{} before starting: taken to have no length", events(*count, "ends", "end"))
+                write!(formatter, "{} before starting: the duration is set to zero", events(*count, "ends", "end"))
             }
             Self::OutOfRange(count) => write!(
                 formatter,
-                "{} more than 53 days from the others: left out of all times",
+                "{} more than 53 days from the others and excluded from all times",
                 events(*count, "is", "are")
             ),
             Self::Aggregated(count) => write!(
                 formatter,
-                "{} for several: part of totals, with no place in time",
-                events(*count, "stands", "stand")
+                "{} several events without start times: included in totals, but not in busy time",
+                events(*count, "aggregates", "aggregate")
             ),
             Self::Undescribed(count) => write!(formatter, "{} no name in the trace", events(*count, "has", "have")),
             Self::NoEpoch { file } => write!(
                 formatter,
-                "{} does not say when it was recorded: its times begin where the first file's do",
-                file.display()
+                "{} has no start time: its times are aligned with the start of the first file",
+                display_path(file)
             ),
-            Self::NoEvents { file } => write!(formatter, "{} has no events", file.display()),
+            Self::NoEvents { file } => write!(formatter, "{} has no events", display_path(file)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What else a trace says of an event, a kind of event or a plane: named values of every type, read when asked for.
+//! Stats: named values of an event, a kind of event or a plane, which are read on request.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,94 +9,94 @@ use crate::wire::Damage;
 /// A named value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stat<'a> {
-    /// Its name; of one whose name the trace does not give, its number.
+    /// Its name, or its number if the trace has no name for it.
     pub name: Cow<'a, str>,
-    /// Its value; zero is a value.
+    /// Its value.
     pub value: StatValue<'a>,
 }
 
-/// The value of a [`Stat`], of the type it has in the trace.
+/// The value of a [`Stat`], with its type in the trace.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StatValue<'a> {
-    /// A floating number.
+    /// A floating-point number.
     Double(f64),
-    /// A number without sign.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A number with a sign.
+    /// A signed integer.
     Signed(i64),
-    /// Characters; what is not UTF-8 is replaced.
+    /// Text; invalid UTF-8 is replaced.
     Text(Cow<'a, str>),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// Characters the trace keeps in a table; `Err` has the number of an entry that is not there.
+    /// Text from a table of the trace; `Err` has the number of a missing entry.
     Reference(Result<Cow<'a, str>, i64>),
-    /// A name without a value.
+    /// No value.
     Absent,
 }
 
-/// A name or a text that the trace keeps in a table, by its place: see [`Trace::kept_text`](super::Trace::kept_text).
+/// A reference to a text in a table of the trace; [`Trace::table_text`](super::Trace::table_text) looks it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeptText {
-    /// The reader's number of the plane whose table it is.
+pub struct TableText {
+    /// The index in the files of the plane with the table.
     pub(crate) plane: u32,
     pub(crate) id: i64,
 }
 
-impl KeptText {
-    /// Its number in its table: what a name is called that the table does not have.
+impl TableText {
+    /// Its number in the table.
     #[must_use]
     pub const fn number(self) -> i64 {
         self.id
     }
 }
 
-/// A named value as the trace has it: what is in a table is not looked up.
+/// A named value whose texts are not looked up.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeptStat<'a> {
+pub struct RawStat<'a> {
     /// Its name.
-    pub name: KeptText,
+    pub name: TableText,
     /// Its value.
-    pub value: KeptValue<'a>,
+    pub value: RawValue<'a>,
 }
 
-/// The value of a [`KeptStat`].
+/// The value of a [`RawStat`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum KeptValue<'a> {
-    /// A floating number.
+pub enum RawValue<'a> {
+    /// A floating-point number.
     Double(f64),
-    /// A number without sign.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A number with a sign.
+    /// A signed integer.
     Signed(i64),
-    /// Characters, which may be no UTF-8.
+    /// Text, which may be invalid UTF-8.
     Text(&'a [u8]),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// Characters in a table.
-    Reference(KeptText),
-    /// A name without a value.
+    /// Text in a table.
+    Reference(TableText),
+    /// No value.
     Absent,
 }
 
-/// Sees the stats of events, each with the number of its event.
-pub type StatVisitor<'visitor, 'trace> = dyn FnMut(usize, KeptStat<'trace>) + 'visitor;
+/// A callback that receives the index of an event and one of its stats.
+pub type StatVisitor<'visitor, 'trace> = dyn FnMut(usize, RawStat<'trace>) + 'visitor;
 
-/// Of what.
+/// The object whose stats are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StatsOf {
+pub(crate) enum StatsTarget {
     /// One event.
     Event(EventId),
     /// All events of a kind, by their description.
     Kind(super::Description),
-    /// A plane, by its number in the reader.
+    /// A plane, by its index in the files.
     Plane(u32),
 }
 
-/// What reads details from where the trace came from.
+/// Reads stats from the files of a trace.
 pub(crate) trait Details: Send + Sync + std::fmt::Debug {
-    fn stats<'a>(&'a self, table: &'a super::Trace, of: StatsOf) -> Result<Vec<Stat<'a>>, Damage>;
+    fn stats<'a>(&'a self, table: &'a super::Trace, target: StatsTarget) -> Result<Vec<Stat<'a>>, Damage>;
 
-    /// Shows the stats of consecutive events of a line; of an event that is damaged, those before the damage.
+    /// Visits the stats of consecutive events of a line; of a damaged event, only the stats before the damage.
     fn walk<'a>(
         &'a self,
         table: &'a super::Trace,
@@ -105,6 +105,6 @@ pub(crate) trait Details: Send + Sync + std::fmt::Debug {
         visit: &mut StatVisitor<'_, 'a>,
     ) -> Result<(), Damage>;
 
-    /// A text of a table.
-    fn kept_text(&self, text: KeptText) -> Option<Cow<'_, str>>;
+    /// Looks up a text in a table.
+    fn table_text(&self, text: TableText) -> Option<Cow<'_, str>>;
 }

@@ -1,14 +1,14 @@
-//! Names, each kept once.
+//! Stores each distinct name of a trace once.
 
 use std::sync::Arc;
 
 use foldhash::HashMap;
 
-/// A name of a trace: as cheap as a number to copy and to compare. [`Strings`] says what it reads.
+/// An interned name, which is cheap to copy and compare. [`Strings`] has its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(u32);
 
-/// The names of a trace.
+/// The interned names of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Strings {
     texts: Vec<Arc<str>>,
@@ -16,7 +16,7 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// The one number of these characters.
+    /// Interns a text.
     pub(crate) fn intern(&mut self, characters: &str) -> Text {
         if let Some(&text) = self.places.get(characters) {
             return text;
@@ -28,13 +28,13 @@ impl Strings {
         text
     }
 
-    /// The characters.
+    /// The text of a name.
     #[must_use]
     pub fn get(&self, text: Text) -> &str {
         self.texts.get(text.0 as usize).map_or("", |characters| characters)
     }
 
-    /// The number of these characters, where the trace has them.
+    /// The name with this text, if the trace has it.
     #[must_use]
     pub fn find(&self, characters: &str) -> Option<Text> {
         self.places.get(characters).copied()

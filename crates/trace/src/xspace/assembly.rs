@@ -1,59 +1,61 @@
-//! The table of events: room for all of them first, then chunks of lines into their places, then names.
+//! Builds the table of events: allocates the columns, reads chunks of lines into them in parallel, then resolves names.
 
 use ergometer_units::Timestamp;
 use foldhash::HashMap;
 use rayon::prelude::*;
 
 use super::event::{Chunk, Columns, Gathered};
-use super::identity::{Wanted, WantedStats};
+use super::identity::{KnownStat, KnownStats};
 use super::instructions::name_instructions;
 use super::line::{Head, LANDMARK};
 use super::resolve::Resolver;
-use super::session::Facts;
+use super::session::SessionInfo;
 use super::stats::{FilePlane, Files};
 use super::{KeepIds, ReadOptions};
 use crate::error::TraceError;
 use crate::source::Leniency;
-use crate::table::{Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, Why, number};
+use crate::table::{
+    Ids, KindId, Line, Notice, Plane, Platform, Segment, Session, Strings, Text, Trace, UnplacedReason, number,
+};
 use crate::wire::{Damage, Span};
 
-/// So many events are read by one task. A multiple of the landmarks' distance.
+/// The number of events that one task reads; a multiple of the distance of landmarks.
 const CHUNK: usize = 1024 * LANDMARK;
 
-/// What an event takes in the columns.
-const BYTES_OF_EVENT: usize = 20;
+/// The size of an event in the columns.
+const BYTES_PER_EVENT: usize = 20;
 
 /// A trace while its events are read.
 pub(super) struct Assembly<'a> {
     pub(super) files: Files,
-    pub(super) sessions: Vec<Facts>,
-    /// The lines of each plane of the files.
+    pub(super) sessions: Vec<SessionInfo>,
+    /// The lines of each plane in the files.
     pub(super) heads: Vec<Vec<Head>>,
     pub(super) options: &'a ReadOptions,
     pub(super) notices: Vec<Notice>,
 }
 
-/// One chunk of events to read, and where they go.
+/// A chunk of events to read, and the columns to write.
 struct Task<'a> {
     chunk: Chunk<'a>,
     columns: Columns<'a>,
-    place: Place,
+    position: ChunkPosition,
 }
 
-/// Where a chunk is: plane and line of the table, its first event there, and the plane of the files.
+/// The position of a chunk: plane and line in the table, the index of its first event, and the plane in the files.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ChunkPosition {
     plane: usize,
     line: usize,
     first: usize,
     file_plane: usize,
 }
 
-/// A chunk that was read: its kinds are still numbered as it numbers them.
-struct Read<'a> {
+/// A chunk that was read; its kinds still have the numbers of the chunk.
+struct ChunkResult<'a> {
     gathered: Gathered,
     kinds: &'a mut [KindId],
-    place: Place,
+    position: ChunkPosition,
 }
 
 impl Assembly<'_> {
@@ -69,9 +71,9 @@ impl Assembly<'_> {
         self.read_events(&mut planes, &mut resolver, zero_ns)?;
         self.check(&planes, &resolver);
         let strings = &mut resolver.strings;
-        let sessions = self.sessions.iter_mut().map(|facts| session(facts, strings)).collect();
+        let sessions = self.sessions.iter_mut().map(|info| session(info, strings)).collect();
         for (number, source) in self.files.sources.iter().enumerate() {
-            if !self.sessions.iter().any(|facts| facts.source == number && facts.events > 0) {
+            if !self.sessions.iter().any(|info| info.source == number && info.events > 0) {
                 self.notices.push(Notice::NoEvents { file: source.path().to_owned() });
             }
         }
@@ -90,11 +92,11 @@ impl Assembly<'_> {
         Ok(trace)
     }
 
-    /// The wall time all starts count from: the first session's.
+    /// The wall-clock time that all starts count from: the start of the first session.
     fn zero_ns(&mut self) -> Option<i64> {
-        let zero = self.sessions.iter().filter_map(|facts| facts.epoch_ns).min()?;
-        let timeless = self.sessions.iter().filter(|facts| facts.epoch_ns.is_none() && facts.events > 0);
-        let mut timeless: Vec<usize> = timeless.map(|facts| facts.source).collect();
+        let zero = self.sessions.iter().filter_map(|info| info.epoch_ns).min()?;
+        let timeless = self.sessions.iter().filter(|info| info.epoch_ns.is_none() && info.events > 0);
+        let mut timeless: Vec<usize> = timeless.map(|info| info.source).collect();
         timeless.dedup();
         for source in timeless {
             let file = self.files.sources[source].path().to_owned();
@@ -103,17 +105,17 @@ impl Assembly<'_> {
         Some(zero)
     }
 
-    /// The planes and lines of the table, with room for the events of each.
+    /// The planes and lines of the table, with allocated columns.
     fn planes(&self, resolver: &mut Resolver) -> Vec<Plane> {
         let mut planes: Vec<Plane> = Vec::new();
         let mut plane_places: HashMap<(Option<Text>, Text), usize> = HashMap::default();
         let mut line_places: HashMap<(usize, i64), usize> = HashMap::default();
         for (file_plane, (plane, heads)) in self.files.planes.iter().zip(&self.heads).enumerate() {
             let file = self.files.sources[plane.source].bytes();
-            let name = resolver.text(plane.layout.name.of(file));
+            let name = resolver.text(plane.layout.name.bytes(file));
             let host = self.sessions[plane.layout.session].host.as_deref().map(|host| resolver.strings.intern(host));
             let place = *plane_places.entry((host, name)).or_insert_with(|| {
-                let platform = Platform::of(resolver.strings.get(name));
+                let platform = Platform::from_plane_name(resolver.strings.get(name));
                 planes.push(Plane { name, host, platform, lines: Vec::new(), parts: Vec::new() });
                 planes.len() - 1
             });
@@ -123,8 +125,8 @@ impl Assembly<'_> {
                 let line_place = *line_places.entry((place, head.id())).or_insert_with(|| {
                     target.lines.push(Line {
                         id: head.id(),
-                        name: resolver.text(head.name().of(file)),
-                        display_name: head.display_name().map(|name| resolver.text(name.of(file))),
+                        name: resolver.text(head.name().bytes(file)),
+                        display_name: head.display_name().map(|name| resolver.text(name.bytes(file))),
                         start_ps: Vec::new(),
                         duration_ps: Vec::new(),
                         kind: Vec::new(),
@@ -135,14 +137,14 @@ impl Assembly<'_> {
                     target.lines.len() - 1
                 });
                 let line = &mut target.lines[line_place];
-                for part in &head.parts {
+                for run in &head.runs {
                     let first = line.segments.last().map_or(0, |segment| segment.events.end);
                     line.segments.push(Segment {
                         session: number(plane.layout.session),
                         plane: number(file_plane),
-                        events: first..first + part.events,
-                        landmarks: part.landmarks.clone(),
-                        end: part.end,
+                        events: first..first + run.events,
+                        landmarks: run.landmarks.clone(),
+                        end: run.end,
                         timestamp_ns: head.timestamp_ns(),
                     });
                 }
@@ -163,7 +165,7 @@ impl Assembly<'_> {
         resolver: &mut Resolver,
         zero_ns: Option<i64>,
     ) -> Result<(), TraceError> {
-        let wanted: Vec<WantedStats> = self.files.planes.iter().map(|plane| self.wanted(plane)).collect();
+        let known_stats: Vec<KnownStats> = self.files.planes.iter().map(|plane| self.known_stats(plane)).collect();
         let mut tasks = Vec::new();
         for (plane_number, plane) in planes.iter_mut().enumerate() {
             for (line_number, line) in plane.lines.iter_mut().enumerate() {
@@ -172,8 +174,8 @@ impl Assembly<'_> {
                 for segment in &line.segments {
                     let file_plane = segment.plane as usize;
                     let FilePlane { source, layout } = &self.files.planes[file_plane];
-                    let facts = &self.sessions[segment.session as usize];
-                    let base_ps = base_ps(facts, segment.timestamp_ns, zero_ns);
+                    let info = &self.sessions[segment.session as usize];
+                    let base_ps = base_ps(info, segment.timestamp_ns, zero_ns);
                     let mut first = segment.events.start;
                     while first < segment.events.end {
                         let length = CHUNK.min(segment.events.end - first);
@@ -188,56 +190,57 @@ impl Assembly<'_> {
                             file: self.files.sources[*source].bytes(),
                             bytes: Span { start: segment.landmarks[landmark], end },
                             base_ps,
-                            wanted: &wanted[file_plane],
+                            known_stats: &known_stats[file_plane],
                             largest_metadata: layout.largest_metadata,
                         };
-                        let place = Place { plane: plane_number, line: line_number, first, file_plane };
-                        tasks.push(Task { chunk, columns, place });
+                        let position = ChunkPosition { plane: plane_number, line: line_number, first, file_plane };
+                        tasks.push(Task { chunk, columns, position });
                         first += length;
                     }
                 }
             }
         }
-        let (sources, planes_of_files) = (&self.files.sources, &self.files.planes);
-        // A file of short events: its columns are nearly as large. To let go of pages costs time that others need not pay.
+        let (sources, file_planes) = (&self.files.sources, &self.files.planes);
+        // With short events, the columns are nearly as large as the file. Releasing pages takes time, so other files
+        // keep them.
         let events: usize = self.heads.iter().flatten().map(Head::events).sum();
         let bytes: usize = sources.iter().map(|source| source.bytes().len()).sum();
-        let is_memory_scarce = 2 * BYTES_OF_EVENT * events > bytes;
-        let done: Vec<Read<'_>> = tasks
+        let is_memory_scarce = 2 * BYTES_PER_EVENT * events > bytes;
+        let done: Vec<ChunkResult<'_>> = tasks
             .into_par_iter()
-            .map(|Task { chunk, columns: Columns { start_ps, duration_ps, kind: kinds }, place }| {
+            .map(|Task { chunk, columns: Columns { start_ps, duration_ps, kind: kinds }, position }| {
                 let gathered = chunk.read(Columns { start_ps, duration_ps, kind: &mut *kinds });
                 if is_memory_scarce {
-                    sources[planes_of_files[place.file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
+                    sources[file_planes[position.file_plane].source].release(chunk.bytes.start..chunk.bytes.end);
                 }
-                Read { gathered, kinds, place }
+                ChunkResult { gathered, kinds, position }
             })
             .collect();
         let mut rests = Vec::with_capacity(done.len());
         let mut renamed = Vec::with_capacity(done.len());
-        for Read { gathered, kinds, place } in done {
-            let FilePlane { source, layout } = &self.files.planes[place.file_plane];
+        for ChunkResult { gathered, kinds, position } in done {
+            let FilePlane { source, layout } = &self.files.planes[position.file_plane];
             let file = self.files.sources[*source].bytes();
-            renamed.push((kinds, resolver.resolve(file, layout, number(place.file_plane), &gathered)));
-            rests.push((gathered, place));
+            renamed.push((kinds, resolver.resolve(file, layout, number(position.file_plane), &gathered)));
+            rests.push((gathered, position));
         }
         renamed.into_par_iter().for_each(|(kinds, names)| {
             for kind in kinds {
                 *kind = names[kind.index()];
             }
         });
-        self.keep_rests(planes, &rests)
+        self.add_gathered(planes, &rests)
     }
 
-    fn keep_rests(&mut self, planes: &mut [Plane], rests: &[(Gathered, Place)]) -> Result<(), TraceError> {
+    fn add_gathered(&mut self, planes: &mut [Plane], rests: &[(Gathered, ChunkPosition)]) -> Result<(), TraceError> {
         let mut negative = 0;
         let mut damaged = None;
-        for (gathered, place) in rests {
+        for (gathered, position) in rests {
             if let Some(damage) = gathered.first_damage {
-                self.tolerate(place.file_plane, damage)?;
+                self.tolerate(position.file_plane, damage)?;
                 damaged.get_or_insert(damage);
             }
-            let (line, offset) = (&mut planes[place.plane].lines[place.line], number(place.first));
+            let (line, offset) = (&mut planes[position.plane].lines[position.line], number(position.first));
             line.ids.run.extend_from(&gathered.ids.run, offset);
             line.ids.scope.extend_from(&gathered.ids.scope, offset);
             line.ids.correlation.extend_from(&gathered.ids.correlation, offset);
@@ -251,7 +254,7 @@ impl Assembly<'_> {
         }
         if let Some(first) = damaged {
             let lines = planes.iter().flat_map(|plane| &plane.lines).flat_map(|line| &line.unplaced);
-            let count = lines.filter(|unplaced| unplaced.why == Why::Damaged).count() as u64;
+            let count = lines.filter(|unplaced| unplaced.why == UnplacedReason::Damaged).count() as u64;
             self.notices.push(Notice::DamagedEvents { count, first });
         }
         if negative > 0 {
@@ -260,7 +263,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Refuses a damaged event, unless leniency was asked for.
+    /// Fails for a damaged event, unless the trace is read leniently.
     fn tolerate(&self, file_plane: usize, damage: Damage) -> Result<(), TraceError> {
         if self.options.leniency == Leniency::KeepWhole {
             return Ok(());
@@ -271,21 +274,22 @@ impl Assembly<'_> {
         Err(TraceError::Damaged { file: source.path().to_owned(), part, damage })
     }
 
-    fn wanted(&self, plane: &FilePlane) -> WantedStats {
+    fn known_stats(&self, plane: &FilePlane) -> KnownStats {
         let file = self.files.sources[plane.source].bytes();
-        WantedStats::new(plane.layout.stat_names.iter().filter_map(|(&id, name)| {
-            let wanted = Wanted::of(name.of(file))?;
-            (wanted.is_identity() || self.options.ids == KeepIds::Yes).then_some((id, wanted))
+        KnownStats::new(plane.layout.stat_names.iter().filter_map(|(&id, name)| {
+            let known = KnownStat::from_name(name.bytes(file))?;
+            (known.is_identity() || self.options.ids == KeepIds::Yes).then_some((id, known))
         }))
     }
 
+    /// Adds notices about events that have no time or no description.
     fn check(&mut self, planes: &[Plane], resolver: &Resolver) {
         let lines = || planes.iter().flat_map(|plane| &plane.lines);
-        let count = |what: fn(Why) -> bool| {
+        let count = |what: fn(UnplacedReason) -> bool| {
             lines().flat_map(|line| &line.unplaced).filter(|unplaced| what(unplaced.why)).count() as u64
         };
-        let out_of_range = count(|why| why == Why::OutOfRange);
-        let aggregated = count(|why| matches!(why, Why::Aggregated(_)));
+        let out_of_range = count(|why| why == UnplacedReason::OutOfRange);
+        let aggregated = count(|why| matches!(why, UnplacedReason::Aggregated(_)));
         if out_of_range > 0 {
             self.notices.push(Notice::OutOfRange(out_of_range));
         }
@@ -299,21 +303,22 @@ impl Assembly<'_> {
     }
 }
 
-/// Where a line's offsets begin, from the trace's zero; `None` where that is no number of picoseconds.
-fn base_ps(facts: &Facts, timestamp_ns: i64, zero_ns: Option<i64>) -> Option<i64> {
-    let shift = match (facts.epoch_ns, zero_ns) {
+/// The time that the offsets of a line count from, from the zero of the trace; `None` if it does not fit into
+/// picoseconds.
+fn base_ps(info: &SessionInfo, timestamp_ns: i64, zero_ns: Option<i64>) -> Option<i64> {
+    let shift = match (info.epoch_ns, zero_ns) {
         (Some(epoch), Some(zero)) => i128::from(epoch) - i128::from(zero),
         _ => 0,
     };
-    let base = (i128::from(timestamp_ns) - i128::from(facts.base_ns) + shift) * 1000;
+    let base = (i128::from(timestamp_ns) - i128::from(info.base_ns) + shift) * 1000;
     i64::try_from(base).ok()
 }
 
-fn session(facts: &mut Facts, strings: &mut Strings) -> Session {
+fn session(info: &mut SessionInfo, strings: &mut Strings) -> Session {
     Session {
-        host: facts.host.as_deref().map(|host| strings.intern(host)),
-        started: facts.started,
-        stopped: facts.stopped,
-        scope_parents: std::mem::take(&mut facts.scope_parents),
+        host: info.host.as_deref().map(|host| strings.intern(host)),
+        started: info.started,
+        stopped: info.stopped,
+        scope_parents: std::mem::take(&mut info.scope_parents),
     }
 }

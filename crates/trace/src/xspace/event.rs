@@ -1,33 +1,33 @@
-//! Events of a chunk of a line into their columns: one walk over the bytes, which stops only at the stats that are wanted.
+//! Reads the events of a chunk of a line into columns, in one pass over the bytes that reads only the stats it needs.
 
-use super::identity::{Identity, Interner, LocalKind, Tag, Wanted, WantedStats};
+use super::identity::{Identity, Interner, KnownStat, KnownStats, LocalKind, Tag};
 use super::line::Events;
-use crate::table::{Ids, KindId, Unplaced, Why};
+use crate::table::{Ids, KindId, Unplaced, UnplacedReason};
 use crate::wire::{Damage, Fault, Field, Fields, Span, Value, varint};
 
-/// Times are kept this far from zero, so that a difference of two never overflows.
+/// The largest distance of a time from zero, so that a difference of two times never overflows.
 pub(super) const FARTHEST_PS: i64 = (1 << 62) - 1;
 
-/// What the events of a chunk are written to.
+/// The columns that the events of a chunk are written to.
 pub(super) struct Columns<'a> {
     pub(super) start_ps: &'a mut [i64],
     pub(super) duration_ps: &'a mut [i64],
     pub(super) kind: &'a mut [KindId],
 }
 
-/// What the reader has to know of a chunk.
+/// A chunk of the events of a line.
 pub(super) struct Chunk<'a> {
     pub(super) file: &'a [u8],
-    /// From the first event's field to the end of the line.
+    /// From the field of the first event to the end of the line.
     pub(super) bytes: Span,
-    /// Where offsets begin, from the trace's zero; `None` where that is no number of picoseconds.
+    /// The time that offsets count from, from the zero of the trace; `None` if it does not fit into picoseconds.
     pub(super) base_ps: Option<i64>,
-    pub(super) wanted: &'a WantedStats,
-    /// The highest number of a description on the plane.
+    pub(super) known_stats: &'a KnownStats,
+    /// The highest number of an event description on the plane.
     pub(super) largest_metadata: i64,
 }
 
-/// What a chunk gave beside its columns. Events are counted from its first.
+/// The results of reading a chunk, besides its columns. Events are numbered from the first of the chunk.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) kinds: Vec<LocalKind>,
@@ -38,14 +38,14 @@ pub(super) struct Gathered {
     pub(super) first_damage: Option<Damage>,
 }
 
-/// Where what an event says goes.
-struct Into<'a, 'i> {
+/// Receives the kinds and ids of events.
+struct Collector<'a, 'i> {
     kinds: Interner<'a>,
     ids: &'i mut Ids,
 }
 
-impl Into<'_, '_> {
-    /// Takes back what the last event tied itself to.
+impl Collector<'_, '_> {
+    /// Removes the ids of the last event.
     fn forget(&mut self, event: u32) {
         let Ids { run, scope, correlation, step } = &mut *self.ids;
         for column in [run, scope, correlation, step] {
@@ -57,44 +57,46 @@ impl Into<'_, '_> {
     }
 }
 
-/// The fields of an event as the format writes them: number and type in one byte.
+/// The tags of the fields of an event: number and wire type in one byte.
 const METADATA_ID: u8 = 0x08;
 const OFFSET_PS: u8 = 0x10;
 const DURATION_PS: u8 = 0x18;
 const STAT: u8 = 0x22;
 
-/// The numbers among the values of a stat.
+/// The tags of integer values of a stat.
 const UNSIGNED: u8 = 0x18;
 const SIGNED: u8 = 0x20;
 const REFERENCE: u8 = 0x38;
 
-/// An event that was read.
-enum Read {
-    /// It is of this kind of the chunk.
+/// The kind of an event that was read.
+enum EventKind {
+    /// A kind of the chunk that is already known.
     Known(u32),
-    /// Its stats were looked at. From here to its end they say what it is, and nothing else; empty where they do not.
+    /// A kind to be interned. `tail` is the end of the event if that contains all identifying stats and nothing else;
+    /// otherwise it is empty.
     New { tail: Span },
 }
 
-/// What a stat was good for.
-enum Seen {
+/// The use of a stat.
+enum StatUse {
+    /// It is not needed.
     Nothing,
-    /// It says what the event is.
+    /// It identifies the event.
     Identity,
-    /// It ties the event to others.
+    /// It connects the event to others.
     Id,
 }
 
-/// Where the end of an event begins that says what it is.
+/// The start of the end of an event that contains all identifying stats.
 #[derive(PartialEq, Eq)]
 enum Tail {
     None,
     From(usize),
-    /// There is more in it.
+    /// Other fields follow the identifying stats.
     Never,
 }
 
-/// Longer ends are rare, and not worth comparing.
+/// Longer tails are rare, and not worth comparing.
 const LONGEST_TAIL: usize = 256;
 
 #[derive(Default)]
@@ -107,20 +109,20 @@ struct Raw {
 }
 
 impl<'a> Chunk<'a> {
-    /// Fills the columns; as many events are read as they have room for.
+    /// Reads as many events as the columns have room for.
     pub(super) fn read(&self, columns: Columns<'_>) -> Gathered {
         let (mut gathered, mut ids) = (Gathered::default(), Ids::default());
         let mut places = Events::new(self.file, self.bytes);
         let Columns { start_ps, duration_ps, kind } = columns;
-        let mut into = Into { kinds: Interner::new(self.largest_metadata, kind.len()), ids: &mut ids };
+        let mut into = Collector { kinds: Interner::new(self.largest_metadata, kind.len()), ids: &mut ids };
         for (event, ((start_ps, duration_ps), kind)) in (0_u32..).zip(start_ps.iter_mut().zip(duration_ps).zip(kind)) {
-            // The line was walked before: as many events are there as there is room for.
+            // The line was walked before, so there are as many events as there is room for.
             let Some(span) = places.next() else { break };
             let mut raw = Raw::default();
             let read = self.event(span, event, &mut raw, &mut into);
             if read.is_none() {
                 gathered.first_damage.get_or_insert_with(|| diagnose(self.file, span));
-                gathered.unplaced.push(Unplaced { event, why: Why::Damaged });
+                gathered.unplaced.push(Unplaced { event, why: UnplacedReason::Damaged });
                 into.forget(event);
                 raw.identity = Identity::default();
                 raw.duration_ps = 0;
@@ -130,18 +132,18 @@ impl<'a> Chunk<'a> {
                     raw.duration_ps = 0;
                 }
                 if let Some(occurrences) = raw.occurrences {
-                    gathered.unplaced.push(Unplaced { event, why: Why::Aggregated(occurrences) });
+                    gathered.unplaced.push(Unplaced { event, why: UnplacedReason::Aggregated(occurrences) });
                 } else {
                     match self.place(raw.offset_ps, raw.duration_ps) {
                         Some(start) => *start_ps = start,
-                        None => gathered.unplaced.push(Unplaced { event, why: Why::OutOfRange }),
+                        None => gathered.unplaced.push(Unplaced { event, why: UnplacedReason::OutOfRange }),
                     }
                 }
             }
             *duration_ps = raw.duration_ps;
             *kind = KindId(match read {
-                Some(Read::Known(kind)) => kind,
-                Some(Read::New { tail }) => into.kinds.intern_with(raw.metadata_id, &raw.identity, tail),
+                Some(EventKind::Known(kind)) => kind,
+                Some(EventKind::New { tail }) => into.kinds.intern_with(raw.metadata_id, &raw.identity, tail),
                 None => into.kinds.intern(raw.metadata_id, &raw.identity),
             });
         }
@@ -157,13 +159,13 @@ impl<'a> Chunk<'a> {
         (start >= -FARTHEST_PS && end <= FARTHEST_PS).then_some(start)
     }
 
-    /// Reads an event; `None` where it is damaged. Writers put fields in the order of their numbers, so each is looked for
-    /// where it should be: a branch that always goes the same way costs nothing, a jump by the tag does.
+    /// Reads an event; `None` if it is damaged. Writers write fields in the order of their numbers, so each field is
+    /// expected at its position: a predictable branch is free, a jump by the tag is not.
     ///
-    /// What an event is stands at its end, behind the numbers that are its own. Where that end is the same, byte by byte, as
-    /// that of the last event of its description, so is its kind, and the stats in it need no second look.
+    /// The identifying stats of an event are at its end, after its ids. If its end has the same bytes as the end of the
+    /// last event with the same description, it has the same kind, and its stats need not be parsed.
     #[inline]
-    fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<Read> {
+    fn event(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Collector<'a, '_>) -> Option<EventKind> {
         let (file, mut at) = (self.file.get(..span.end)?, span.start);
         if file.get(at) == Some(&METADATA_ID) {
             at += 1;
@@ -181,16 +183,16 @@ impl<'a> Chunk<'a> {
         let known_start = file.len().wrapping_sub(known_tail.end - known_tail.start);
         let mut tail = Tail::None;
         while at < file.len() {
-            if at == known_start && tail == Tail::None && file[at..] == *known_tail.of(self.file) {
-                return Some(Read::Known(known));
+            if at == known_start && tail == Tail::None && file[at..] == *known_tail.bytes(self.file) {
+                return Some(EventKind::Known(known));
             }
             if file[at] == STAT {
                 let start = at;
                 let seen;
                 (at, seen) = self.stat_field(file, at + 1, number, raw, into)?;
                 tail = match (seen, tail) {
-                    (Seen::Identity, Tail::None) => Tail::From(start),
-                    (Seen::Id, Tail::From(_)) => Tail::Never,
+                    (StatUse::Identity, Tail::None) => Tail::From(start),
+                    (StatUse::Id, Tail::From(_)) => Tail::Never,
                     (_, tail) => tail,
                 };
             } else {
@@ -202,10 +204,10 @@ impl<'a> Chunk<'a> {
             Tail::From(start) if file.len() - start <= LONGEST_TAIL => start,
             _ => file.len(),
         };
-        Some(Read::New { tail: Span { start, end: file.len() } })
+        Some(EventKind::New { tail: Span { start, end: file.len() } })
     }
 
-    /// Reads a stat whose length is at this place; returns where the next field begins.
+    /// Reads a stat whose length is at `at`; returns the offset of the next field.
     #[inline]
     fn stat_field(
         &self,
@@ -213,13 +215,13 @@ impl<'a> Chunk<'a> {
         mut at: usize,
         number: u32,
         raw: &mut Raw,
-        into: &mut Into<'a, '_>,
-    ) -> Option<(usize, Seen)> {
-        // Nearly all: a short stat with a small number that nobody wants.
+        into: &mut Collector<'a, '_>,
+    ) -> Option<(usize, StatUse)> {
+        // The usual case: a short stat with a small number that is not needed.
         if let Some(&[length, METADATA_ID, id]) = file.get(at..).and_then(<[u8]>::first_chunk) {
             let end = at + 1 + usize::from(length);
-            if length < 0x80 && id < 0x80 && length >= 2 && end <= file.len() && self.wanted.is_unwanted(id) {
-                return Some((end, Seen::Nothing));
+            if length < 0x80 && id < 0x80 && length >= 2 && end <= file.len() && self.known_stats.is_unknown(id) {
+                return Some((end, StatUse::Nothing));
             }
         }
         let length = usize::try_from(varint(file, &mut at)?).ok()?;
@@ -227,7 +229,7 @@ impl<'a> Chunk<'a> {
         Some((end, self.stat(Span { start: at, end }, number, raw, into)?))
     }
 
-    /// Reads any other field that stands where a stat is usual; returns where the next one begins.
+    /// Reads a field other than a stat; returns the offset of the next one.
     #[cold]
     fn unusual(file: &[u8], at: usize, raw: &mut Raw) -> Option<usize> {
         let mut fields = Fields::new(file, Span { start: at, end: file.len() });
@@ -240,17 +242,17 @@ impl<'a> Chunk<'a> {
             }
             (3, Some(duration_ps)) => raw.duration_ps = duration_ps,
             (5, Some(occurrences)) => raw.occurrences = Some(occurrences),
-            // What later versions of the format may add.
+            // Fields of later versions of the format.
             _ => {}
         }
         Some(fields.offset())
     }
 
-    /// Reads a stat if it is wanted; `None` where it is damaged.
+    /// Reads a stat if it is needed; `None` if it is damaged.
     #[inline]
-    fn stat(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Into<'a, '_>) -> Option<Seen> {
+    fn stat(&self, span: Span, number: u32, raw: &mut Raw, into: &mut Collector<'a, '_>) -> Option<StatUse> {
         let mut at = span.start;
-        // An empty message is the stat zero without a value; a name that does not come first is unusual, not wrong.
+        // An empty message is stat zero without a value. The number of a stat need not come first.
         let id = if self.file.get(at) == Some(&METADATA_ID) && at < span.end {
             at += 1;
             varint(self.file, &mut at).filter(|_| at <= span.end)?
@@ -258,23 +260,23 @@ impl<'a> Chunk<'a> {
             let fields = Fields::new(self.file, span).filter_map(Result::ok).filter(|field| field.number == 1);
             fields.filter_map(Field::signed).last().unwrap_or(0).cast_unsigned()
         };
-        match self.wanted.get(id) {
-            Some(wanted) => self.wanted_stat(wanted, Span { start: at, end: span.end }, number, raw, into),
-            None => Some(Seen::Nothing),
+        match self.known_stats.get(id) {
+            Some(known) => self.known_stat(known, Span { start: at, end: span.end }, number, raw, into),
+            None => Some(StatUse::Nothing),
         }
     }
 
-    fn wanted_stat(
+    fn known_stat(
         &self,
-        wanted: Wanted,
+        known: KnownStat,
         rest: Span,
         number: u32,
         raw: &mut Raw,
-        into: &mut Into<'a, '_>,
-    ) -> Option<Seen> {
+        into: &mut Collector<'a, '_>,
+    ) -> Option<StatUse> {
         let mut found = (Tag::Absent, 0);
         let mut at = rest.start + 1;
-        // Nearly all: one number, and nothing behind it.
+        // The usual case: a single integer.
         let number_tag = match self.file.get(rest.start) {
             Some(&UNSIGNED) => Some(Tag::Unsigned),
             Some(&SIGNED) => Some(Tag::Signed),
@@ -290,7 +292,7 @@ impl<'a> Chunk<'a> {
                 (2, Value::Fixed64(bits)) => (Tag::Double, bits),
                 (3, Value::Varint(bits)) => (Tag::Unsigned, bits),
                 (4, Value::Varint(bits)) => (Tag::Signed, bits),
-                (5 | 6, Value::Span(span)) if wanted.is_identity() => (Tag::Text, into.kinds.string(self.file, span)),
+                (5 | 6, Value::Span(span)) if known.is_identity() => (Tag::Text, into.kinds.string(self.file, span)),
                 (5 | 6, Value::Span(_)) => (Tag::Absent, 0),
                 (7, Value::Varint(bits)) => (Tag::Reference, bits),
                 _ => found,
@@ -298,24 +300,24 @@ impl<'a> Chunk<'a> {
         }
         let (tag, bits) = found;
         let ids = &mut *into.ids;
-        let column = match wanted {
-            Wanted::Run => &mut ids.run,
-            Wanted::Scope => &mut ids.scope,
-            Wanted::Correlation => &mut ids.correlation,
-            Wanted::Step => &mut ids.step,
+        let column = match known {
+            KnownStat::Run => &mut ids.run,
+            KnownStat::Scope => &mut ids.scope,
+            KnownStat::Correlation => &mut ids.correlation,
+            KnownStat::Step => &mut ids.step,
             identity => {
                 raw.identity.set(identity, tag, bits);
-                return Some(Seen::Identity);
+                return Some(StatUse::Identity);
             }
         };
         if matches!(tag, Tag::Unsigned | Tag::Signed) {
             column.set(number, bits.cast_signed());
         }
-        Some(Seen::Id)
+        Some(StatUse::Id)
     }
 }
 
-/// Why an event cannot be read.
+/// Finds the damage of an event that cannot be read.
 fn diagnose(file: &[u8], event: Span) -> Damage {
     let mut inner = None;
     for field in Fields::new(file, event) {

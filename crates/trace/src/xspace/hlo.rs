@@ -1,8 +1,8 @@
-//! A compiled program, as XLA puts it into a trace: the bytes of an `HloProto` go in, the instructions that run come out,
-//! each with its opcode and its named scopes.
+//! Reads the instructions of a compiled program, with opcode and named scopes, from the `HloProto` that XLA writes into
+//! a trace.
 //!
-//! Messages are walked to a fixed depth and each byte a fixed number of times. Of a damaged program what stands before the
-//! damage counts: nothing depends on there being one.
+//! It reads messages to a fixed depth, and each byte a fixed number of times. A damaged program is read up to the
+//! damage.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -19,11 +19,11 @@ const ID: u64 = 35;
 const OPERANDS: u64 = 36;
 const PREDECESSORS: u64 = 37;
 const CALLED: u64 = 38;
-/// Hints on how to launch and lower it, and what it was before it was changed: no part of what it computes.
+/// Attributes that do not change what an instruction computes: hints for launching and lowering, and its original form.
 const FRONTEND_ATTRIBUTES: u64 = 68;
 const ORIGINAL_VALUE: u64 = 88;
 
-/// A longer path is none: many instructions may share it, and each asks for its bytes.
+/// Longer paths are ignored, because each of many instructions may read the bytes of a shared path.
 const LONGEST_PATH: usize = 4096;
 
 /// The instructions of a program.
@@ -31,20 +31,19 @@ const LONGEST_PATH: usize = 4096;
 pub(super) struct Program<'a> {
     file: &'a [u8],
     instructions: Vec<Instruction<'a>>,
-    /// By place.
     computations: Vec<Computation>,
-    /// The place of each, by its number.
+    /// The index of each computation, by its number.
     places: HashMap<u64, usize>,
-    /// Those that are inside of a fusion: nothing in them runs on its own.
+    /// The computations inside fusions, whose instructions do not run on their own.
     fused: HashSet<usize>,
-    /// The number of the computation that runs once.
+    /// The number of the entry computation, which runs once.
     entry: Option<u64>,
     schedule: Option<Span>,
-    /// The path of each computation that was asked for.
+    /// A cache of the paths of fused computations.
     paths: HashMap<usize, &'a [u8]>,
 }
 
-/// An instruction; what is not said is empty.
+/// An instruction; missing fields are empty.
 #[derive(Debug, Default, Clone, Copy)]
 struct Instruction<'a> {
     name: &'a [u8],
@@ -58,7 +57,7 @@ struct Instruction<'a> {
 
 #[derive(Debug, Default)]
 struct Computation {
-    /// The place of the instruction that is its result.
+    /// The index of the instruction that computes its result.
     root: Option<usize>,
     first: usize,
     end: usize,
@@ -68,7 +67,7 @@ impl<'a> Program<'a> {
     pub(super) fn read(file: &'a [u8], proto: Span) -> Self {
         let mut program = Self { file, ..Self::default() };
         for module in messages(file, proto, 1) {
-            for field in whole(file, module) {
+            for field in undamaged(file, module) {
                 match (field.number, field.value) {
                     (3, Value::Span(computation)) => program.take(computation),
                     (6, Value::Varint(entry)) => program.entry = Some(entry),
@@ -85,7 +84,7 @@ impl<'a> Program<'a> {
 
     fn take(&mut self, computation: Span) {
         let (mut id, mut root, first) = (0, 0, self.instructions.len());
-        for field in whole(self.file, computation) {
+        for field in undamaged(self.file, computation) {
             match (field.number, field.value) {
                 (2, Value::Span(message)) => self.instructions.push(Instruction::read(self.file, message)),
                 (5, Value::Varint(bits)) => id = bits,
@@ -98,20 +97,20 @@ impl<'a> Program<'a> {
         self.computations.push(Computation { root, first, end: self.instructions.len() });
     }
 
-    /// The instructions that run on their own, by place, with their names.
+    /// The instructions that run on their own: index and name.
     pub(super) fn running(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
         let computations = self.computations.iter().enumerate().filter(|(place, _)| !self.fused.contains(place));
         let instructions = computations.flat_map(|(_, computation)| computation.first..computation.end);
         instructions.map(|place| (place, self.instructions[place].name))
     }
 
-    /// Whether each of these runs once, when the program does.
+    /// Whether each of these instructions runs once per run of the program.
     pub(super) fn run_once(&self, instructions: &[usize]) -> bool {
         let entry = self.entry.and_then(|entry| self.places.get(&entry)).map(|&place| &self.computations[place]);
         entry.is_some_and(|entry| instructions.iter().all(|place| (entry.first..entry.end).contains(place)))
     }
 
-    /// What an instruction does. Of one that starts something, that.
+    /// The opcode of an instruction; for an asynchronous start, the opcode of the instruction that it starts.
     pub(super) fn opcode(&self, instruction: usize) -> &'a [u8] {
         let instruction = &self.instructions[instruction];
         let started = (instruction.opcode == b"async-start").then_some(instruction.called).flatten();
@@ -119,8 +118,8 @@ impl<'a> Program<'a> {
         root.map_or(instruction.opcode, |root| root.opcode)
     }
 
-    /// The named scopes of an instruction, empty where nothing says. Compilers leave them out of some fusions: those are where
-    /// their result is from, or else where all that they compute is from.
+    /// The named scopes of an instruction; empty if unknown. Compilers omit the scopes of some fusions. A fusion then
+    /// has the scopes of its result, or else the scopes that all its instructions have in common.
     pub(super) fn path(&mut self, instruction: usize) -> &'a [u8] {
         let Instruction { opcode, path, called, .. } = self.instructions[instruction];
         if !path.is_empty() || opcode != b"fusion" {
@@ -135,8 +134,8 @@ impl<'a> Program<'a> {
             _ => {
                 let computation = &self.computations[place];
                 let inner = self.instructions[computation.first..computation.end].iter();
-                let said = inner.filter(|inner| !matches!(inner.opcode, b"parameter" | b"constant"));
-                common(said.map(|inner| inner.path).filter(|path| !path.is_empty()))
+                let computing = inner.filter(|inner| !matches!(inner.opcode, b"parameter" | b"constant"));
+                common(computing.map(|inner| inner.path).filter(|path| !path.is_empty()))
             }
         };
         self.paths.insert(place, path);
@@ -147,18 +146,18 @@ impl<'a> Program<'a> {
         self.computations[computation].root.map(|root| &self.instructions[root])
     }
 
-    /// The running instructions that are alike but for their names, operands and scopes, each with the others: one kernel
-    /// may serve them all. In the order they run.
+    /// Groups of running instructions that differ only in names, operands and scopes, so that one kernel may serve a
+    /// whole group. Each group is in the order of execution.
     pub(super) fn alike(&self) -> Vec<Vec<usize>> {
-        let mut prints = Prints { program: self, computations: HashMap::default() };
+        let mut fingerprints = Fingerprints { program: self, computations: HashMap::default() };
         let mut groups: HashMap<u64, Vec<usize>> = HashMap::default();
-        // A computation stands behind those it calls.
+        // A computation comes after those that it calls.
         for (place, computation) in self.computations.iter().enumerate() {
-            let print = prints.computation(computation);
-            prints.computations.insert(place, print);
+            let fingerprint = fingerprints.computation(computation);
+            fingerprints.computations.insert(place, fingerprint);
         }
         for (place, _) in self.running() {
-            groups.entry(prints.instruction(place, None)).or_default().push(place);
+            groups.entry(fingerprints.instruction(place, None)).or_default().push(place);
         }
         let order = self.order();
         let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
@@ -168,12 +167,12 @@ impl<'a> Program<'a> {
         groups
     }
 
-    /// When each instruction runs, by its number.
+    /// The position of each instruction in the schedule, by its number.
     fn order(&self) -> HashMap<u64, usize> {
         let mut order = HashMap::default();
         let entries = self.schedule.into_iter().flat_map(|schedule| messages(self.file, schedule, 1));
         for sequence in entries.flat_map(|entry| messages(self.file, entry, 2)) {
-            for field in whole(self.file, sequence).filter(|field| field.number == 1) {
+            for field in undamaged(self.file, sequence).filter(|field| field.number == 1) {
                 numbers(self.file, field.value, |id| {
                     let next = order.len();
                     order.insert(id, next);
@@ -187,13 +186,13 @@ impl<'a> Program<'a> {
 impl<'a> Instruction<'a> {
     fn read(file: &'a [u8], message: Span) -> Self {
         let mut instruction = Self { message, ..Self::default() };
-        for field in whole(file, message) {
+        for field in undamaged(file, message) {
             match (field.number, field.value) {
-                (NAME, Value::Span(name)) => instruction.name = name.of(file),
-                (OPCODE, Value::Span(opcode)) => instruction.opcode = opcode.of(file),
+                (NAME, Value::Span(name)) => instruction.name = name.bytes(file),
+                (OPCODE, Value::Span(opcode)) => instruction.opcode = opcode.bytes(file),
                 (METADATA, Value::Span(metadata)) => {
-                    // What was made of several instructions has the paths of all.
-                    let path = messages(file, metadata, 2).last().unwrap_or_default().of(file);
+                    // An instruction that was made of several has the paths of all.
+                    let path = messages(file, metadata, 2).last().unwrap_or_default().bytes(file);
                     let path = if path.len() > LONGEST_PATH { b"" } else { path };
                     instruction.path = common(path.split(|&sign| sign == b';'));
                 }
@@ -208,14 +207,14 @@ impl<'a> Instruction<'a> {
     }
 }
 
-/// Numbers that are equal for what computes the same.
-struct Prints<'a> {
+/// Computes hashes that are equal for equal computations.
+struct Fingerprints<'a> {
     program: &'a Program<'a>,
-    /// Of the computations so far.
+    /// The hashes of the computations so far.
     computations: HashMap<usize, u64>,
 }
 
-impl Prints<'_> {
+impl Fingerprints<'_> {
     fn computation(&self, computation: &Computation) -> u64 {
         let places = computation.first..computation.end;
         let ids = places.clone().map(|place| self.program.instructions[place].id);
@@ -228,11 +227,11 @@ impl Prints<'_> {
         hasher.finish()
     }
 
-    /// With the positions of its operands, where they count.
+    /// The hash of an instruction; with `positions`, it includes the positions of its operands.
     fn instruction(&self, place: usize, positions: Option<&HashMap<u64, usize>>) -> u64 {
         let file = self.program.file;
         let mut hasher = FixedState::default().build_hasher();
-        for Field { number, value } in whole(file, self.program.instructions[place].message) {
+        for Field { number, value } in undamaged(file, self.program.instructions[place].message) {
             match number {
                 NAME | METADATA | ID | PREDECESSORS | FRONTEND_ATTRIBUTES | ORIGINAL_VALUE => {}
                 OPERANDS => numbers(file, value, |id| {
@@ -241,15 +240,15 @@ impl Prints<'_> {
                     }
                 }),
                 CALLED => numbers(file, value, |id| {
-                    let print = self.program.places.get(&id).and_then(|place| self.computations.get(place));
-                    hasher.write_u64(print.copied().unwrap_or(id));
+                    let fingerprint = self.program.places.get(&id).and_then(|place| self.computations.get(place));
+                    hasher.write_u64(fingerprint.copied().unwrap_or(id));
                 }),
                 _ => {
                     hasher.write_u64(number);
                     match value {
                         Value::Varint(bits) | Value::Fixed64(bits) => hasher.write_u64(bits),
                         Value::Fixed32(bits) => hasher.write_u32(bits),
-                        Value::Span(span) => hasher.write(span.of(file)),
+                        Value::Span(span) => hasher.write(span.bytes(file)),
                     }
                 }
             }
@@ -258,7 +257,7 @@ impl Prints<'_> {
     }
 }
 
-/// What paths have in common: whole scopes.
+/// The common prefix of paths, in whole scopes.
 pub(super) fn common<'a>(mut paths: impl Iterator<Item = &'a [u8]>) -> &'a [u8] {
     let Some(first) = paths.next() else { return b"" };
     paths.fold(first, |common, path| {
@@ -272,21 +271,21 @@ pub(super) fn common<'a>(mut paths: impl Iterator<Item = &'a [u8]>) -> &'a [u8] 
 }
 
 /// The fields of a message up to its first damage.
-fn whole(file: &[u8], message: Span) -> impl Iterator<Item = Field> {
+fn undamaged(file: &[u8], message: Span) -> impl Iterator<Item = Field> {
     Fields::new(file, message).map_while(Result::ok)
 }
 
-/// The messages of one field.
+/// The messages in one field.
 pub(super) fn messages(file: &[u8], message: Span, number: u64) -> impl Iterator<Item = Span> {
-    whole(file, message).filter(move |field| field.number == number).filter_map(Field::span)
+    undamaged(file, message).filter(move |field| field.number == number).filter_map(Field::span)
 }
 
-/// The numbers of a field, one or packed together.
+/// The integers in a field, single or packed.
 fn numbers(file: &[u8], value: Value, mut take: impl FnMut(u64)) {
     match value {
         Value::Varint(bits) => take(bits),
         Value::Span(span) => {
-            let (bytes, mut at) = (span.of(file), 0);
+            let (bytes, mut at) = (span.bytes(file), 0);
             while let Some(number) = varint(bytes, &mut at) {
                 take(number);
             }

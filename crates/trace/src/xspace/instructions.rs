@@ -1,9 +1,10 @@
-//! Gives events the opcode and the named scopes of their instruction, from the compiled programs that a trace carries.
+//! Finds the opcode and the named scopes of events in the compiled programs that a trace contains.
 //!
-//! An event that says its op is that instruction. Under a command buffer (a CUDA graph) only the kernel's name is left. XLA
-//! names a kernel after an instruction, and lets one kernel serve all instructions that are alike, as those of many layers
-//! are. Which of them ran is told by order: where a launch has as many such events as there are instructions, the first is the
-//! first. Where it has fewer, an event has what all of them have in common; where it has more, nothing is known.
+//! An event that names its op belongs to that instruction. In a command buffer (a CUDA graph), events have only the
+//! name of the kernel. XLA names a kernel after one instruction, but uses it for all similar instructions, such as
+//! those of several layers. The order of events decides which of them ran, if a launch has as many events of the kernel
+//! as there are instructions. If it has fewer, an event has the scopes that all of them have in common. If it has more,
+//! the scopes are unknown.
 
 use std::ops::Range;
 
@@ -16,89 +17,89 @@ use super::stats::{Files, raw_stat};
 use crate::table::{Kind, KindId, Line, Strings, Text, Trace, is_command_buffer, number, parse_module};
 use crate::wire::{Span, Value};
 
-/// A compiled program by session, number and name.
+/// The key of a compiled program: session, number and name.
 type Key = (usize, i128, Text);
 
-/// What a program says of kinds: the kinds of each instruction or group of them, and what it says.
-type Said<'a> = Vec<(Vec<KindId>, Found<'a>)>;
+/// The kinds of each instruction or group of instructions, and what is known about it.
+type InstructionKinds<'a> = Vec<(Vec<KindId>, InstructionInfo<'a>)>;
 
-/// What is known of an instruction, or of several that cannot be told apart. What is not is empty.
+/// What is known about an instruction, or about several that cannot be distinguished. Unknown values are empty.
 #[derive(Debug, Default, Clone)]
-struct Found<'a> {
+struct InstructionInfo<'a> {
     opcode: &'a [u8],
     path: &'a [u8],
-    /// The paths of all that a kernel may serve, in the order they run.
+    /// The paths of all instructions that a kernel may serve, in the order of execution.
     members: Vec<&'a [u8]>,
-    /// Whether those are all one.
+    /// Whether all these paths are equal.
     is_one: bool,
-    /// Whether each of them runs once a launch.
+    /// Whether each instruction runs once per launch.
     run_once: bool,
 }
 
-/// Names the instructions of all events that have one.
+/// Sets the opcode and the named scopes of all events whose instruction is known.
 pub(super) fn name_instructions(trace: &mut Trace, files: &Files) {
     let mut wanted: HashMap<Key, Vec<KindId>> = HashMap::default();
     for (place, kind) in trace.kinds.iter().enumerate() {
         let (Some(program), Some(module)) = (kind.program, kind.module) else { continue };
         let Some(plane) = files.planes.get(kind.description.plane as usize) else { continue };
-        let key = (plane.layout.session, numbered(program.get()), module);
+        let key = (plane.layout.session, unsigned(program.get()), module);
         wanted.entry(key).or_default().push(KindId(number(place)));
     }
     if wanted.is_empty() {
         return;
     }
     let programs = programs(&trace.strings, files, &wanted);
-    let said: Vec<Said> = programs
+    let found: Vec<InstructionKinds> = programs
         .par_iter()
         .map(|&(key, file, proto)| {
             let kinds = wanted[&key].iter().map(|&id| (id, &trace.kinds[id.index()]));
             instructions(&trace.strings, kinds.collect(), Program::read(file, proto))
         })
         .collect();
-    let mut shared = Shared::default();
-    for (kinds, found) in said.into_iter().flatten() {
+    let mut shared = SharedKernels::default();
+    for (kinds, info) in found.into_iter().flatten() {
         let mut text = |bytes: &[u8]| (!bytes.is_empty()).then(|| trace.strings.intern(&lossy(bytes)));
-        let (opcode, path) = (text(found.opcode), text(found.path));
-        if !found.members.is_empty() {
-            let paths = found.members.iter().map(|path| text(path)).collect();
-            shared.groups.push(Group { paths, run_once: found.run_once });
+        let (opcode, path) = (text(info.opcode), text(info.path));
+        if !info.members.is_empty() {
+            let paths = info.members.iter().map(|path| text(path)).collect();
+            shared.groups.push(Group { paths, run_once: info.run_once });
         }
         for kind in kinds {
             (trace.kinds[kind.index()].opcode, trace.kinds[kind.index()].hlo_path) = (opcode, path);
-            if !found.members.is_empty() {
-                shared.of_kind.insert(kind, shared.groups.len() - 1);
+            if !info.members.is_empty() {
+                shared.group_by_kind.insert(kind, shared.groups.len() - 1);
             }
         }
     }
     if !shared.groups.is_empty() {
         for line in trace.planes.iter_mut().flat_map(|plane| &mut plane.lines) {
-            shared.tell_apart(&mut trace.kinds, line);
+            shared.set_paths_by_order(&mut trace.kinds, line);
         }
     }
 }
 
-/// Traces write one number signed or unsigned.
-fn numbered(program: i128) -> i128 {
+/// Normalizes a program number, which traces write signed or unsigned.
+fn unsigned(program: i128) -> i128 {
     program.rem_euclid(1 << 64)
 }
 
-/// The programs that are wanted, each with its file. Of several with one name the first counts.
+/// The programs that events refer to, each with its file. The first one counts if several have the same name.
 fn programs<'a>(strings: &Strings, files: &'a Files, wanted: &HashMap<Key, Vec<KindId>>) -> Vec<(Key, &'a [u8], Span)> {
     let mut programs: HashMap<Key, (i64, &[u8], Span)> = HashMap::default();
     for plane in &files.planes {
         let file = files.sources[plane.source].bytes();
-        if plane.layout.name.of(file) != b"/host:metadata" {
+        if plane.layout.name.bytes(file) != b"/host:metadata" {
             continue;
         }
         for (&id, &description) in &plane.layout.event_metadata {
             let name = messages(file, description, 2).last().unwrap_or_default();
-            let name = lossy(name.of(file));
+            let name = lossy(name.bytes(file));
             let (module, Some(program)) = parse_module(&name) else { continue };
             let Some(module) = strings.find(module) else { continue };
-            let key = (plane.layout.session, numbered(program.get()), module);
+            let key = (plane.layout.session, unsigned(program.get()), module);
             let proto = messages(file, description, 5).find_map(|stat| match raw_stat(file, stat).ok()? {
                 (name, Some((6, Value::Span(proto)))) => {
-                    let name = plane.layout.stat_names.get(&name)?.of(file);
+                    let name = plane.layout.stat_names.get(&name)?.bytes(file);
                     matches!(name, b"Hlo Proto" | b"hlo_proto").then_some(proto)
                 }
                 _ => None,
@@ -117,7 +118,7 @@ fn programs<'a>(strings: &Strings, files: &'a Files, wanted: &HashMap<Key, Vec<K
 }
 
 /// The instructions of these kinds.
-fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program: Program<'a>) -> Said<'a> {
+fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program: Program<'a>) -> InstructionKinds<'a> {
     let mut by_op: HashMap<&[u8], Vec<KindId>> = HashMap::default();
     let mut by_kernel: HashMap<&[u8], Vec<KindId>> = HashMap::default();
     for (id, kind) in kinds {
@@ -126,23 +127,27 @@ fn instructions<'a>(strings: &Strings, kinds: Vec<(KindId, &Kind)>, mut program:
             None => by_kernel.entry(strings.get(kind.name).as_bytes()).or_default().push(id),
         }
     }
-    let mut said = Said::new();
+    let mut found = InstructionKinds::new();
     if !by_kernel.is_empty() {
-        said = kernels(&by_kernel, &mut program);
+        found = kernels(&by_kernel, &mut program);
     }
     if !by_op.is_empty() {
         let named: Vec<(usize, &[u8])> = program.running().filter(|(_, name)| by_op.contains_key(name)).collect();
         for (place, name) in named {
-            let found = Found { opcode: program.opcode(place), path: program.path(place), ..Found::default() };
-            said.extend(by_op.remove(name).map(|kinds| (kinds, found)));
+            let info = InstructionInfo {
+                opcode: program.opcode(place),
+                path: program.path(place),
+                ..InstructionInfo::default()
+            };
+            found.extend(by_op.remove(name).map(|kinds| (kinds, info)));
         }
     }
-    said
+    found
 }
 
-/// The instructions that kernels of these names run. A kernel has the name of an instruction, or that with its signs replaced;
-/// the name itself counts first.
-fn kernels<'a>(wanted: &HashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> Said<'a> {
+/// The instructions of kernels with these names. A kernel has the name of an instruction, either unchanged, which takes
+/// precedence, or with special characters replaced.
+fn kernels<'a>(wanted: &HashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) -> InstructionKinds<'a> {
     let mut places: HashMap<&[u8], (Option<usize>, Vec<usize>)> = HashMap::default();
     let mut kernel = Vec::new();
     for (place, name) in program.running() {
@@ -156,39 +161,39 @@ fn kernels<'a>(wanted: &HashMap<&[u8], Vec<KindId>>, program: &mut Program<'a>) 
         }
     }
     if places.is_empty() {
-        return Said::new();
+        return InstructionKinds::new();
     }
     let groups = program.alike();
     let members = groups.iter().enumerate().flat_map(|(group, places)| places.iter().map(move |&place| (place, group)));
     let group_of: HashMap<usize, usize> = members.collect();
-    let mut said: Vec<(Vec<KindId>, Option<Found>)> = vec![(Vec::new(), None); groups.len()];
+    let mut by_group: Vec<(Vec<KindId>, Option<InstructionInfo>)> = vec![(Vec::new(), None); groups.len()];
     for (name, (exact, replaced)) in places {
         let candidates = exact.map_or(replaced, |place| vec![place]);
         let mut candidates: Vec<usize> = candidates.iter().filter_map(|place| group_of.get(place).copied()).collect();
         candidates.sort_unstable();
         candidates.dedup();
         for &group in &candidates {
-            said[group].1.get_or_insert_with(|| Found::alike(&groups[group], program));
+            by_group[group].1.get_or_insert_with(|| InstructionInfo::from_group(&groups[group], program));
         }
         let kinds = wanted.get(name).into_iter().flatten().copied();
         if let [group] = candidates[..] {
-            said[group].0.extend(kinds);
+            by_group[group].0.extend(kinds);
         } else {
-            let found = candidates.iter().filter_map(|&group| said[group].1.as_ref());
-            let agreed = found.map(Found::certain).reduce(|one, other| {
+            let found = candidates.iter().filter_map(|&group| by_group[group].1.as_ref());
+            let agreed = found.map(InstructionInfo::certain).reduce(|one, other| {
                 (if one.0 == other.0 { one.0 } else { b"" }, if one.1 == other.1 { one.1 } else { b"" })
             });
-            let agreed = agreed.map(|(opcode, path)| Found { opcode, path, ..Found::default() });
-            said.push((kinds.collect(), agreed));
+            let agreed = agreed.map(|(opcode, path)| InstructionInfo { opcode, path, ..InstructionInfo::default() });
+            by_group.push((kinds.collect(), agreed));
         }
     }
-    let said = said.into_iter().filter(|(kinds, _)| !kinds.is_empty());
-    said.filter_map(|(kinds, found)| Some((kinds, found?))).collect()
+    let used = by_group.into_iter().filter(|(kinds, _)| !kinds.is_empty());
+    used.filter_map(|(kinds, found)| Some((kinds, found?))).collect()
 }
 
-impl<'a> Found<'a> {
-    /// What is known of instructions that one kernel may serve.
-    fn alike(group: &[usize], program: &mut Program<'a>) -> Self {
+impl<'a> InstructionInfo<'a> {
+    /// What is known about a group of instructions that one kernel may serve.
+    fn from_group(group: &[usize], program: &mut Program<'a>) -> Self {
         let paths: Vec<&[u8]> = group.iter().map(|&place| program.path(place)).collect();
         let opcode = group.first().map_or(&b""[..], |&place| program.opcode(place));
         let (path, run_once) = (common(paths.iter().copied()), program.run_once(group));
@@ -196,7 +201,7 @@ impl<'a> Found<'a> {
         Self { opcode, path, members: paths, is_one, run_once }
     }
 
-    /// What is known whichever of them it is.
+    /// The opcode and the path that hold for every instruction of the group.
     fn certain(&self) -> (&'a [u8], &'a [u8]) {
         (self.opcode, if self.is_one { self.path } else { b"" })
     }
@@ -205,60 +210,62 @@ impl<'a> Found<'a> {
 /// The instructions that one kernel may serve.
 #[derive(Debug)]
 struct Group {
-    /// Their paths, in the order they run.
+    /// Their paths, in the order of execution.
     paths: Vec<Option<Text>>,
     run_once: bool,
 }
 
-/// Kernels that may serve several instructions.
+/// Kernels that serve several instructions.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedKernels {
     groups: Vec<Group>,
-    of_kind: HashMap<KindId, usize>,
-    /// The kinds that were told apart.
+    group_by_kind: HashMap<KindId, usize>,
+    /// The kinds with a path of their own.
     kinds: HashMap<(KindId, Option<Text>), KindId>,
 }
 
-impl Shared {
-    /// Gives events of shared kernels the path of their own instruction, where the order tells it.
-    fn tell_apart(&mut self, kinds: &mut Vec<Kind>, line: &mut Line) {
+impl SharedKernels {
+    /// Sets the path of events of shared kernels if their order determines it.
+    fn set_paths_by_order(&mut self, kinds: &mut Vec<Kind>, line: &mut Line) {
         let segments: Vec<Range<usize>> = line.segments.iter().map(|segment| segment.events.clone()).collect();
         for segment in segments {
             let mut launches: HashMap<KindId, (i64, Vec<usize>)> = HashMap::default();
             for event in segment {
                 let kind = line.kind[event];
-                if !self.of_kind.contains_key(&kind) {
+                if !self.group_by_kind.contains_key(&kind) {
                     continue;
                 }
                 let Some(launch) = line.ids.correlation.get(number(event)) else { continue };
                 let (current, events) = launches.entry(kind).or_insert((launch, Vec::new()));
                 if *current != launch {
-                    self.settle(kinds, line, events);
+                    self.set_paths_of_launch(kinds, line, events);
                     *current = launch;
                     events.clear();
                 }
                 events.push(event);
             }
             for (_, mut events) in launches.into_values() {
-                self.settle(kinds, line, &mut events);
+                self.set_paths_of_launch(kinds, line, &mut events);
             }
         }
     }
 
-    /// The events of one kind in one launch.
-    fn settle(&mut self, kinds: &mut Vec<Kind>, line: &mut Line, events: &mut [usize]) {
+    /// Sets the paths of the events of one kind in one launch.
+    fn set_paths_of_launch(&mut self, kinds: &mut Vec<Kind>, line: &mut Line, events: &mut [usize]) {
         let Some(&first) = events.first() else { return };
         let kind = line.kind[first];
-        let Some(Group { paths, run_once }) = self.of_kind.get(&kind).map(|&group| &self.groups[group]) else { return };
-        // More than there are: the kernel serves others too, and which is not known.
+        let Some(Group { paths, run_once }) = self.group_by_kind.get(&kind).map(|&group| &self.groups[group]) else {
+            return;
+        };
+        // With more events than instructions, the kernel also serves others, so the path is unknown.
         let unknown = *run_once && events.len() > paths.len();
-        let is_told = events.len() == paths.len() && events.iter().all(|&event| line.why_unplaced(event).is_none());
-        if !unknown && !is_told {
+        let is_ordered = events.len() == paths.len() && events.iter().all(|&event| line.why_unplaced(event).is_none());
+        if !unknown && !is_ordered {
             return;
         }
         events.sort_by_key(|&event| line.start_ps[event]);
         for (place, &event) in events.iter().enumerate() {
-            let path = paths[place.min(paths.len() - 1)].filter(|_| is_told);
+            let path = paths[place.min(paths.len() - 1)].filter(|_| is_ordered);
             if path == kinds[kind.index()].hlo_path {
                 continue;
             }

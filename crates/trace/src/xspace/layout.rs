@@ -1,4 +1,4 @@
-//! Where everything is in a file: its sessions and planes, the lines and descriptions of each. Lines are not looked into.
+//! Finds the sessions, planes, lines and descriptions in a file, without reading the lines.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use foldhash::{HashMap, HashSet};
 use memchr::memmem;
 use rayon::prelude::*;
 
-use super::identity::Wanted;
+use super::identity::KnownStat;
 use super::stats::raw_stat;
 use crate::table::Platform;
 use crate::wire::{Damage, Field, Fields, Span, Value};
 
-/// A file, taken apart down to its lines.
+/// The spans of the planes of a file and of their lines.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub(super) planes: Vec<PlaneLayout>,
@@ -21,18 +21,18 @@ pub(super) struct Layout {
     pub(super) losses: Vec<Loss>,
 }
 
-/// What one run of a profiler wrote. Files put one behind the other are several.
+/// One run of a profiler. Concatenated files have several.
 #[derive(Debug, Default)]
 pub(super) struct SessionLayout {
     pub(super) hosts: Vec<Span>,
     names: HashSet<Vec<u8>>,
-    /// How many planes the file had when the hosts came; none before they do.
+    /// How many planes precede the hosts; zero until the hosts are read.
     planes_before_hosts: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct PlaneLayout {
-    /// Of this file.
+    /// Its session in this file.
     pub(super) session: usize,
     pub(super) name: Span,
     pub(super) lines: Vec<Span>,
@@ -41,13 +41,13 @@ pub(super) struct PlaneLayout {
     /// The name of each kind of stat, by its number.
     pub(super) stat_names: HashMap<i64, Span>,
     pub(super) stats: Vec<Span>,
-    /// The highest number of a description of events; -1 where there is none.
+    /// The highest number of an event description; -1 if there is none.
     pub(super) largest_metadata: i64,
-    /// The file was cut in the last of the lines.
+    /// The damage if the file ends within the last line.
     pub(super) cut: Option<Damage>,
 }
 
-/// A part that is damaged: from the damage to its end it is lost.
+/// A damaged part, which is lost from the damage to its end.
 #[derive(Debug)]
 pub(super) struct Loss {
     pub(super) part: String,
@@ -55,11 +55,11 @@ pub(super) struct Loss {
     pub(super) bytes: u64,
 }
 
-/// The field `offset_ps` of an event: number and type in one byte.
+/// The tag of `offset_ps` of an event: field number and wire type in one byte.
 const OFFSET_OF_EVENT: u8 = 0x10;
 
-/// How a stat begins that has this number.
-fn stat_number(id: i64) -> Vec<u8> {
+/// The first bytes of a stat with this number.
+fn stat_prefix(id: i64) -> Vec<u8> {
     let mut bytes = vec![0x08];
     let mut rest = id.cast_unsigned();
     while rest >= 0x80 {
@@ -70,23 +70,23 @@ fn stat_number(id: i64) -> Vec<u8> {
     bytes
 }
 
-/// More planes and lines than any trace has: each costs far more memory than the two bytes that claim it.
+/// Limits on planes and lines, far above any trace. Each needs much more memory than the two bytes that can declare it.
 pub(super) const MOST_PLANES: usize = 100_000;
 pub(super) const MOST_LINES: usize = 1_000_000;
 
 impl Layout {
-    /// Whether there are more planes or lines than any trace has.
+    /// Whether there are more planes or lines than the limits.
     pub(super) fn is_too_large(&self) -> bool {
         let lines: usize = self.planes.iter().map(|plane| plane.lines.len()).sum();
         self.planes.len() > MOST_PLANES || lines > MOST_LINES
     }
 
-    /// Leaves out the lines of hosts that have no ops, where something else has events.
-    pub(super) fn leave_idle_threads(&mut self, file: &[u8]) {
+    /// Removes the lines of hosts without ops, unless no line would remain.
+    pub(super) fn remove_threads_without_ops(&mut self, file: &[u8]) {
         let mut kept: Vec<Vec<Span>> = self
             .planes
             .par_iter()
-            .map(|plane| match Platform::of(&lossy(plane.name.of(file))) {
+            .map(|plane| match Platform::from_plane_name(&lossy(plane.name.bytes(file))) {
                 Platform::Host if plane.cut.is_none() => plane.lines_with_ops(file),
                 _ => plane.lines.clone(),
             })
@@ -98,7 +98,8 @@ impl Layout {
         }
     }
 
-    pub(super) fn of(file: &[u8]) -> Self {
+    /// The layout of a file.
+    pub(super) fn read(file: &[u8]) -> Self {
         let mut layout = Self::default();
         let mut fields = Fields::new(file, Span { start: 0, end: file.len() });
         loop {
@@ -116,7 +117,7 @@ impl Layout {
         let Some(span) = field.span() else { return };
         match field.number {
             1 => {
-                let (plane, losses) = PlaneLayout::of(file, span);
+                let (plane, losses) = PlaneLayout::read(file, span);
                 self.losses.extend(losses);
                 self.add(file, plane);
             }
@@ -132,11 +133,10 @@ impl Layout {
         }
     }
 
-    /// A file that was cut ends in the middle of a plane: what of it is there is read. The innermost part that was cut says
-    /// what is lost, and no other.
+    /// Reads the start of a plane at the end of a truncated file. Only the innermost truncated part reports the loss.
     fn take_cut(&mut self, file: &[u8], start: usize, cut: Option<Field>, damage: Damage) {
         if let Some(span) = cut.filter(|field| field.number == 1).and_then(Field::span) {
-            let (plane, losses) = PlaneLayout::of(file, span);
+            let (plane, losses) = PlaneLayout::read(file, span);
             if !plane.lines.is_empty() || plane.name.start < plane.name.end {
                 if losses.is_empty() && plane.cut.is_none() {
                     self.losses.push(Loss { part: plane.part(file), damage, bytes: 0 });
@@ -158,9 +158,9 @@ impl Layout {
     }
 
     fn add(&mut self, file: &[u8], mut plane: PlaneLayout) {
-        let name = plane.name.of(file).to_vec();
-        // One session writes each plane once: a name that comes again is from the next. So are the planes that stand
-        // between it and the hosts, which a session writes last.
+        let name = plane.name.bytes(file).to_vec();
+        // A session writes each plane once, so a repeated name belongs to the next session. So do the planes between
+        // the hosts, which a session writes last, and the repeated name.
         if !self.session().names.insert(name.clone()) {
             let first = self.session().planes_before_hosts;
             let next = self.sessions.len();
@@ -168,7 +168,7 @@ impl Layout {
             if first > 0 {
                 for plane in self.planes.iter_mut().skip(first) {
                     plane.session = next;
-                    names.insert(plane.name.of(file).to_vec());
+                    names.insert(plane.name.bytes(file).to_vec());
                 }
             }
             self.sessions.push(SessionLayout { names, ..SessionLayout::default() });
@@ -179,21 +179,21 @@ impl Layout {
 }
 
 impl PlaneLayout {
-    /// The lines on which an event may name an op. Its stat has the number of that name, and so the line those bytes.
+    /// The lines whose events may name an op: those that contain the bytes of a stat with the number of `hlo_op`.
     fn lines_with_ops(&self, file: &[u8]) -> Vec<Span> {
-        let named_op = self.stat_names.iter().filter(|(_, name)| name.of(file) == Wanted::Op.name());
+        let named_op = self.stat_names.iter().filter(|(_, name)| name.bytes(file) == KnownStat::Op.name());
         let finders: Vec<memmem::Finder<'_>> =
-            named_op.map(|(&id, _)| memmem::Finder::new(&stat_number(id)).into_owned()).collect();
+            named_op.map(|(&id, _)| memmem::Finder::new(&stat_prefix(id)).into_owned()).collect();
         let may_have = |line: &&Span| {
-            let bytes = line.of(file);
-            // An event whose description has the same number begins with the same bytes; its offset follows.
+            let bytes = line.bytes(file);
+            // An event with the same description number begins with the same bytes, followed by its offset.
             let is_stat = |at: usize, length: usize| bytes.get(at + length) != Some(&OFFSET_OF_EVENT);
             finders.iter().any(|finder| finder.find_iter(bytes).any(|at| is_stat(at, finder.needle().len())))
         };
         self.lines.par_iter().filter(may_have).copied().collect()
     }
 
-    fn of(file: &[u8], span: Span) -> (Self, Vec<Loss>) {
+    fn read(file: &[u8], span: Span) -> (Self, Vec<Loss>) {
         let mut plane = Self { largest_metadata: -1, ..Self::default() };
         let mut fields = Fields::new(file, span);
         let (mut rest, mut descriptions) = (None, None);
@@ -228,15 +228,15 @@ impl PlaneLayout {
         (plane, losses)
     }
 
-    /// What it is called where it is damaged.
+    /// The name of the plane for messages about damage.
     pub(super) fn part(&self, file: &[u8]) -> String {
-        match self.name.of(file) {
+        match self.name.bytes(file) {
             [] => String::from("a plane without a name"),
             name => format!("plane {}", lossy(name)),
         }
     }
 
-    /// Of a description that is damaged, what stands before is kept.
+    /// Reads a field of the plane. A damaged description is kept up to the damage.
     fn take(&mut self, file: &[u8], field: Field) -> Result<(), Damage> {
         let Some(span) = field.span() else { return Ok(()) };
         match field.number {
@@ -270,7 +270,7 @@ impl PlaneLayout {
     }
 }
 
-/// The key and the value of an entry of a map, and whether it is whole.
+/// The key and the value of a map entry, and its damage.
 fn entry(file: &[u8], span: Span) -> (i64, Span, Result<(), Damage>) {
     let (mut id, mut value) = (0, Span::default());
     for field in Fields::new(file, span) {
@@ -284,7 +284,7 @@ fn entry(file: &[u8], span: Span) -> (i64, Span, Result<(), Damage>) {
     (id, value, Ok(()))
 }
 
-/// Characters; what is not UTF-8 is replaced.
+/// Decodes text; invalid UTF-8 is replaced.
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -293,7 +293,7 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// A field with its length, of less than 128 bytes.
+    /// A field of less than 128 bytes, with its length.
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(content.len()).unwrap()][..], content].concat()
     }
@@ -303,14 +303,14 @@ mod tests {
     }
 
     fn losses(file: &[u8]) -> Vec<(String, u64, u64)> {
-        let layout = Layout::of(file);
+        let layout = Layout::read(file);
         layout.losses.into_iter().map(|loss| (loss.part, loss.damage.offset, loss.bytes)).collect()
     }
 
     #[test]
-    fn a_name_that_comes_again_begins_a_session() {
+    fn a_repeated_plane_name_begins_a_session() {
         let one = [plane(b"a", &[]), plane(b"b", &[]), field(4, b"host")].concat();
-        let layout = Layout::of(&one.repeat(2));
+        let layout = Layout::read(&one.repeat(2));
         assert_eq!(layout.planes.iter().map(|plane| plane.session).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(layout.sessions.iter().map(|session| session.hosts.len()).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(layout.losses.len(), 0);
@@ -321,8 +321,8 @@ mod tests {
         let entry = |id: u8, name: &[u8]| [&[0x08, id][..], &field(2, &field(2, name))].concat();
         let stats = [field(5, &entry(3, b"old")), field(5, &entry(3, b"new")), field(4, &entry(9, b"kind"))].concat();
         let file = plane(b"a", &stats);
-        let layout = Layout::of(&file);
-        assert_eq!(layout.planes[0].stat_names[&3].of(&file), b"new");
+        let layout = Layout::read(&file);
+        assert_eq!(layout.planes[0].stat_names[&3].bytes(&file), b"new");
         assert_eq!((layout.planes[0].event_metadata.len(), layout.planes[0].largest_metadata), (1, 9));
     }
 
@@ -333,25 +333,25 @@ mod tests {
         let (start, at) = (first.len() as u64, |length: usize| losses(&whole[..first.len() + length]));
         let file = |offset: u64, bytes: u64| vec![(String::from("the list of planes"), offset, bytes)];
         let plane = |offset: u64, bytes: u64| vec![(String::from("plane b"), offset, bytes)];
-        // In the tag and length of the plane, and in its name: nothing of it is kept.
+        // Cut in the tag, the length or the name of the plane: no part of it is kept.
         assert_eq!(at(1), file(start + 1, 1));
         assert_eq!(at(2), file(start, 2));
         assert_eq!(at(4), file(start, 4));
-        // Between two of its parts: nothing that is there is lost.
+        // Cut between two of its parts: nothing before the cut is lost.
         assert_eq!(at(5), plane(start, 0));
         assert_eq!(at(9), plane(start, 0));
-        // In the tag and length of a line, which is lost; in a line, which says so itself; in a stat.
+        // Cut in the tag and length of a line, which is lost; in a line, which reports it itself; in a stat.
         assert_eq!(at(6), plane(start + 6, 1));
         assert_eq!(at(7), vec![]);
         assert_eq!(at(8), vec![]);
         assert_eq!(at(11), plane(start + 9, 2));
-        let cut = Layout::of(&whole[..first.len() + 8]);
+        let cut = Layout::read(&whole[..first.len() + 8]);
         assert_eq!((cut.planes.len(), cut.planes[1].lines.len()), (2, 1));
         assert_eq!(cut.planes[1].cut.map(|damage| damage.offset), Some(start + 5));
     }
 
     #[test]
-    fn an_earlier_loss_hides_no_later_one() {
+    fn an_earlier_loss_does_not_hide_a_later_one() {
         let first = plane(b"a", &[0x1b]);
         let file = [&first[..], &plane(b"b", &field(3, &[0x08, 0x01]))].concat();
         let parts: Vec<String> = losses(&file[..first.len() + 5]).into_iter().map(|(part, ..)| part).collect();
@@ -364,6 +364,6 @@ mod tests {
         let stat = field(6, &[0x08, 0x01, 0x0b]);
         let file = plane(b"a", &[&damaged[..], &damaged, &stat].concat());
         assert_eq!(losses(&file), [(String::from("the descriptions of plane a"), 9, 7)]);
-        assert_eq!(Layout::of(&file).planes[0].event_metadata.len(), 1);
+        assert_eq!(Layout::read(&file).planes[0].event_metadata.len(), 1);
     }
 }

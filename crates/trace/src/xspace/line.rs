@@ -1,54 +1,54 @@
-//! A line, walked from event to event without looking into them: how many there are, and where every sixteenth begins.
+//! Walks a line without reading its events: counts them, and records the offset of every sixteenth.
 
 use crate::wire::{Damage, Field, Fields, Span, Value, varint};
 
-/// Every so many events their place is kept.
+/// The distance between events whose offset is recorded.
 pub(super) const LANDMARK: usize = 16;
 
-/// The field `events` of a line: number and type in one byte.
+/// The tag of `events` of a line: field number and wire type in one byte.
 const EVENT: u8 = 0x22;
 
-/// What a line says of itself, and where its events are.
+/// The header of a line and the location of its events.
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    said: Said,
-    /// Its events, in one part or several.
-    pub(super) parts: Vec<Part>,
-    /// The line is damaged from here on; what stands before is whole.
+    header: Header,
+    /// Its events, in one or more runs.
+    pub(super) runs: Vec<EventRun>,
+    /// The first damage of the line, which ends the walk.
     pub(super) damage: Option<Damage>,
-    /// Where the whole part ends.
+    /// The offset of the end of the undamaged part.
     pub(super) end: usize,
 }
 
-/// What a line says of itself, as far as it does.
+/// The fields of a line other than its events.
 #[derive(Debug, Default, Clone, Copy)]
-struct Said {
+struct Header {
     id: Option<i64>,
     name: Option<Span>,
     display_name: Option<Span>,
     timestamp_ns: Option<i64>,
 }
 
-/// Some of the events of a line, one behind the other.
+/// Consecutive events of a line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct EventRun {
     pub(super) events: usize,
-    /// Where every sixteenth begins, from the first of the part.
+    /// The offset of every sixteenth event, starting with the first.
     pub(super) landmarks: Vec<usize>,
-    /// Where their bytes end.
+    /// The offset of the end of the events.
     pub(super) end: usize,
 }
 
-/// Longer lines are walked from two places at once.
+/// Longer lines are walked from two offsets in parallel.
 const LONG: usize = 4 << 20;
-/// So many events in a row are no chance.
+/// This many consecutive events are not a coincidence.
 const IN_A_ROW: usize = 64;
-/// So far an event is looked for.
+/// How far an event is searched for.
 const SEARCH: usize = 1 << 20;
 
 impl Head {
-    /// Walks a line. A long one has a second walk from what looks like an event in its middle; it counts if the first one
-    /// comes to stand exactly there.
+    /// Walks a line. On a long line, a second walk starts at bytes in the middle that look like events. Its result
+    /// counts only if the first walk ends exactly where the second started.
     pub(super) fn walk(file: &[u8], line: Span) -> Self {
         Self::walk_from_both(file, line, LONG)
     }
@@ -58,45 +58,45 @@ impl Head {
         let place = if line.end - line.start >= long { find_event(file, middle, line.end) } else { None };
         let Some(place) = place else {
             let mut head = Self::default();
-            head.go(file, line.start, line.end, line.end);
+            head.walk_until(file, line.start, line.end, line.end);
             return head;
         };
         let mut second = Self::default();
-        let (mut head, stood) = rayon::join(
+        let (mut head, reached) = rayon::join(
             || {
                 let mut head = Self::default();
-                let stood = head.go(file, line.start, place, line.end);
-                (head, stood)
+                let reached = head.walk_until(file, line.start, place, line.end);
+                (head, reached)
             },
-            || second.go(file, place, line.end, line.end),
+            || second.walk_until(file, place, line.end, line.end),
         )
         .0;
         if head.damage.is_some() {
             return head;
         }
-        if stood == place {
+        if reached == place {
             head.append(second);
         } else {
             let mut rest = Self::default();
-            rest.go(file, stood, line.end, line.end);
+            rest.walk_until(file, reached, line.end, line.end);
             head.append(rest);
         }
         head
     }
 
-    /// Walks from a field up to a place or the first behind it, and returns where it stands.
-    fn go(&mut self, file: &[u8], start: usize, until: usize, line_end: usize) -> usize {
-        let mut part = Part::default();
+    /// Walks from a field until `until` or the first field after it, and returns the offset it reached.
+    fn walk_until(&mut self, file: &[u8], start: usize, until: usize, line_end: usize) -> usize {
+        let mut run = EventRun::default();
         let mut at = start;
         while at < until {
             if file.get(at) == Some(&EVENT) {
                 let mut next = at + 1;
                 let length = varint(file, &mut next).and_then(|length| usize::try_from(length).ok());
                 if let Some(end) = length.and_then(|length| next.checked_add(length)).filter(|&end| end <= line_end) {
-                    if part.events.is_multiple_of(LANDMARK) {
-                        part.landmarks.push(at);
+                    if run.events.is_multiple_of(LANDMARK) {
+                        run.landmarks.push(at);
                     }
-                    part.events += 1;
+                    run.events += 1;
                     at = end;
                     continue;
                 }
@@ -115,56 +115,56 @@ impl Head {
             }
         }
         self.end = at;
-        part.end = at;
-        self.parts.push(part);
+        run.end = at;
+        self.runs.push(run);
         at
     }
 
-    /// What stands behind: of what both say the later counts.
+    /// Appends a later part of the line, whose header fields take precedence.
     fn append(&mut self, later: Self) {
-        let (said, other) = (&mut self.said, later.said);
-        said.id = other.id.or(said.id);
-        said.name = other.name.or(said.name);
-        said.display_name = other.display_name.or(said.display_name);
-        said.timestamp_ns = other.timestamp_ns.or(said.timestamp_ns);
-        self.parts.extend(later.parts);
+        let (header, other) = (&mut self.header, later.header);
+        header.id = other.id.or(header.id);
+        header.name = other.name.or(header.name);
+        header.display_name = other.display_name.or(header.display_name);
+        header.timestamp_ns = other.timestamp_ns.or(header.timestamp_ns);
+        self.runs.extend(later.runs);
         (self.damage, self.end) = (later.damage, later.end);
     }
 
     pub(super) fn id(&self) -> i64 {
-        self.said.id.unwrap_or(0)
+        self.header.id.unwrap_or(0)
     }
 
     pub(super) fn name(&self) -> Span {
-        self.said.name.unwrap_or_default()
+        self.header.name.unwrap_or_default()
     }
 
-    /// A name for people, where there is one.
+    /// The display name, if there is one.
     pub(super) fn display_name(&self) -> Option<Span> {
-        self.said.display_name.filter(|name| name.start < name.end)
+        self.header.display_name.filter(|name| name.start < name.end)
     }
 
     pub(super) fn timestamp_ns(&self) -> i64 {
-        self.said.timestamp_ns.unwrap_or(0)
+        self.header.timestamp_ns.unwrap_or(0)
     }
 
     /// How many events there are.
     pub(super) fn events(&self) -> usize {
-        self.parts.iter().map(|part| part.events).sum()
+        self.runs.iter().map(|run| run.events).sum()
     }
 
     fn take(&mut self, field: Field) {
         match (field.number, field.value) {
-            (1, Value::Varint(bits)) => self.said.id = Some(bits.cast_signed()),
-            (2, Value::Span(span)) => self.said.name = Some(span),
-            (3, Value::Varint(bits)) => self.said.timestamp_ns = Some(bits.cast_signed()),
-            (11, Value::Span(span)) => self.said.display_name = Some(span),
+            (1, Value::Varint(bits)) => self.header.id = Some(bits.cast_signed()),
+            (2, Value::Span(span)) => self.header.name = Some(span),
+            (3, Value::Varint(bits)) => self.header.timestamp_ns = Some(bits.cast_signed()),
+            (11, Value::Span(span)) => self.header.display_name = Some(span),
             _ => {}
         }
     }
 }
 
-/// The first place from which events follow each other.
+/// The first offset from which events follow each other.
 fn find_event(file: &[u8], from: usize, end: usize) -> Option<usize> {
     let is_event = |&place: &usize| {
         let mut at = place;
@@ -184,7 +184,7 @@ fn find_event(file: &[u8], from: usize, end: usize) -> Option<usize> {
     (from..end.min(from.saturating_add(SEARCH))).find(is_event)
 }
 
-/// The places of events, from one of them to the end of the line.
+/// An iterator over the spans of events, from one of them to the end of the line.
 pub(super) struct Events<'a> {
     file: &'a [u8],
     at: usize,
@@ -224,7 +224,7 @@ mod tests {
     use crate::wire::Fault;
     use proptest::prelude::*;
 
-    /// Forty events of two bytes each, with the line's own fields before, between and behind them.
+    /// Forty events of two bytes each, with other fields of the line before, between and after them.
     fn line() -> Vec<u8> {
         let mut bytes = vec![0x08, 0x02, 0x12, 0x01, b'a'];
         bytes.extend([EVENT, 0x02, 0x08, 0x01].repeat(20));
@@ -235,28 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_says_of_itself_stands_anywhere() {
+    fn header_fields_may_be_anywhere() {
         let file = line();
         let head = Head::walk(&file, Span { start: 0, end: file.len() });
         assert_eq!((head.id(), head.timestamp_ns(), head.events(), head.end), (5, 9, 40, file.len()));
-        assert_eq!(head.name().of(&file), b"a");
-        assert_eq!(head.display_name().map(|name| name.of(&file)), Some(&b"b"[..]));
+        assert_eq!(head.name().bytes(&file), b"a");
+        assert_eq!(head.display_name().map(|name| name.bytes(&file)), Some(&b"b"[..]));
         assert_eq!(head.damage, None);
-        // Every sixteenth, and from there on all that follow.
-        assert_eq!(head.parts[0].landmarks.len(), 3);
-        for (number, &start) in head.parts[0].landmarks.iter().enumerate() {
+        // From every sixteenth event, all later ones are found.
+        assert_eq!(head.runs[0].landmarks.len(), 3);
+        for (number, &start) in head.runs[0].landmarks.iter().enumerate() {
             let events = Events::new(&file, Span { start, end: head.end });
             assert_eq!(events.count(), 40 - number * LANDMARK);
         }
     }
 
-    /// The places of all events, and what else is known of a line.
-    fn seen(file: &[u8], head: &Head) -> (Vec<Span>, [i64; 2], Span, usize, Option<Damage>) {
+    /// The spans of all events, and the header of a line.
+    fn walked(file: &[u8], head: &Head) -> (Vec<Span>, [i64; 2], Span, usize, Option<Damage>) {
         let mut places = Vec::new();
-        for part in &head.parts {
-            for (number, &start) in part.landmarks.iter().enumerate() {
-                let left = (part.events - number * LANDMARK).min(LANDMARK);
-                places.extend(Events::new(file, Span { start, end: part.end }).take(left));
+        for run in &head.runs {
+            for (number, &start) in run.landmarks.iter().enumerate() {
+                let left = (run.events - number * LANDMARK).min(LANDMARK);
+                places.extend(Events::new(file, Span { start, end: run.end }).take(left));
             }
         }
         (places, [head.id(), head.timestamp_ns()], head.name(), head.end, head.damage)
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_walks_see_what_one_does(
+        fn two_walks_find_what_one_does(
             lengths in prop::collection::vec(0_u8..20, 0..600),
             odd in 0_usize..600,
             inside in 0_usize..3,
@@ -274,7 +274,7 @@ mod tests {
             for (number, &length) in lengths.iter().enumerate() {
                 if number == odd {
                     match inside {
-                        // An event full of what looks like events: the second walk may begin in it.
+                        // An event whose content looks like events, in which the second walk may begin.
                         0 => file.extend([&[EVENT, 0x80, 0x08][..], &[EVENT, 0x02, 0x08, 0x01].repeat(256)].concat()),
                         1 => file.extend([0x18, 0x09, 0x12, 0x01, b'b']),
                         _ => file.push(0x07),
@@ -286,16 +286,16 @@ mod tests {
             let end = file.len().saturating_sub(cut).max(5);
             let line = Span { start: 0, end };
             let (one, both) = (Head::walk_from_both(&file, line, usize::MAX), Head::walk_from_both(&file, line, 1));
-            prop_assert_eq!(seen(&file, &both), seen(&file, &one));
+            prop_assert_eq!(walked(&file, &both), walked(&file, &one));
             prop_assert_eq!(both.events(), one.events());
         }
     }
 
     #[test]
-    fn a_long_line_is_walked_from_both_places() {
+    fn a_long_line_is_walked_from_two_offsets() {
         let file = [EVENT, 0x02, 0x08, 0x01].repeat(400);
         let head = Head::walk_from_both(&file, Span { start: 0, end: file.len() }, 1);
-        assert_eq!(head.parts.iter().map(|part| part.events).collect::<Vec<_>>(), [200, 200]);
+        assert_eq!(head.runs.iter().map(|run| run.events).collect::<Vec<_>>(), [200, 200]);
     }
 
     #[test]
@@ -303,12 +303,12 @@ mod tests {
         let mut file = line();
         let whole = file.len();
         file.extend([EVENT, 0x05, 0x08, 0x01]);
-        // What follows the line is another's, and no part of the event.
+        // The bytes after the line do not belong to the event.
         let end = file.len();
         file.extend([0; 20]);
         let head = Head::walk(&file, Span { start: 0, end });
         let damage = Damage { offset: whole as u64, fault: Fault::PastTheEnd { claimed: 5, left: 2 } };
         assert_eq!((head.events(), head.end, head.damage), (40, whole, Some(damage)));
-        assert_eq!(Events::new(&file, Span { start: head.parts[0].landmarks[0], end: head.end }).count(), 40);
+        assert_eq!(Events::new(&file, Span { start: head.runs[0].landmarks[0], end: head.end }).count(), 40);
     }
 }

@@ -1,7 +1,7 @@
-//! `XSpace` files (`.xplane.pb`), as JAX, XLA and TensorFlow write them, into the table of events.
+//! Reads `XSpace` files (`.xplane.pb`), which JAX, XLA and TensorFlow write, into the table of events.
 //!
-//! The file is taken apart to its lines first; then lines are walked, and chunks of them read, in parallel. Descriptions
-//! may stand behind the lines that use them, so names are looked up at the end, once a kind of event.
+//! It finds the lines of a file first, then walks the lines and reads chunks of them in parallel. Descriptions may
+//! follow the lines that use them, so names are looked up at the end, once per kind of event.
 
 mod assembly;
 mod event;
@@ -25,72 +25,72 @@ use assembly::Assembly;
 use hosts::name_hosts;
 use layout::{Layout, Loss, MOST_LINES, MOST_PLANES, lossy};
 use line::Head;
-use session::Facts;
+use session::SessionInfo;
 use stats::{FilePlane, Files};
 
-/// How to read traces.
+/// Options for reading traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// What to do with damage.
+    /// How damage is treated.
     pub leniency: Leniency,
-    /// Whether to read the numbers that executions and steps are found by.
+    /// Whether to read the ids that executions and steps are found by.
     pub ids: KeepIds,
     /// Which lines to read.
     pub lines: KeepLines,
-    /// How many events there may be.
+    /// The limit on events.
     pub max_events: u64,
 }
 
 /// Which lines to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepLines {
-    /// All.
+    /// All lines.
     All,
-    /// Those that may have work of a device: threads of a host on which no event names an op are left out. Faster, and
-    /// enough for ops, kernels and gaps.
+    /// Only lines that may contain work of a device, without host threads on which no event names an op. This is faster
+    /// and sufficient for ops, kernels and gaps.
     OfWork,
 }
 
-/// Whether to read the numbers that tie events together.
+/// Whether to read the ids that connect events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepIds {
-    /// They are read: executions and steps can be told apart.
+    /// Read ids, which executions and steps need.
     Yes,
-    /// They are not, which is faster.
+    /// Skip ids, which is faster.
     No,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        // Twenty bytes an event: 10 GB.
+        // 20 bytes per event: 10 GB.
         Self { leniency: Leniency::Strict, ids: KeepIds::Yes, lines: KeepLines::All, max_events: 500_000_000 }
     }
 }
 
-/// The fields of a file: number and type in one byte.
+/// The tags of the fields of a file: field number and wire type in one byte.
 const PLANES: u8 = 0x0a;
 const ERRORS: u8 = 0x12;
 const WARNINGS: u8 = 0x1a;
 const HOSTS: u8 = 0x22;
 
-/// Reads `XSpace` files into one trace.
+/// Reads `XSpace` files into one trace. See the [crate documentation](crate) for an example.
 pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceError> {
     let mut notices = Vec::new();
     let mut files = Files { sources, planes: Vec::new() };
-    let mut sessions: Vec<Facts> = Vec::new();
+    let mut sessions: Vec<SessionInfo> = Vec::new();
     for (source, file) in files.sources.iter().enumerate() {
-        let mut layout = lay_out(file, options, &mut notices)?;
+        let mut layout = read_layout(file, options, &mut notices)?;
         if options.lines == KeepLines::OfWork {
-            layout.leave_idle_threads(file.bytes());
+            layout.remove_threads_without_ops(file.bytes());
         }
         let first = sessions.len();
         for session in &layout.sessions {
-            let host = session.hosts.first().map(|host| lossy(host.of(file.bytes())).into_owned());
-            sessions.push(Facts { source, host, ..Facts::default() });
+            let host = session.hosts.first().map(|host| lossy(host.bytes(file.bytes())).into_owned());
+            sessions.push(SessionInfo { source, host, ..SessionInfo::default() });
         }
         for mut plane in layout.planes {
             plane.session += first;
-            sessions[plane.session].learn(file.bytes(), &plane, options.ids == KeepIds::Yes);
+            sessions[plane.session].read_plane(file.bytes(), &plane, options.ids == KeepIds::Yes);
             files.planes.push(FilePlane { source, layout: plane });
         }
     }
@@ -100,14 +100,14 @@ pub fn read(sources: Vec<Source>, options: &ReadOptions) -> Result<Trace, TraceE
         let heads = heads.iter().filter(|head| head.events() > 0);
         lines[plane.layout.session].extend(heads.map(|head| (head.timestamp_ns(), head.events())));
     }
-    for (facts, lines) in sessions.iter_mut().zip(lines) {
-        facts.settle(lines);
+    for (info, lines) in sessions.iter_mut().zip(lines) {
+        info.choose_base(lines);
     }
     name_hosts(&files.sources, &mut sessions);
     Assembly { files, sessions, heads, options, notices }.finish()
 }
 
-fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) -> Result<Layout, TraceError> {
+fn read_layout(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) -> Result<Layout, TraceError> {
     let (file, path) = (source.bytes(), source.path());
     if file.is_empty() {
         return Err(TraceError::Empty { file: path.to_owned() });
@@ -118,12 +118,12 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
     if is_json(file) {
         return Err(TraceError::Json { file: path.to_owned() });
     }
-    let layout = Layout::of(file);
+    let layout = Layout::read(file);
     if layout.is_too_large() {
         return Err(TraceError::TooManyParts { file: path.to_owned(), planes: MOST_PLANES, lines: MOST_LINES });
     }
     if layout.planes.is_empty() {
-        // What does not even begin like a trace is something else; the damage would be a riddle.
+        // A file that does not begin like a trace is something else, so its damage would be a confusing message.
         let begins = file.first().is_some_and(|tag| [PLANES, ERRORS, WARNINGS, HOSTS].contains(tag));
         return Err(match layout.losses.into_iter().next() {
             Some(Loss { part, damage, .. }) if begins => TraceError::Damaged { file: path.to_owned(), part, damage },
@@ -131,12 +131,12 @@ fn lay_out(source: &Source, options: &ReadOptions, notices: &mut Vec<Notice>) ->
         });
     }
     report_losses(source, options, &layout.losses, notices)?;
-    notices.extend(layout.errors.iter().map(|text| Notice::ProfilerError(lossy(text.of(file)).into_owned())));
-    notices.extend(layout.warnings.iter().map(|text| Notice::ProfilerWarning(lossy(text.of(file)).into_owned())));
+    notices.extend(layout.errors.iter().map(|text| Notice::ProfilerError(lossy(text.bytes(file)).into_owned())));
+    notices.extend(layout.warnings.iter().map(|text| Notice::ProfilerWarning(lossy(text.bytes(file)).into_owned())));
     Ok(layout)
 }
 
-/// Whether a file is text that begins as JSON does. A line break is also how a trace begins, but no trace goes on as text.
+/// Whether a file begins with JSON. A trace may also begin with a line break, but does not continue as text.
 fn is_json(file: &[u8]) -> bool {
     let beginning = file.get(..64).unwrap_or(file);
     let is_text = beginning.iter().all(|byte| byte.is_ascii_whitespace() || !byte.is_ascii_control());
@@ -159,7 +159,7 @@ fn report_losses<'a>(
     Ok(())
 }
 
-/// Walks all lines, in parallel; the heads are by plane of the files.
+/// Walks all lines in parallel. The result has the lines of each plane in the files.
 fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -> Result<Vec<Vec<Head>>, TraceError> {
     let heads: Vec<Vec<Head>> = files
         .planes
@@ -179,7 +179,7 @@ fn walk_lines(files: &Files, options: &ReadOptions, notices: &mut Vec<Notice>) -
                 let is_cut = number + 1 == heads.len();
                 let damage = head.damage.or(plane.layout.cut.filter(|_| is_cut))?;
                 let plane = plane.layout.part(source.bytes());
-                let part = match head.name().of(source.bytes()) {
+                let part = match head.name().bytes(source.bytes()) {
                     [] => format!("{plane}, line {}", head.id()),
                     name => format!("{plane}, line {}", lossy(name)),
                 };

@@ -1,23 +1,23 @@
-//! The kinds of a chunk into those of the trace: numbers become names, once a kind.
+//! Converts the kinds of a chunk to kinds of the trace by looking up names, once per kind.
 
 use foldhash::{HashMap, HashSet};
 
 use super::event::Gathered;
-use super::identity::{LocalKind, Tag, Wanted};
+use super::identity::{KnownStat, LocalKind, Tag};
 use super::layout::{PlaneLayout, lossy};
 use super::stats::raw_stat;
 use crate::table::{Description, Kind, KindId, ProgramId, Strings, Text, number};
 use crate::wire::{Fields, Span, Value};
 
-/// The kinds of a trace while it is put together.
+/// The kinds of a trace while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Resolver {
     pub(super) strings: Strings,
     pub(super) kinds: Vec<Kind>,
     places: HashMap<Kind, KindId>,
-    /// Kinds of a plane that were seen before, without strings of their own.
+    /// A cache of kinds of a plane that have no strings of their own.
     known: HashMap<(u32, LocalKind), KindId>,
-    /// Each description is read once, however many kinds of event have it.
+    /// A cache of descriptions: several kinds may share one.
     described: HashMap<Description, Metadata>,
     pub(super) undescribed: HashSet<KindId>,
 }
@@ -27,7 +27,7 @@ impl Resolver {
         self.strings.intern(&lossy(bytes))
     }
 
-    /// The trace's kinds of a chunk's, in the chunk's order.
+    /// The kinds of the trace for the kinds of a chunk, in the order of the chunk.
     pub(super) fn resolve(
         &mut self,
         file: &[u8],
@@ -39,44 +39,44 @@ impl Resolver {
     }
 
     fn kind(&mut self, file: &[u8], layout: &PlaneLayout, plane: u32, local: &LocalKind, strings: &[Span]) -> KindId {
-        let is_shared = [Wanted::Module, Wanted::Op, Wanted::Program, Wanted::Path, Wanted::FrameworkOp]
+        let is_shared = [KnownStat::Module, KnownStat::Op, KnownStat::Program, KnownStat::Path, KnownStat::FrameworkOp]
             .iter()
-            .all(|&wanted| local.identity.get(wanted).0 != Tag::Text);
+            .all(|&stat| local.identity.get(stat).0 != Tag::Text);
         if is_shared && let Some(&id) = self.known.get(&(plane, *local)) {
             return id;
         }
         let description = Description { plane, metadata_id: local.metadata_id };
         let metadata = self.metadata(file, layout, description);
-        // What the event says itself counts before what is said of all of them.
-        let mut text = |wanted: Wanted, shared: Option<Text>| -> Option<Text> {
-            let (tag, bits) = local.identity.get(wanted);
+        // A stat of the event takes precedence over its description.
+        let mut text = |stat: KnownStat, shared: Option<Text>| -> Option<Text> {
+            let (tag, bits) = local.identity.get(stat);
             let bytes = match tag {
-                Tag::Text => strings.get(usize::try_from(bits).ok()?)?.of(file),
-                Tag::Reference => layout.stat_names.get(&bits.cast_signed())?.of(file),
+                Tag::Text => strings.get(usize::try_from(bits).ok()?)?.bytes(file),
+                Tag::Reference => layout.stat_names.get(&bits.cast_signed())?.bytes(file),
                 _ => return shared,
             };
             Some(self.text(bytes))
         };
-        let (module, op) = (text(Wanted::Module, metadata.module), text(Wanted::Op, metadata.op));
-        let path = text(Wanted::Path, metadata.path);
-        let framework_op = text(Wanted::FrameworkOp, metadata.framework_op);
+        let (module, op) = (text(KnownStat::Module, metadata.module), text(KnownStat::Op, metadata.op));
+        let path = text(KnownStat::Path, metadata.path);
+        let framework_op = text(KnownStat::FrameworkOp, metadata.framework_op);
         let kind = Kind {
             name: metadata.name,
             display_name: metadata.display_name,
             module,
             is_module_by_time: false,
-            program: match local.identity.get(Wanted::Program) {
+            program: match local.identity.get(KnownStat::Program) {
                 (Tag::Unsigned, bits) => Some(bits.into()),
                 (Tag::Signed, bits) => Some(bits.cast_signed().into()),
                 _ => metadata.program,
             },
             op,
             opcode: None,
-            // On GPU `tf_op` only says that there is a module.
+            // On GPU `tf_op` contains only the fact that there is a module.
             path: path.or(framework_op.filter(|&text| !self.strings.get(text).starts_with("XlaModule"))),
             hlo_path: None,
             category: metadata.category,
-            device_ordinal: match local.identity.get(Wanted::DeviceOrdinal) {
+            device_ordinal: match local.identity.get(KnownStat::DeviceOrdinal) {
                 (Tag::Signed | Tag::Unsigned, bits) => Some(bits.cast_signed()),
                 _ => None,
             },
@@ -101,30 +101,30 @@ impl Resolver {
             return metadata;
         }
         let metadata = match layout.event_metadata.get(&description.metadata_id) {
-            Some(&span) => self.described(file, layout, span),
+            Some(&span) => self.read_metadata(file, layout, span),
             None => Metadata::named(self.strings.intern(&format!("metadata {}", description.metadata_id))),
         };
         self.described.insert(description, metadata);
         metadata
     }
 
-    fn described(&mut self, file: &[u8], layout: &PlaneLayout, span: Span) -> Metadata {
+    fn read_metadata(&mut self, file: &[u8], layout: &PlaneLayout, span: Span) -> Metadata {
         let mut metadata = Metadata::named(self.text(b""));
         for field in Fields::new(file, span).filter_map(Result::ok) {
             match (field.number, field.span()) {
-                (2, Some(name)) => metadata.name = self.text(name.of(file)),
-                (4, Some(name)) => metadata.display_name = (name.start < name.end).then(|| self.text(name.of(file))),
-                (5, Some(stat)) => self.describe(file, layout, stat, &mut metadata),
+                (2, Some(name)) => metadata.name = self.text(name.bytes(file)),
+                (4, Some(name)) => metadata.display_name = (name.start < name.end).then(|| self.text(name.bytes(file))),
+                (5, Some(stat)) => self.add_stat(file, layout, stat, &mut metadata),
                 _ => {}
             }
         }
         metadata
     }
 
-    /// Takes in a stat of a description. Of several with one name the last counts.
-    fn describe(&mut self, file: &[u8], layout: &PlaneLayout, stat: Span, metadata: &mut Metadata) {
+    /// Adds a stat to a description. The last of several with the same name counts.
+    fn add_stat(&mut self, file: &[u8], layout: &PlaneLayout, stat: Span, metadata: &mut Metadata) {
         let Ok((id, value)) = raw_stat(file, stat) else { return };
-        let name = layout.stat_names.get(&id).map_or(&[][..], |name| name.of(file));
+        let name = layout.stat_names.get(&id).map_or(&[][..], |name| name.bytes(file));
         let target = match name {
             b"hlo_module" => &mut metadata.module,
             b"hlo_op" => &mut metadata.op,
@@ -146,11 +146,11 @@ impl Resolver {
             Some((7, Value::Varint(bits))) => layout.stat_names.get(&bits.cast_signed()).copied(),
             _ => None,
         };
-        *target = characters.map(|span| self.text(span.of(file)));
+        *target = characters.map(|span| self.text(span.bytes(file)));
     }
 }
 
-/// What the description of a kind of event says of it.
+/// The description of a kind of event.
 #[derive(Debug, Clone, Copy)]
 struct Metadata {
     name: Text,

@@ -1,4 +1,4 @@
-//! When and where a session ran, and how its times come onto one clock with those of the others.
+//! Finds when and where a session ran, and aligns its times with other sessions.
 
 use ergometer_units::Timestamp;
 use foldhash::HashMap;
@@ -8,39 +8,39 @@ use super::layout::PlaneLayout;
 use super::stats::raw_stat;
 use crate::wire::Value;
 
-/// What a session says of itself.
+/// The start, stop and host of a session, and the base of its times.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Facts {
+pub(super) struct SessionInfo {
     pub(super) source: usize,
     pub(super) host: Option<String>,
     pub(super) started: Option<Timestamp>,
     pub(super) stopped: Option<Timestamp>,
     pub(super) scope_parents: HashMap<i64, i64>,
-    /// What its lines' times are relative to: zero, or where they count from the Unix epoch, the first of them.
+    /// The base of the times of its lines: zero, or the first of them if they count from the Unix epoch.
     pub(super) base_ns: i64,
-    /// The wall time of that base.
+    /// The wall-clock time of that base.
     pub(super) epoch_ns: Option<i64>,
     /// How many events it has.
     pub(super) events: usize,
 }
 
-/// The stats of a plane that has numbers only.
-fn numbers<'a>(file: &'a [u8], plane: &'a PlaneLayout) -> impl Iterator<Item = (&'a [u8], i64, i64)> {
+/// The integer stats of a plane: name, number and value.
+fn integer_stats<'a>(file: &'a [u8], plane: &'a PlaneLayout) -> impl Iterator<Item = (&'a [u8], i64, i64)> {
     plane.stats.iter().filter_map(move |&span| match raw_stat(file, span) {
         Ok((id, Some((3 | 4, Value::Varint(bits))))) => {
-            let name = plane.stat_names.get(&id).map_or(&b""[..], |name| name.of(file));
+            let name = plane.stat_names.get(&id).map_or(&b""[..], |name| name.bytes(file));
             Some((name, id, bits.cast_signed()))
         }
         _ => None,
     })
 }
 
-impl Facts {
-    /// Takes in a plane that says something of the session.
-    pub(super) fn learn(&mut self, file: &[u8], plane: &PlaneLayout, wants_scopes: bool) {
-        match plane.name.of(file) {
+impl SessionInfo {
+    /// Reads a plane that describes the session; other planes are ignored.
+    pub(super) fn read_plane(&mut self, file: &[u8], plane: &PlaneLayout, wants_scopes: bool) {
+        match plane.name.bytes(file) {
             b"Task Environment" => {
-                for (name, _, value) in numbers(file, plane) {
+                for (name, _, value) in integer_stats(file, plane) {
                     let time = Some(Timestamp::from_nanos_since_epoch(value));
                     match name {
                         b"profile_start_time" => self.started = time,
@@ -49,19 +49,19 @@ impl Facts {
                     }
                 }
             }
-            // A stat's number is a scope and its value the scope around it; those with a name are about the plane.
+            // The number of a stat is a scope, and its value the parent scope. Stats with a name describe the plane.
             b"/host:__ScopeRangeCallStack__" if wants_scopes => {
-                let scopes = numbers(file, plane).filter(|(name, ..)| name.is_empty());
+                let scopes = integer_stats(file, plane).filter(|(name, ..)| name.is_empty());
                 self.scope_parents.extend(scopes.map(|(_, scope, parent)| (scope, parent)));
             }
             _ => {}
         }
     }
 
-    /// Chooses the base once all lines are known, by their times and how many events each has.
+    /// Chooses the base from the times and event counts of all lines.
     ///
-    /// The line of the middle event decides: one whose time is damaged moves none of the others.
-    pub(super) fn settle(&mut self, mut lines: Vec<(i64, usize)>) {
+    /// The line of the middle event decides, so that a line with a damaged time does not shift the others.
+    pub(super) fn choose_base(&mut self, mut lines: Vec<(i64, usize)>) {
         lines.sort_unstable();
         self.events = lines.iter().map(|&(_, events)| events).sum();
         let mut before = 0;
@@ -90,29 +90,29 @@ mod tests {
     const EPOCH_NS: i64 = 1_794_725_055_000_000_000;
     const FARTHEST_NS: i64 = FARTHEST_PS / 1000;
 
-    fn settled(lines: &[(i64, usize)]) -> (i64, Option<i64>, usize) {
-        let mut facts = Facts { started: Some(Timestamp::from_nanos_since_epoch(7)), ..Facts::default() };
-        facts.settle(lines.to_vec());
-        (facts.base_ns, facts.epoch_ns, facts.events)
+    fn chosen(lines: &[(i64, usize)]) -> (i64, Option<i64>, usize) {
+        let mut info = SessionInfo { started: Some(Timestamp::from_nanos_since_epoch(7)), ..SessionInfo::default() };
+        info.choose_base(lines.to_vec());
+        (info.base_ns, info.epoch_ns, info.events)
     }
 
     #[test]
     fn times_count_from_the_start_or_from_the_epoch() {
-        assert_eq!(settled(&[]), (0, Some(7), 0));
-        assert_eq!(settled(&[(5, 3), (0, 1), (-4, 1)]), (0, Some(7), 5));
-        assert_eq!(settled(&[(FARTHEST_NS, 1)]), (0, Some(7), 1));
-        assert_eq!(settled(&[(FARTHEST_NS + 1, 1)]), (FARTHEST_NS + 1, Some(FARTHEST_NS + 1), 1));
-        assert_eq!(settled(&[(EPOCH_NS + 3, 9), (EPOCH_NS, 1)]), (EPOCH_NS, Some(EPOCH_NS), 10));
+        assert_eq!(chosen(&[]), (0, Some(7), 0));
+        assert_eq!(chosen(&[(5, 3), (0, 1), (-4, 1)]), (0, Some(7), 5));
+        assert_eq!(chosen(&[(FARTHEST_NS, 1)]), (0, Some(7), 1));
+        assert_eq!(chosen(&[(FARTHEST_NS + 1, 1)]), (FARTHEST_NS + 1, Some(FARTHEST_NS + 1), 1));
+        assert_eq!(chosen(&[(EPOCH_NS + 3, 9), (EPOCH_NS, 1)]), (EPOCH_NS, Some(EPOCH_NS), 10));
     }
 
     #[test]
     fn the_line_of_the_middle_event_decides() {
         for wild in [i64::MIN, i64::MAX] {
-            assert_eq!(settled(&[(wild, 4), (5, 5)]), (0, Some(7), 9));
-            assert_eq!(settled(&[(wild, 4), (EPOCH_NS, 5)]), (EPOCH_NS, Some(EPOCH_NS), 9));
+            assert_eq!(chosen(&[(wild, 4), (5, 5)]), (0, Some(7), 9));
+            assert_eq!(chosen(&[(wild, 4), (EPOCH_NS, 5)]), (EPOCH_NS, Some(EPOCH_NS), 9));
         }
-        // Times that count from the start, on a few lines, do not move those that count from the epoch.
-        assert_eq!(settled(&[(0, 1), (EPOCH_NS, 2)]), (EPOCH_NS, Some(EPOCH_NS), 3));
-        assert_eq!(settled(&[(i64::MIN, 1)]), (i64::MIN, Some(i64::MIN), 1));
+        // A few lines with times from the start do not shift those with times from the epoch.
+        assert_eq!(chosen(&[(0, 1), (EPOCH_NS, 2)]), (EPOCH_NS, Some(EPOCH_NS), 3));
+        assert_eq!(chosen(&[(i64::MIN, 1)]), (i64::MIN, Some(i64::MIN), 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The stats of an event, a kind or a plane, read from the file when somebody asks.
+//! Reads the stats of an event, a kind or a plane from the file on request.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,18 +7,18 @@ use super::layout::{PlaneLayout, lossy};
 use super::line::{Events, LANDMARK};
 use crate::source::Source;
 use crate::table::{
-    Description, Details, EventId, KeptStat, KeptText, KeptValue, Line, Stat, StatValue, StatVisitor, StatsOf, Trace,
+    Description, Details, EventId, Line, RawStat, RawValue, Stat, StatValue, StatVisitor, StatsTarget, TableText, Trace,
 };
 use crate::wire::{Damage, Fields, Span, Value};
 
-/// The files of a trace, and where everything is in them.
+/// The files of a trace and the layouts of their planes.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) sources: Vec<Source>,
     pub(super) planes: Vec<FilePlane>,
 }
 
-/// A plane of a file.
+/// A plane in a file.
 #[derive(Debug)]
 pub(super) struct FilePlane {
     pub(super) source: usize,
@@ -49,11 +49,11 @@ impl Files {
 }
 
 impl Details for Files {
-    fn stats<'a>(&'a self, trace: &'a Trace, of: StatsOf) -> Result<Vec<Stat<'a>>, Damage> {
-        match of {
-            StatsOf::Event(id) => self.event(trace, id).unwrap_or_else(|| Ok(Vec::new())),
-            StatsOf::Kind(description) => self.kind(description).unwrap_or_else(|| Ok(Vec::new())),
-            StatsOf::Plane(plane) => match self.plane(plane) {
+    fn stats<'a>(&'a self, trace: &'a Trace, target: StatsTarget) -> Result<Vec<Stat<'a>>, Damage> {
+        match target {
+            StatsTarget::Event(id) => self.event(trace, id).unwrap_or_else(|| Ok(Vec::new())),
+            StatsTarget::Kind(description) => self.kind(description).unwrap_or_else(|| Ok(Vec::new())),
+            StatsTarget::Plane(plane) => match self.plane(plane) {
                 Some((file, layout)) => layout.stats.iter().map(|&span| stat(file, layout, span)).collect(),
                 None => Ok(Vec::new()),
             },
@@ -86,38 +86,38 @@ impl Details for Files {
         first_damage
     }
 
-    fn kept_text(&self, text: KeptText) -> Option<Cow<'_, str>> {
+    fn table_text(&self, text: TableText) -> Option<Cow<'_, str>> {
         let (file, layout) = self.plane(text.plane)?;
-        layout.stat_names.get(&text.id).map(|name| lossy(name.of(file)))
+        layout.stat_names.get(&text.id).map(|name| lossy(name.bytes(file)))
     }
 }
 
-/// Shows the stats of an event.
+/// Visits the stats of an event.
 fn visit_event<'a>(
     file: &'a [u8],
     plane: u32,
     message: Span,
-    visit: &mut dyn FnMut(KeptStat<'a>),
+    visit: &mut dyn FnMut(RawStat<'a>),
 ) -> Result<(), Damage> {
     for field in Fields::new(file, message) {
         let field = field?;
         let (true, Some(span)) = (field.number == 4, field.span()) else { continue };
         let (id, value) = raw_stat(file, span)?;
         let value = match value {
-            Some((2, Value::Fixed64(bits))) => KeptValue::Double(f64::from_bits(bits)),
-            Some((3, Value::Varint(bits))) => KeptValue::Unsigned(bits),
-            Some((4, Value::Varint(bits))) => KeptValue::Signed(bits.cast_signed()),
-            Some((5, Value::Span(span))) => KeptValue::Text(span.of(file)),
-            Some((6, Value::Span(span))) => KeptValue::Bytes(span.of(file)),
-            Some((7, Value::Varint(bits))) => KeptValue::Reference(KeptText { plane, id: bits.cast_signed() }),
-            _ => KeptValue::Absent,
+            Some((2, Value::Fixed64(bits))) => RawValue::Double(f64::from_bits(bits)),
+            Some((3, Value::Varint(bits))) => RawValue::Unsigned(bits),
+            Some((4, Value::Varint(bits))) => RawValue::Signed(bits.cast_signed()),
+            Some((5, Value::Span(span))) => RawValue::Text(span.bytes(file)),
+            Some((6, Value::Span(span))) => RawValue::Bytes(span.bytes(file)),
+            Some((7, Value::Varint(bits))) => RawValue::Reference(TableText { plane, id: bits.cast_signed() }),
+            _ => RawValue::Absent,
         };
-        visit(KeptStat { name: KeptText { plane, id }, value });
+        visit(RawStat { name: TableText { plane, id }, value });
     }
     Ok(())
 }
 
-/// The stats of a message, which has them in this field.
+/// The stats in field `number` of a message.
 fn stats_in<'a>(file: &'a [u8], layout: &PlaneLayout, message: Span, number: u64) -> Result<Vec<Stat<'a>>, Damage> {
     let mut stats = Vec::new();
     for field in Fields::new(file, message) {
@@ -131,7 +131,7 @@ fn stats_in<'a>(file: &'a [u8], layout: &PlaneLayout, message: Span, number: u64
 
 fn stat<'a>(file: &'a [u8], layout: &PlaneLayout, span: Span) -> Result<Stat<'a>, Damage> {
     let (id, value) = raw_stat(file, span)?;
-    let name = match layout.stat_names.get(&id).map(|name| name.of(file)) {
+    let name = match layout.stat_names.get(&id).map(|name| name.bytes(file)) {
         Some(name) if !name.is_empty() => lossy(name),
         _ => Cow::Owned(id.to_string()),
     };
@@ -139,18 +139,18 @@ fn stat<'a>(file: &'a [u8], layout: &PlaneLayout, span: Span) -> Result<Stat<'a>
         Some((2, Value::Fixed64(bits))) => StatValue::Double(f64::from_bits(bits)),
         Some((3, Value::Varint(bits))) => StatValue::Unsigned(bits),
         Some((4, Value::Varint(bits))) => StatValue::Signed(bits.cast_signed()),
-        Some((5, Value::Span(span))) => StatValue::Text(lossy(span.of(file))),
-        Some((6, Value::Span(span))) => StatValue::Bytes(span.of(file)),
+        Some((5, Value::Span(span))) => StatValue::Text(lossy(span.bytes(file))),
+        Some((6, Value::Span(span))) => StatValue::Bytes(span.bytes(file)),
         Some((7, Value::Varint(bits))) => {
             let id = bits.cast_signed();
-            StatValue::Reference(layout.stat_names.get(&id).map(|name| lossy(name.of(file))).ok_or(id))
+            StatValue::Reference(layout.stat_names.get(&id).map(|name| lossy(name.bytes(file))).ok_or(id))
         }
         _ => StatValue::Absent,
     };
     Ok(Stat { name, value })
 }
 
-/// The number and the value of a stat. Of several values the last counts.
+/// The number and the value of a stat. The last of several values counts.
 pub(super) fn raw_stat(file: &[u8], span: Span) -> Result<(i64, Option<(u64, Value)>), Damage> {
     let (mut id, mut value) = (0, None);
     for field in Fields::new(file, span) {

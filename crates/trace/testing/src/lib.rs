@@ -1,8 +1,8 @@
 //! Builds the bytes of `XSpace` traces for tests.
 //!
-//! [`Plane`], [`Line`] and [`Event`] describe a trace by names and times, which is enough for most tests. [`xspace`] has
-//! every field of the format and writes it in the styles of different writers, for tests of the reader. The crate does
-//! not depend on `ergometer-trace`, so that the unit tests of that crate can use it, too.
+//! [`Plane`], [`Line`] and [`Event`] describe a trace by names and times, which is enough for most tests. [`xspace`]
+//! has every field of the format and writes it in the styles of different writers, for tests of the reader. The crate
+//! does not depend on `ergometer-trace`, so that the unit tests of that crate can use it, too.
 //!
 //! ```
 //! use ergometer_trace_testing::{Event, Line, Plane, encode};

@@ -1,26 +1,26 @@
-//! Accounting against the formulas by their words, on recorded traces and on small ones of every platform.
+//! Compares accounting with the formulas, on recorded traces and on small synthetic traces of every platform.
 
 use std::collections::BTreeMap;
 
 use ergometer_trace::accounting::{
     By, Class, Filter, FoundBy, Row, StepsBy, executions, gaps, modules, rows, scopes, steps, summary,
 };
-use ergometer_trace::{KeepIds, KeepLines, ProgramId, ReadOptions, Source, Text, Trace, Why, read};
+use ergometer_trace::{KeepIds, KeepLines, ProgramId, ReadOptions, Source, Text, Trace, UnplacedReason, read};
 use proptest::prelude::*;
 
-use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value};
 use crate::formulas::{self, Interval};
-use crate::{fixture, reference, seen, strict};
+use crate::{fixture, reference, strict, view};
+use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value};
 
-fn is_aggregated(event: &seen::Event) -> bool {
-    matches!(event.why_unplaced, Some(Why::Aggregated(_)))
+fn is_aggregated(event: &view::Event) -> bool {
+    matches!(event.why_unplaced, Some(UnplacedReason::Aggregated(_)))
 }
 
-fn placed(line: &seen::Line) -> Vec<Interval> {
+fn placed(line: &view::Line) -> Vec<Interval> {
     line.events.iter().filter_map(|event| Some((event.start_ps?, event.start_ps? + event.duration_ps))).collect()
 }
 
-/// Every plane and line of a file has the times that the formulas give.
+/// Checks that the times of every plane and line of a file match the formulas.
 fn agrees(file: &[u8]) {
     let trace = strict(file).expect("a whole file");
     let expected = reference::expect(&[("host.xplane.pb", file)]);
@@ -56,7 +56,7 @@ fn agrees(file: &[u8]) {
 type Named = (Vec<Interval>, Vec<i64>, i128);
 
 /// Times by name, over all lines of a plane.
-fn names_agree(trace: &Trace, expected: &seen::Seen) {
+fn names_agree(trace: &Trace, expected: &view::TraceView) {
     let mut by_name: BTreeMap<(usize, String), Named> = BTreeMap::new();
     for (number, plane) in expected.planes.iter().enumerate() {
         for line in &plane.lines {
@@ -165,7 +165,7 @@ const SCOPES: &[u8] = b"/host:__ScopeRangeCallStack__";
 fn executions_are_found_by_scope_and_without() {
     let file = fixture("gpu_autotune.xplane.pb");
     assert_eq!(runs(&file), four_times_five(FoundBy::Scope));
-    let [space] = reference::sessions_of(&file).try_into().expect("one session");
+    let [space] = reference::parse_sessions(&file).try_into().expect("one session");
 
     let mut without_last = space.clone();
     for plane in without_last.planes.iter_mut().filter(|plane| plane.name == SCOPES) {
@@ -194,7 +194,7 @@ fn steps_are_annotated_or_derived() {
     let facts: Vec<_> =
         found.iter().map(|step| (step.number, step.found_by, step.account.events, step.executions)).collect();
     assert_eq!(facts, [0, 1, 2].map(|number| (number, StepsBy::Annotation, 365, 1)));
-    // The kernels of a step run after its annotation is closed: time alone would put them into the next.
+    // The kernels of a step run after its annotation ends: by time alone they would belong to the next step.
     assert!(found[0].account.span.expect("work").end > found[0].window.end);
 
     let trace = strict(&fixture("gpu_infer_20.xplane.pb")).expect("a whole file");
@@ -219,7 +219,8 @@ fn idle_time_is_the_sum_of_the_gaps() {
     }
 }
 
-/// A TPU's plane: two steps, three runs of two modules, ops in them, a collective that computing hides in part.
+/// The plane of a TPU: two steps, three runs of two modules, their ops, and a collective that overlaps with
+/// computation.
 fn tpu() -> Space {
     let event = |metadata_id, offset, duration_ps| Event {
         metadata_id,
@@ -264,7 +265,7 @@ fn tpu() -> Space {
 }
 
 #[test]
-fn a_tpu_answers_the_same_questions() {
+fn a_tpu_has_modules_executions_steps_and_gaps() {
     let trace = strict(&tpu().encode(Style::Plain)).expect("a whole file");
     let none = Filter::default();
     let ops: Vec<_> = rows(&trace, By::Op, &none)
@@ -333,7 +334,7 @@ fn line(id: i64, name: &str, events: Vec<Event>) -> Line {
     Line { id, name: name.as_bytes().to_vec(), events, ..Line::default() }
 }
 
-/// A trace of one plane whose events are named by their number.
+/// A trace of one plane with these event and stat names.
 fn plane(name: &str, lines: Vec<Line>, names: &[&str], stats: &[&str]) -> Trace {
     let plane = Plane {
         name: name.as_bytes().to_vec(),
@@ -355,7 +356,7 @@ fn times_at_the_ends_of_the_range_do_not_overflow() {
 }
 
 #[test]
-fn one_event_out_of_range_spoils_no_share() {
+fn an_event_out_of_range_does_not_change_shares() {
     let lines = vec![line(1, "Stream", vec![event(1, 0, 1000), event(2, 5, i64::MAX)])];
     let trace = plane("/device:GPU:0", lines, &["good", "bad"], &[]);
     let found: Vec<_> = rows(&trace, By::Kernel, &Filter::default())
@@ -366,7 +367,7 @@ fn one_event_out_of_range_spoils_no_share() {
 }
 
 #[test]
-fn what_has_no_place_in_time_is_of_no_run_and_no_step() {
+fn events_without_a_start_time_belong_to_no_run_and_no_step() {
     let aggregated = Event { timing: Timing::Occurrences(9), ..event(4, 0, 1_000_000) };
     let lines = vec![
         line(1, "Steps", vec![event(1, 0, 90), event(2, 100, 90)]),
@@ -386,7 +387,7 @@ fn what_has_no_place_in_time_is_of_no_run_and_no_step() {
 }
 
 #[test]
-fn runs_in_runs_runs_without_ops_and_two_lines_of_modules() {
+fn nested_runs_runs_without_ops_and_two_lines_of_modules() {
     let lines = vec![
         line(1, "XLA Modules", vec![event(1, 0, 100), event(1, 10, 10)]),
         line(2, "XLA Modules", vec![event(2, 200, 100)]),
@@ -402,7 +403,7 @@ fn runs_in_runs_runs_without_ops_and_two_lines_of_modules() {
     assert_eq!(found, [Some(2), Some(1)]);
 }
 
-/// An op of a host's device.
+/// An op of a device of the host.
 fn host_op(metadata_id: i64, offset: i64, duration_ps: i64, device: i64, run: i64) -> Event {
     let stat = |id, value| Stat { id, value: Some(value) };
     let stats = vec![
@@ -417,8 +418,8 @@ fn host_op(metadata_id: i64, offset: i64, duration_ps: i64, device: i64, run: i6
 const HOST_STATS: [&str; 5] = ["hlo_op", "hlo_module", "device_ordinal", "run_id", "step_num"];
 
 #[test]
-fn devices_of_one_plane_are_accounted_for_one_by_one() {
-    // While device 0 communicates, device 1 computes: that hides nothing.
+fn devices_of_one_plane_have_separate_accounts() {
+    // Device 1 computes while device 0 communicates, which does not count as overlap.
     let lines = vec![
         line(1, "a", vec![host_op(1, 0, 10, 0, 1), host_op(2, 10, 10, 0, 1)]),
         line(2, "b", vec![host_op(1, 10, 10, 1, 1), host_op(2, 30, 10, 1, 1)]),
@@ -434,17 +435,17 @@ fn devices_of_one_plane_are_accounted_for_one_by_one() {
     }
     let filter = Filter { devices: vec![String::from("cpu#1")], ..Filter::default() };
     assert!(rows(&trace, By::Kernel, &filter).iter().all(|row| row.device.ordinal == Some(1)));
-    // A run on two devices is a step of each, not two.
+    // A run on two devices is one step of each.
     assert_eq!(steps(&trace, &Filter::default()).steps.len(), 2);
 }
 
 #[test]
-fn work_is_of_the_step_that_called_it_though_it_runs_later() {
+fn work_belongs_to_the_step_that_launched_it() {
     let step = |number: i64, offset| Event {
         stats: vec![Stat { id: 5, value: Some(Value::Signed(number)) }],
         ..event(3, offset, 10)
     };
-    // Each call is reported twice, one in the other; both runs begin when the annotations are closed.
+    // Each call is reported by two nested events; both runs begin after the annotations end.
     let calls = vec![step(0, 0), event(2, 1, 5), event(2, 2, 3), step(1, 20), event(2, 21, 5), event(2, 22, 3)];
     let lines = vec![
         line(1, "python", calls),
@@ -458,7 +459,7 @@ fn work_is_of_the_step_that_called_it_though_it_runs_later() {
 }
 
 #[test]
-fn steps_in_a_step_hold_what_starts_in_them() {
+fn nested_steps_contain_the_work_that_starts_in_them() {
     let step = |number: i64, offset, duration| Event {
         stats: vec![Stat { id: 1, value: Some(Value::Signed(number)) }],
         ..event(1, offset, duration)
@@ -485,7 +486,7 @@ fn steps_in_a_step_hold_what_starts_in_them() {
 }
 
 #[test]
-fn ops_need_no_lines_without_work() {
+fn ops_do_not_need_lines_without_work() {
     for name in ["gpu_autotune.xplane.pb", "gpu_train_3.xplane.pb", "small_cpu_666.xplane.pb"] {
         let file = fixture(name);
         let options = ReadOptions { ids: KeepIds::No, lines: KeepLines::OfWork, ..ReadOptions::default() };

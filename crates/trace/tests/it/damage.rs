@@ -1,13 +1,16 @@
-//! Files that are cut, changed or made up: an error that says where, or what is whole. Never a panic.
+//! Truncated, modified and random files give an error with the position, or the undamaged part. Nothing panics.
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_trace::{EventId, Notice, Trace, TraceError};
 use ergometer_units::Picos;
 use proptest::prelude::*;
 
-use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint};
 use crate::{fixture, lenient, strict};
+use ergometer_trace_testing::xspace::{
+    Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint,
+};
 
-/// A little of everything.
+/// A small file with all kinds of content.
 fn small() -> Space {
     let event = |number: i64| Event {
         metadata_id: 1 + number % 2,
@@ -32,7 +35,7 @@ fn small() -> Space {
     }
 }
 
-/// When and what each event is, by line; asks for every stat on the way. A name that was cut off is not held against it.
+/// Start and duration of each event, by line. It also reads all stats. Names that were cut off are ignored.
 fn walk(trace: &Trace) -> Vec<Vec<(Option<i64>, i64)>> {
     let mut lines = Vec::new();
     for (plane_number, plane) in trace.planes().iter().enumerate() {
@@ -50,12 +53,12 @@ fn walk(trace: &Trace) -> Vec<Vec<(Option<i64>, i64)>> {
     lines
 }
 
-/// The losses a trace reports.
+/// The notices about damage.
 fn losses(trace: &Trace) -> Vec<&Notice> {
     trace.notices().iter().filter(|notice| matches!(notice, Notice::Lost { .. })).collect()
 }
 
-/// Reads the first bytes of a file, strictly and leniently, and holds both against the whole of it.
+/// Reads the first bytes of a file, strictly and leniently, and compares both with the complete file.
 fn check_prefix(bytes: &[u8], length: usize, boundaries: &[usize]) {
     let whole = walk(&strict(bytes).unwrap());
     let cut = &bytes[..length];
@@ -77,24 +80,24 @@ fn check_prefix(bytes: &[u8], length: usize, boundaries: &[usize]) {
             let losses = losses(&trace);
             assert_eq!(losses.len(), usize::from(!is_boundary), "{length}: {losses:?}");
             if let [Notice::Lost { damage, bytes, .. }] = losses[..] {
-                // What is lost stands at the end, from a field on that contains the damage.
+                // The lost bytes are at the end, from the field that contains the damage.
                 assert!(*bytes == 0 || length as u64 - bytes <= damage.offset, "{length}: {losses:?}");
                 assert!(*bytes < length as u64);
             }
             let kept = walk(&trace);
             assert!(kept.len() <= whole.len(), "{length}");
             for (number, (line, whole)) in kept.iter().zip(&whole).enumerate() {
-                // Only the last line is shorter than it was.
+                // Only the last line is shorter.
                 let is_last = number + 1 == kept.len();
                 assert!(if is_last { whole.starts_with(line) } else { whole == line }, "{length}");
             }
         }
-        // Nothing of a plane is there yet.
+        // There is no plane yet.
         Err(_) => assert!(boundaries.iter().all(|&boundary| length < boundary), "{length}"),
     }
 }
 
-/// Where planes and other fields of the file end.
+/// The offsets where planes and other fields of the file end.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut ends) = (0, Vec::new());
     while at < bytes.len() {
@@ -152,7 +155,7 @@ fn a_changed_byte_is_an_error_or_another_trace() {
 #[test]
 fn a_damaged_plane_spares_the_others() {
     let bytes = small().encode(Style::Plain);
-    // The second plane's last line claims more than the plane has.
+    // The last line of the second plane claims more bytes than the plane has.
     let line = bytes.len() - 4 - bytes.iter().rev().skip(4).position(|&byte| byte == 0x1a).unwrap() - 1;
     let mut changed = bytes.clone();
     assert_eq!(changed[line], 0x1a);
@@ -162,7 +165,7 @@ fn a_damaged_plane_spares_the_others() {
     let plane_end = boundaries(&bytes)[1];
     assert_eq!((part.as_str(), *lost), ("plane /device:GPU:1", (plane_end - line) as u64));
     assert_eq!(walk(&trace).iter().map(Vec::len).collect::<Vec<_>>(), [5, 5, 5]);
-    // Its name and host are those of the whole file.
+    // Its name and host are those of the complete file.
     assert_eq!(trace.sessions()[0].host.map(|host| trace.text(host)), Some("vm"));
 }
 
@@ -174,19 +177,19 @@ fn an_error_reads_as_a_sentence() {
     let group = delimited(1, &[delimited(2, b"/host:CPU"), vec![0x1b, 0x1b, 0x1b]].concat());
     let event = delimited(1, &[delimited(2, b"/host:CPU"), delimited(3, &delimited(4, &[0x22, 0x7f]))].concat());
     let description = delimited(1, &[delimited(2, b"/host:CPU"), delimited(4, &[0x08, 0x01, 0x12, 0x05])].concat());
-    let said: Vec<String> =
+    let errors: Vec<String> =
         [&cut, &long, &group, &event, &description, &b"hello, world".to_vec(), &vec![0x1f, 0x8b, 8, 0], &vec![]]
-            .map(|bytes| strict(bytes).unwrap_err().to_string())
+            .map(|bytes| strict(bytes).unwrap_err().one_line(&CommandLine))
             .to_vec();
-    insta::assert_snapshot!(said.join("\n"));
-    let kept: Vec<String> = [&cut, &long, &event, &description]
+    insta::assert_snapshot!(errors.join("\n"));
+    let notices: Vec<String> = [&cut, &long, &event, &description]
         .map(|bytes| lenient(bytes).unwrap().notices().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         .to_vec();
-    insta::assert_snapshot!(kept.join("\n"));
+    insta::assert_snapshot!(notices.join("\n"));
 }
 
 #[test]
-fn claims_beyond_the_file_cost_nothing() {
+fn lengths_beyond_the_file_take_no_memory() {
     for claimed in [1 << 20, 1 << 31, 1 << 32, 1 << 62, 1 << 63, u64::MAX] {
         for field in 1..7_u64 {
             let claim = [varint(field * 8 + 2), varint(claimed)].concat();
@@ -199,7 +202,7 @@ fn claims_beyond_the_file_cost_nothing() {
 }
 
 #[test]
-fn depth_is_only_bytes() {
+fn deep_nesting_does_not_recurse() {
     let mut nested = Vec::new();
     for _ in 0..2_000 {
         nested = delimited(4, &nested);
@@ -210,8 +213,8 @@ fn depth_is_only_bytes() {
 }
 
 #[test]
-fn many_empty_parts_take_no_more_than_their_time() {
-    // Each plane has the same name and so begins a session.
+fn many_empty_planes_are_read_in_linear_time() {
+    // Each plane has the same name, so each begins a session.
     let planes = [0x0a, 0x00].repeat(100_000);
     assert_eq!(strict(&planes).unwrap().sessions().len(), 100_000);
     let lines = delimited(1, &[0x1a, 0x00].repeat(100_000));
@@ -225,7 +228,7 @@ fn many_empty_parts_take_no_more_than_their_time() {
     assert_eq!(strict(&delimited(1, &[description, lines].concat())).unwrap().event_count(), 20_000);
 }
 
-/// Every kind of file the fuzzer should start from.
+/// The files that the fuzzer starts from.
 #[test]
 #[ignore = "writes fuzz/corpus/xspace"]
 fn corpus() {
@@ -236,7 +239,7 @@ fn corpus() {
     let mut files = vec![("plain".to_owned(), plain.clone()), ("twice".to_owned(), plain.repeat(2))];
     files.extend((1..5).map(|seed| (format!("odd_{seed}"), small.encode(Style::Odd(seed)))));
     files.extend([100, 250].map(|length| (format!("cut_{length}"), plain[..length].to_vec())));
-    // The last plane and the host of a recorded file, and its device's plane without most events.
+    // The last plane and the host of a recorded file, and the plane of its device without most events.
     let recorded = fixture("gpu_autotune.xplane.pb");
     let ends = boundaries(&recorded);
     files.push(("environment".to_owned(), recorded[ends[3]..].to_vec()));
@@ -250,14 +253,14 @@ fn corpus() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         for trace in [strict(&bytes), lenient(&bytes)].into_iter().flatten() {
             walk(&trace);
         }
     }
 
     #[test]
-    fn any_content_of_a_plane_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300), depth in 0..4_usize) {
+    fn any_content_of_a_plane_is_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300), depth in 0..4_usize) {
         let mut file = bytes;
         for field in [4, 4, 3, 1].into_iter().skip(3 - depth) {
             file = delimited(field, &file);
@@ -271,7 +274,7 @@ proptest! {
 }
 
 #[test]
-fn json_is_called_by_its_name() {
+fn the_error_of_a_json_file_names_json() {
     for text in ["{\"traceEvents\": []}", "\n  {\n    \"schemaVersion\": 1,\n", "[{}]"] {
         assert!(matches!(strict(text.as_bytes()), Err(TraceError::Json { .. })), "{text}");
     }

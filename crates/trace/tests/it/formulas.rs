@@ -1,9 +1,9 @@
-//! The times of METRICS.md, "Traces", by their words: every event is held against every other.
+//! The formulas of METRICS.md, "Traces", as direct and slow code that compares every event with every other.
 
-/// From and to, in picoseconds.
+/// Start and end in picoseconds.
 pub(crate) type Interval = (i64, i64);
 
-/// Last end less first start.
+/// The last end less the first start.
 pub(crate) fn span(intervals: &[Interval]) -> i128 {
     let first = intervals.iter().map(|&(start, _)| start).min().unwrap_or(0);
     let last = intervals.iter().map(|&(_, end)| end).max().unwrap_or(0);
@@ -15,10 +15,10 @@ pub(crate) fn total(intervals: &[Interval]) -> i128 {
     intervals.iter().map(|&(start, end)| i128::from(end) - i128::from(start)).sum()
 }
 
-/// The parts of the union, in order. Intervals that touch join.
+/// The parts of the union, in order. Intervals that touch are joined.
 pub(crate) fn union(intervals: &[Interval]) -> Vec<Interval> {
     let mut parts: Vec<Interval> = intervals.to_vec();
-    // Two that meet become one, until none do.
+    // Joins two intervals that touch, until none do.
     'again: loop {
         for one in 0..parts.len() {
             for other in one + 1..parts.len() {
@@ -45,7 +45,7 @@ pub(crate) fn gaps(intervals: &[Interval]) -> Vec<Interval> {
     union(intervals).windows(2).map(|pair| (pair[0].1, pair[1].0)).collect()
 }
 
-/// Of the events of a line, in the order of the file, the parent of each.
+/// The parent of each event of a line, in the order of the file.
 pub(crate) fn parents(intervals: &[Interval]) -> Vec<Option<usize>> {
     let parent_of = |event: usize| {
         let (start, end) = intervals[event];
@@ -54,14 +54,14 @@ pub(crate) fn parents(intervals: &[Interval]) -> Vec<Option<usize>> {
             let is_equal = (other_start, other_end) == (start, end);
             other != event && other_start <= start && end <= other_end && (!is_equal || other < event)
         };
-        // It starts last, then ends first, then is later in the file.
+        // The parent starts last, then ends first, then is later in the file.
         let rank = |&other: &usize| (intervals[other].0, std::cmp::Reverse(intervals[other].1), other);
         (0..intervals.len()).filter(contains).max_by_key(rank)
     };
     (0..intervals.len()).map(parent_of).collect()
 }
 
-/// Of the events of a line, in the order of the file, the time of each less that of its direct children.
+/// The self time of each event of a line, in the order of the file: its duration less that of its direct children.
 pub(crate) fn self_times(intervals: &[Interval]) -> Vec<i128> {
     let parents = parents(intervals);
     let own = |event: usize| {
@@ -74,7 +74,7 @@ pub(crate) fn self_times(intervals: &[Interval]) -> Vec<i128> {
 
 #[test]
 fn an_example_worked_by_hand() {
-    // A call, two children that touch, a grandchild equal to its parent, one that sticks out, one apart.
+    // A call, two children that touch, a grandchild equal to its parent, a crossing event, and a separate one.
     let line = [(0, 100), (10, 30), (30, 40), (10, 30), (90, 120), (200, 210)];
     assert_eq!((span(&line), total(&line), busy(&line)), (210, 190, 130));
     assert_eq!(gaps(&line), [(120, 200)]);

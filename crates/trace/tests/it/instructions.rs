@@ -1,18 +1,20 @@
-//! What the compiled programs of a trace say of its events.
+//! Opcodes and named scopes of events, from the compiled programs of a trace.
 
 use std::collections::BTreeMap;
 
 use ergometer_trace::{Platform, Text, Trace};
 use proptest::prelude::*;
 
-use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint};
 use crate::{fixture, lenient, strict};
+use ergometer_trace_testing::xspace::{
+    Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value, delimited, varint,
+};
 
 fn number(field: u64, value: u64) -> Vec<u8> {
     [varint(field * 8), varint(value)].concat()
 }
 
-/// An instruction: its number, name, opcode, path and the computation it calls.
+/// An instruction: number, name, opcode, path and the computation that it calls.
 type Instruction<'a> = (u64, &'a str, &'a str, &'a str, Option<u64>);
 
 fn instruction(&(id, name, opcode, path, called): &Instruction<'_>) -> Vec<u8> {
@@ -21,7 +23,8 @@ fn instruction(&(id, name, opcode, path, called): &Instruction<'_>) -> Vec<u8> {
     [&texts.concat()[..], &delimited(7, &delimited(2, path.as_bytes())), &number(35, id), &called].concat()
 }
 
-/// A program of computations, by number: what is in them, the last being the result. The last of them runs.
+/// A program of numbered computations. The last instruction of a computation is its result, and the last computation is
+/// the entry.
 fn program(computations: &[(u64, &[Instruction<'_>])]) -> Vec<u8> {
     let mut module = delimited(1, b"jit_f");
     for (id, instructions) in computations {
@@ -33,7 +36,7 @@ fn program(computations: &[(u64, &[Instruction<'_>])]) -> Vec<u8> {
     delimited(1, &module)
 }
 
-/// Events of one stream, each a kernel, its op and its launch.
+/// A trace with events of one stream: kernel, op and launch of each.
 fn space(program: &[u8], events: &[(&str, &str, u64)]) -> Space {
     let texts = |names: &[&str]| (1..).zip(names).map(|(id, name)| (id, name.as_bytes().to_vec())).collect();
     let proto = Stat { id: 1, value: Some(Value::Bytes(program.to_vec())) };
@@ -67,16 +70,16 @@ fn space(program: &[u8], events: &[(&str, &str, u64)]) -> Space {
     Space { planes: vec![metadata, device], ..Space::default() }
 }
 
-/// Opcode and path of every event of the last plane.
-fn said(trace: &Trace) -> Vec<(String, String)> {
+/// Opcode and path of each event of the last plane.
+fn opcodes_and_paths(trace: &Trace) -> Vec<(String, String)> {
     let text = |text: Option<Text>| text.map_or("", |text| trace.text(text)).to_owned();
     let events = trace.planes().last().unwrap().lines.iter().flat_map(ergometer_trace::Line::events);
     let kinds = events.map(|event| trace.kind(event.kind));
     kinds.map(|kind| (text(kind.opcode), text(kind.scope_path()))).collect()
 }
 
-fn of(program: &[u8], events: &[(&str, &str, u64)]) -> Vec<(String, String)> {
-    said(&strict(&space(program, events).encode(Style::Plain)).unwrap())
+fn read_events(program: &[u8], events: &[(&str, &str, u64)]) -> Vec<(String, String)> {
+    opcodes_and_paths(&strict(&space(program, events).encode(Style::Plain)).unwrap())
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -91,7 +94,7 @@ const MUL: &[Instruction<'_>] = &[
 ];
 
 #[test]
-fn an_op_is_its_instruction() {
+fn an_event_with_an_op_has_its_instruction() {
     let program = program(&[
         (1, ADD),
         (2, MUL),
@@ -112,13 +115,13 @@ fn an_op_is_its_instruction() {
         ("fusion", "jit(f)/a/add"),
         ("fusion", "jit(f)/b"),
         ("all-reduce", "jit(f)/s"),
-        // What a fusion has inside does not run.
+        // The instructions inside a fusion do not run.
         ("", ""),
     ];
-    assert_eq!(of(&program, &events), pairs(&expected));
+    assert_eq!(read_events(&program, &events), pairs(&expected));
 }
 
-/// Two layers whose multiplications are alike, and what is in none of them.
+/// A program with two layers whose multiplications are alike, and instructions outside the layers.
 fn layers() -> Vec<u8> {
     let inner: &[Instruction<'_>] = &[(1, "p", "parameter", "", None), (2, "dot", "dot", "", None)];
     program(&[
@@ -140,58 +143,58 @@ fn layers() -> Vec<u8> {
 const GRAPH: &str = "command_buffer_1";
 
 #[test]
-fn a_kernel_that_serves_several_instructions_is_told_by_order() {
+fn the_order_decides_which_instruction_a_shared_kernel_ran() {
     let twice = [("gemm_1", GRAPH, 1), ("gemm_1", GRAPH, 1), ("root", GRAPH, 1), ("gemm_1", GRAPH, 2)];
     let expected = [
         ("fusion", "jit(f)/layer_0/dot"),
         ("fusion", "jit(f)/layer_1/dot"),
         ("add", "jit(f)/add"),
-        // A launch that is not whole: which it was is not known.
+        // An incomplete launch: it is unknown which instruction ran.
         ("fusion", "jit(f)"),
     ];
     let space = space(&layers(), &twice);
     let mut one_kernel = space.clone();
     for event in &mut one_kernel.planes[1].lines[0].events {
-        // Descriptions are one a kernel.
+        // There is one description per kernel.
         event.metadata_id = if event.metadata_id == 3 { 3 } else { 1 };
     }
-    assert_eq!(said(&strict(&one_kernel.encode(Style::Plain)).unwrap()), pairs(&expected));
+    assert_eq!(opcodes_and_paths(&strict(&one_kernel.encode(Style::Plain)).unwrap()), pairs(&expected));
     for event in &mut one_kernel.planes[1].lines[0].events {
         event.stats[3].value = Some(Value::Unsigned(1));
     }
-    // Three where the program has two: something else runs the kernel too.
+    // Three events for two instructions: something else runs the kernel, too.
     let unknown = [("fusion", ""), ("fusion", ""), ("add", "jit(f)/add"), ("fusion", "")];
-    assert_eq!(said(&strict(&one_kernel.encode(Style::Plain)).unwrap()), pairs(&unknown));
+    assert_eq!(opcodes_and_paths(&strict(&one_kernel.encode(Style::Plain)).unwrap()), pairs(&unknown));
 }
 
 #[test]
-fn a_name_that_two_instructions_give_says_only_what_both_do() {
-    assert_eq!(of(&layers(), &[("a_b", GRAPH, 1)]), pairs(&[("", "")]));
-    assert_eq!(of(&layers(), &[("a.b", GRAPH, 1)]), pairs(&[("copy", "jit(f)/second")]));
-    assert_eq!(of(&layers(), &[("nvjet_tst", GRAPH, 1)]), pairs(&[("", "")]));
+fn a_kernel_name_of_two_instructions_has_what_they_have_in_common() {
+    assert_eq!(read_events(&layers(), &[("a_b", GRAPH, 1)]), pairs(&[("", "")]));
+    assert_eq!(read_events(&layers(), &[("a.b", GRAPH, 1)]), pairs(&[("copy", "jit(f)/second")]));
+    assert_eq!(read_events(&layers(), &[("nvjet_tst", GRAPH, 1)]), pairs(&[("", "")]));
 }
 
 proptest! {
-    /// Damage to a program is no damage to the trace.
+    /// A damaged program does not damage the trace.
     #[test]
-    fn a_damaged_program_says_less(place in 0_usize..400, byte: u8, cut in 0_usize..400) {
+    fn a_damaged_program_is_read_up_to_the_damage(place in 0_usize..400, byte: u8, cut in 0_usize..400) {
         let mut program = layers();
         program.truncate(program.len().saturating_sub(cut % 7));
         let place = place % program.len();
         program[place] = byte;
         let events = [("gemm_1", GRAPH, 1), ("gemm_2", GRAPH, 1), ("k", "root", 1)];
         let bytes = space(&program, &events).encode(Style::Plain);
-        prop_assert_eq!(said(&strict(&bytes).unwrap()).len(), 3);
-        prop_assert_eq!(said(&strict(&bytes).unwrap()), said(&lenient(&bytes).unwrap()));
+        prop_assert_eq!(opcodes_and_paths(&strict(&bytes).unwrap()).len(), 3);
+        prop_assert_eq!(opcodes_and_paths(&strict(&bytes).unwrap()), opcodes_and_paths(&lenient(&bytes).unwrap()));
     }
 
     #[test]
     fn any_bytes_are_a_program_without_names(program in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert_eq!(of(&program, &[("k", "op", 1), ("k", GRAPH, 1)]).len(), 2);
+        prop_assert_eq!(read_events(&program, &[("k", "op", 1), ("k", GRAPH, 1)]).len(), 2);
     }
 }
 
-/// Time of the work of devices, by the first scopes of its path.
+/// The time of the work of devices, by the first scopes of its path.
 fn time_by_scope(trace: &Trace, depth: usize) -> BTreeMap<String, i64> {
     let mut times = BTreeMap::new();
     for plane in trace.planes().iter().filter(|plane| plane.platform != Platform::Other) {
@@ -209,15 +212,15 @@ fn time_by_scope(trace: &Trace, depth: usize) -> BTreeMap<String, i64> {
 }
 
 #[test]
-fn kernels_of_graphs_have_the_layers_they_were_launched_for() {
+fn kernels_of_graphs_have_the_scopes_of_their_layers() {
     let trace = strict(&fixture("gpu_infer_20.xplane.pb")).unwrap();
     let times = time_by_scope(&trace, 2);
     let layers: Vec<String> = (0..8).map(|layer| format!("jit(fwd)/layer_{layer}")).collect();
     assert_eq!(times.keys().cloned().collect::<Vec<_>>(), [vec![String::new()], layers.clone()].concat());
-    // The layers are alike, and so are their times.
+    // The layers are alike, so their times are similar.
     let (least, most) = (layers.iter().map(|layer| times[layer]).min(), layers.iter().map(|layer| times[layer]).max());
     assert!(least.zip(most).is_some_and(|(least, most)| most - least < least / 20), "{times:?}");
-    // What libraries bring along has no name of the program.
+    // Kernels of libraries have no scope of the program.
     let all: i64 = times.values().sum();
     assert!(times[""] * 100 < all * 15, "{times:?}");
 }

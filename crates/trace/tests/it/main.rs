@@ -1,4 +1,4 @@
-//! The reader of traces against a second reader that shares nothing with it, on messages of every shape and on damage.
+//! Compares the trace reader with an independent second reader, and tests accounting and damaged files.
 
 mod accounting;
 mod damage;
@@ -6,18 +6,18 @@ mod formulas;
 mod instructions;
 mod reader;
 mod reference;
-mod seen;
+mod view;
 
 use std::path::PathBuf;
 
 use ergometer_trace::{Leniency, ReadOptions, Source, Trace, TraceError, read};
 
-/// Reads one file of these bytes.
+/// Reads a file with these bytes.
 fn strict(bytes: &[u8]) -> Result<Trace, TraceError> {
     read(vec![Source::from_bytes("host.xplane.pb", bytes.to_vec())], &ReadOptions::default())
 }
 
-/// Reads what is whole of these bytes.
+/// Reads the undamaged parts of a file with these bytes.
 fn lenient(bytes: &[u8]) -> Result<Trace, TraceError> {
     let options = ReadOptions { leniency: Leniency::KeepWhole, ..ReadOptions::default() };
     read(vec![Source::from_bytes("host.xplane.pb", bytes.to_vec())], &options)

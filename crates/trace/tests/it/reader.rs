@@ -1,16 +1,16 @@
-//! Whole files: the reader sees what the second reader sees, whatever the style of the writer.
+//! Compares the reader with the second reader on undamaged files, in every style of writing.
 
 use ergometer_trace::{ReadOptions, Source, Trace, read};
 use ergometer_units::Timestamp;
 use proptest::prelude::*;
 
+use crate::reference::{expect, parse_sessions};
+use crate::{fixture, strict, view};
 use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Style, Timing, Value};
-use crate::reference::{expect, sessions_of};
-use crate::{fixture, seen, strict};
 
 fn assert_reads_as_expected(bytes: &[u8]) {
     let trace = strict(bytes).unwrap();
-    assert_eq!(seen::of(&trace), expect(&[("host.xplane.pb", bytes)]));
+    assert_eq!(view::from_trace(&trace), expect(&[("host.xplane.pb", bytes)]));
 }
 
 fn read_all(files: &[(&str, &[u8])]) -> Trace {
@@ -18,7 +18,7 @@ fn read_all(files: &[(&str, &[u8])]) -> Trace {
     read(sources, &ReadOptions::default()).unwrap()
 }
 
-/// Few numbers, so that they meet, and those at the edges.
+/// A few small numbers, so that they coincide, and the extremes.
 fn id() -> impl Strategy<Value = i64> {
     prop_oneof![6 => 0_i64..6, 1 => 4_090_i64..4_100, 1 => Just(-1), 1 => Just(i64::MIN), 1 => Just(70_000)]
 }
@@ -131,7 +131,7 @@ fn style() -> impl Strategy<Value = Style> {
     prop_oneof![1 => Just(Style::Plain), 3 => any::<u64>().prop_map(Style::Odd)]
 }
 
-/// What a space says, with its planes in any order, so that the second reader can be held against the encoder.
+/// The content of a file with its planes sorted, to compare the second reader with the encoder.
 fn joined(sessions: Vec<Space>) -> Space {
     let mut whole = Space::default();
     for session in sessions {
@@ -148,13 +148,13 @@ proptest! {
 
     #[test]
     fn the_second_reader_reads_what_was_written(space in space(), style in style()) {
-        prop_assert_eq!(joined(sessions_of(&space.encode(style))), space);
+        prop_assert_eq!(joined(parse_sessions(&space.encode(style))), space);
     }
 
     #[test]
-    fn any_space_in_any_style_is_read_by_the_letter(space in space(), style in style()) {
+    fn any_space_in_any_style_is_read_as_expected(space in space(), style in style()) {
         let bytes = space.encode(style);
-        prop_assert_eq!(seen::of(&strict(&bytes).unwrap()), expect(&[("host.xplane.pb", &bytes)]));
+        prop_assert_eq!(view::from_trace(&strict(&bytes).unwrap()), expect(&[("host.xplane.pb", &bytes)]));
     }
 
     #[test]
@@ -162,13 +162,13 @@ proptest! {
         let files: Vec<Vec<u8>> = spaces.iter().map(|(space, style)| space.encode(*style)).collect();
         let names = if same_names { ["a/x.xplane.pb", "b/x.xplane.pb", "c/x.xplane.pb"] } else { ["x.xplane.pb", "y.xplane.pb", "z.pb"] };
         let files: Vec<(&str, &[u8])> = names.into_iter().zip(files.iter().map(Vec::as_slice)).collect();
-        prop_assert_eq!(seen::of(&read_all(&files)), expect(&files));
+        prop_assert_eq!(view::from_trace(&read_all(&files)), expect(&files));
     }
 
     #[test]
-    fn files_put_one_behind_the_other_are_their_sessions(one in space(), other in space()) {
+    fn concatenated_files_are_several_sessions(one in space(), other in space()) {
         let (mut one, mut other) = (one, other);
-        // The first plane is one that every session has.
+        // Every session has the first plane.
         for space in [&mut one, &mut other] {
             space.planes[0].name = b"/host:metadata".to_vec();
         }
@@ -176,25 +176,25 @@ proptest! {
         one.planes.retain(|plane| names.insert(plane.name.clone()));
         let (one, other) = (one.encode(Style::Plain), other.encode(Style::Plain));
         let together = [&one[..], &other].concat();
-        let seen = seen::of(&strict(&together).unwrap());
-        prop_assert_eq!(&seen, &expect(&[("host.xplane.pb", &together)]));
+        let view = view::from_trace(&strict(&together).unwrap());
+        prop_assert_eq!(&view, &expect(&[("host.xplane.pb", &together)]));
         let events = |bytes: &[u8]| strict(bytes).unwrap().event_count();
-        let together: usize = seen.planes.iter().flat_map(|plane| &plane.lines).map(|line| line.events.len()).sum();
+        let together: usize = view.planes.iter().flat_map(|plane| &plane.lines).map(|line| line.events.len()).sum();
         prop_assert_eq!(together, events(&one) + events(&other));
-        let of_one = seen::of(&strict(&one).unwrap()).sessions;
-        prop_assert_eq!(&seen.sessions[..of_one.len()], &of_one[..]);
+        let first = view::from_trace(&strict(&one).unwrap()).sessions;
+        prop_assert_eq!(&view.sessions[..first.len()], &first[..]);
     }
 }
 
 #[test]
-fn a_recorded_file_is_read_by_the_letter() {
+fn a_recorded_file_is_read_as_expected() {
     for name in ["gpu_autotune", "small_cpu_666", "med_cpu_26820", "gpu_train_3"] {
         assert_reads_as_expected(&fixture(&format!("{name}.xplane.pb")));
     }
 }
 
 #[test]
-fn a_line_of_many_chunks_is_one() {
+fn a_line_of_many_chunks_is_one_line() {
     let event = |number: i64| Event {
         metadata_id: number % 7,
         timing: if number % 9_999 == 0 { Timing::Occurrences(number) } else { Timing::Offset(number * 1_000) },
@@ -219,7 +219,7 @@ fn a_line_of_many_chunks_is_one() {
     assert_reads_as_expected(&Space { planes: vec![plane], ..Space::default() }.encode(Style::Plain));
 }
 
-/// A session that began at this time on this host, with one event a microsecond later.
+/// A session that started at this time on this host, with one event a microsecond later.
 fn session(host: &str, started_ns: i64) -> Vec<u8> {
     let environment = Plane {
         name: b"Task Environment".to_vec(),
@@ -238,23 +238,23 @@ fn session(host: &str, started_ns: i64) -> Vec<u8> {
 
 /// The host of each plane, and the starts of its events.
 fn placed(trace: &Trace) -> Vec<(String, Vec<i64>)> {
-    let starts = |plane: &seen::Plane| {
+    let starts = |plane: &view::Plane| {
         plane.lines.iter().flat_map(|line| &line.events).filter_map(|event| event.start_ps).collect::<Vec<_>>()
     };
-    let planes = seen::of(trace).planes;
+    let planes = view::from_trace(trace).planes;
     let planes = planes.iter().filter(|plane| plane.name == "/host:CPU");
     planes.map(|plane| (plane.host.clone().unwrap_or_default(), starts(plane))).collect()
 }
 
 #[test]
-fn sessions_land_on_one_clock() {
+fn sessions_share_one_clock() {
     let (early, late) = (session("one", 1_794_725_055_000_000_000), session("two", 1_794_725_056_000_000_000));
     let second = 1_000_000_000_000;
     let expected = [(String::from("two"), vec![second + 1_000_000]), (String::from("one"), vec![1_000_000])];
     let trace = read_all(&[("two.xplane.pb", &late), ("one.xplane.pb", &early)]);
     assert_eq!(placed(&trace), expected);
     assert_eq!(trace.zero().map(Timestamp::nanos_since_epoch), Some(1_794_725_055_000_000_000));
-    // One host twice is one plane and one timeline.
+    // Two sessions on the same host share a plane and a timeline.
     let late = session("one", 1_794_725_056_000_000_000);
     let both = [(String::from("one"), vec![1_000_000, second + 1_000_000])];
     assert_eq!(placed(&read_all(&[("one.xplane.pb", &early), ("again.xplane.pb", &late)])), both);
@@ -262,7 +262,7 @@ fn sessions_land_on_one_clock() {
 }
 
 #[test]
-fn two_machines_of_one_name_are_two() {
+fn two_hosts_with_the_same_name_stay_separate() {
     let start_ns = 1_794_725_055_000_000_000;
     let (one, other) = (session("localhost", start_ns), session("localhost", start_ns + 1));
     let hosts = |names: [&'static str; 2]| -> Vec<String> {
@@ -276,8 +276,8 @@ fn two_machines_of_one_name_are_two() {
 }
 
 #[test]
-fn a_line_with_a_wild_time_moves_no_other() {
-    let mut space = joined(sessions_of(&session("one", 1_794_725_055_000_000_000)));
+fn a_line_with_a_damaged_time_does_not_shift_others() {
+    let mut space = joined(parse_sessions(&session("one", 1_794_725_055_000_000_000)));
     let line = space.planes[0].lines[0].clone();
     for time in [i64::MIN, i64::MAX] {
         space.planes[0].lines = vec![line.clone(), Line { id: 4, timestamp_ns: time, ..line.clone() }, line.clone()];
@@ -285,13 +285,13 @@ fn a_line_with_a_wild_time_moves_no_other() {
         assert_eq!(placed(&trace), [(String::from("one"), vec![1_000_000, 1_000_000])]);
         assert_eq!(
             trace.notices()[0].to_string(),
-            "1 event is more than 53 days from the others: left out of all times"
+            "1 event is more than 53 days from the others and excluded from all times"
         );
     }
 }
 
 #[test]
-fn a_file_behind_another_keeps_all_its_planes() {
+fn a_concatenated_file_keeps_all_its_planes() {
     let environment = |start: u64| Plane {
         name: b"Task Environment".to_vec(),
         stat_metadata: vec![(1, b"profile_start_time".to_vec())],

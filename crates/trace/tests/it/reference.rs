@@ -1,13 +1,13 @@
-//! A second reader: plain, slow and by the letter. It shares no code with the crate, so that what both say is probably so.
+//! A second reader, simple and slow. It shares no code with the crate, so that an error in both is unlikely.
 //!
-//! Bytes become messages (`sessions_of`), messages what should be seen (`expect`), intervals the times of METRICS.md.
+//! `parse_sessions` parses bytes to messages, and `expect` computes the expected view of the trace from the messages.
 
 use std::path::Path;
 
-use ergometer_trace::{Notice, Why};
+use ergometer_trace::{Notice, UnplacedReason};
 
+use crate::view;
 use ergometer_trace_testing::xspace::{Event, EventMetadata, Line, Plane, Space, Stat, Timing, Value};
-use crate::seen;
 
 /// A field of a message: its number and its value.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +59,8 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Content<'_>)> {
     fields
 }
 
-/// The runs of a profiler in a file: a plane's name that comes again begins the next.
-pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
+/// The profiler sessions in a file. A repeated plane name begins the next session.
+pub(crate) fn parse_sessions(file: &[u8]) -> Vec<Space> {
     let mut sessions = vec![Space::default()];
     let mut anything = false;
     let mut before_hosts = 0;
@@ -68,9 +68,9 @@ pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
         let last = sessions.last_mut().unwrap();
         match field {
             (1, Content::Bytes(bytes)) => {
-                let plane = plane_of(bytes);
+                let plane = parse_plane(bytes);
                 if last.planes.iter().any(|other| other.name == plane.name) {
-                    // What stands behind the hosts is of the next session too.
+                    // Planes after the hosts also belong to the next session.
                     let mut planes = if before_hosts > 0 { last.planes.split_off(before_hosts) } else { Vec::new() };
                     planes.push(plane);
                     sessions.push(Space { planes, ..Space::default() });
@@ -94,27 +94,27 @@ pub(crate) fn sessions_of(file: &[u8]) -> Vec<Space> {
     sessions
 }
 
-fn plane_of(bytes: &[u8]) -> Plane {
+fn parse_plane(bytes: &[u8]) -> Plane {
     let mut plane = Plane::default();
     for field in fields(bytes) {
         match field {
             (2, Content::Bytes(name)) => plane.name = name.to_vec(),
-            (3, Content::Bytes(line)) => plane.lines.push(line_of(line)),
+            (3, Content::Bytes(line)) => plane.lines.push(parse_line(line)),
             (4, Content::Bytes(entry)) => {
-                let (id, value) = entry_of(entry);
+                let (id, value) = parse_entry(entry);
                 let mut metadata = EventMetadata::default();
                 for field in fields(value) {
                     match field {
                         (2, Content::Bytes(name)) => metadata.name = name.to_vec(),
                         (4, Content::Bytes(name)) => metadata.display_name = name.to_vec(),
-                        (5, Content::Bytes(stat)) => metadata.stats.push(stat_of(stat)),
+                        (5, Content::Bytes(stat)) => metadata.stats.push(parse_stat(stat)),
                         _ => {}
                     }
                 }
                 plane.event_metadata.push((id, metadata));
             }
             (5, Content::Bytes(entry)) => {
-                let (id, value) = entry_of(entry);
+                let (id, value) = parse_entry(entry);
                 let mut name = Vec::new();
                 for field in fields(value) {
                     if let (2, Content::Bytes(text)) = field {
@@ -123,14 +123,14 @@ fn plane_of(bytes: &[u8]) -> Plane {
                 }
                 plane.stat_metadata.push((id, name));
             }
-            (6, Content::Bytes(stat)) => plane.stats.push(stat_of(stat)),
+            (6, Content::Bytes(stat)) => plane.stats.push(parse_stat(stat)),
             _ => {}
         }
     }
     plane
 }
 
-fn entry_of(bytes: &[u8]) -> (i64, &[u8]) {
+fn parse_entry(bytes: &[u8]) -> (i64, &[u8]) {
     let mut entry = (0, &[][..]);
     for field in fields(bytes) {
         match field {
@@ -142,14 +142,14 @@ fn entry_of(bytes: &[u8]) -> (i64, &[u8]) {
     entry
 }
 
-fn line_of(bytes: &[u8]) -> Line {
+fn parse_line(bytes: &[u8]) -> Line {
     let mut line = Line::default();
     for field in fields(bytes) {
         match field {
             (1, Content::Number(id)) => line.id = id.cast_signed(),
             (2, Content::Bytes(name)) => line.name = name.to_vec(),
             (3, Content::Number(time)) => line.timestamp_ns = time.cast_signed(),
-            (4, Content::Bytes(event)) => line.events.push(event_of(event)),
+            (4, Content::Bytes(event)) => line.events.push(parse_event(event)),
             (11, Content::Bytes(name)) => line.display_name = name.to_vec(),
             _ => {}
         }
@@ -157,14 +157,14 @@ fn line_of(bytes: &[u8]) -> Line {
     line
 }
 
-fn event_of(bytes: &[u8]) -> Event {
+fn parse_event(bytes: &[u8]) -> Event {
     let mut event = Event::default();
     for field in fields(bytes) {
         match field {
             (1, Content::Number(id)) => event.metadata_id = id.cast_signed(),
             (2, Content::Number(offset)) => event.timing = Timing::Offset(offset.cast_signed()),
             (3, Content::Number(duration)) => event.duration_ps = duration.cast_signed(),
-            (4, Content::Bytes(stat)) => event.stats.push(stat_of(stat)),
+            (4, Content::Bytes(stat)) => event.stats.push(parse_stat(stat)),
             (5, Content::Number(count)) => event.timing = Timing::Occurrences(count.cast_signed()),
             _ => {}
         }
@@ -172,7 +172,7 @@ fn event_of(bytes: &[u8]) -> Event {
     event
 }
 
-fn stat_of(bytes: &[u8]) -> Stat {
+fn parse_stat(bytes: &[u8]) -> Stat {
     let mut stat = Stat::default();
     for field in fields(bytes) {
         match field {
@@ -189,7 +189,7 @@ fn stat_of(bytes: &[u8]) -> Stat {
     stat
 }
 
-/// A number with or without a sign, as one with.
+/// A signed or unsigned number as a signed one.
 fn low_bits(number: i128) -> i64 {
     i64::try_from(number).unwrap_or_else(|_| u64::try_from(number).unwrap().cast_signed())
 }
@@ -202,45 +202,48 @@ fn last<T>(entries: &[(i64, T)], id: i64) -> Option<&T> {
     entries.iter().rev().find(|(other, _)| *other == id).map(|(_, value)| value)
 }
 
-impl Plane {
+/// Looks up names and stats of a plane.
+struct Names<'a>(&'a Plane);
+
+impl Names<'_> {
     fn stat_name(&self, stat: &Stat) -> String {
-        match last(&self.stat_metadata, stat.id) {
+        match last(&self.0.stat_metadata, stat.id) {
             Some(name) if !name.is_empty() => lossy(name),
             _ => stat.id.to_string(),
         }
     }
 
-    fn named(&self, stat: &Stat) -> seen::Named {
+    fn named(&self, stat: &Stat) -> view::NamedValue {
         let value = match &stat.value {
-            None => seen::Value::Absent,
-            Some(Value::Double(bits)) => seen::Value::Double(*bits),
-            Some(Value::Unsigned(number)) => seen::Value::Unsigned(*number),
-            Some(Value::Signed(number)) => seen::Value::Signed(*number),
-            Some(Value::Text(text)) => seen::Value::Text(lossy(text)),
-            Some(Value::Bytes(bytes)) => seen::Value::Bytes(bytes.clone()),
+            None => view::Value::Absent,
+            Some(Value::Double(bits)) => view::Value::Double(*bits),
+            Some(Value::Unsigned(number)) => view::Value::Unsigned(*number),
+            Some(Value::Signed(number)) => view::Value::Signed(*number),
+            Some(Value::Text(text)) => view::Value::Text(lossy(text)),
+            Some(Value::Bytes(bytes)) => view::Value::Bytes(bytes.clone()),
             Some(Value::Reference(id)) => {
-                seen::Value::Reference(last(&self.stat_metadata, *id).map(|name| lossy(name)).ok_or(*id))
+                view::Value::Reference(last(&self.0.stat_metadata, *id).map(|name| lossy(name)).ok_or(*id))
             }
         };
         (self.stat_name(stat), value)
     }
 
-    fn named_all(&self, stats: &[Stat]) -> Vec<seen::Named> {
+    fn named_all(&self, stats: &[Stat]) -> Vec<view::NamedValue> {
         stats.iter().map(|stat| self.named(stat)).collect()
     }
 
-    /// The last stat of this name.
+    /// The last stat with this name.
     fn find<'a>(&self, stats: &'a [Stat], name: &str) -> Option<&'a Stat> {
-        let is_it = |stat: &&Stat| last(&self.stat_metadata, stat.id).is_some_and(|bytes| bytes == name.as_bytes());
+        let is_it = |stat: &&Stat| last(&self.0.stat_metadata, stat.id).is_some_and(|bytes| bytes == name.as_bytes());
         stats.iter().rev().find(is_it)
     }
 
-    /// The text of this name: the event's, or where that has none the description's.
+    /// The text of the stat with this name, of the event, or else of its description.
     fn text(&self, event: &[Stat], description: &[Stat], name: &str) -> Option<String> {
         for stats in [event, description] {
             match self.find(stats, name).and_then(|stat| stat.value.as_ref()) {
                 Some(Value::Text(bytes) | Value::Bytes(bytes)) => return Some(lossy(bytes)),
-                Some(Value::Reference(id)) => return last(&self.stat_metadata, *id).map(|bytes| lossy(bytes)),
+                Some(Value::Reference(id)) => return last(&self.0.stat_metadata, *id).map(|bytes| lossy(bytes)),
                 _ => {}
             }
         }
@@ -255,11 +258,11 @@ impl Plane {
         }
     }
 
-    fn kind(&self, event: &Event) -> seen::Kind {
-        let metadata = last(&self.event_metadata, event.metadata_id);
+    fn kind(&self, event: &Event) -> view::Kind {
+        let metadata = last(&self.0.event_metadata, event.metadata_id);
         let (own, shared) = (&event.stats[..], metadata.map_or(&[][..], |metadata| &metadata.stats));
         let framework_op = self.text(own, shared, "tf_op").filter(|text| !text.starts_with("XlaModule"));
-        seen::Kind {
+        view::Kind {
             name: metadata.map_or(format!("metadata {}", event.metadata_id), |metadata| lossy(&metadata.name)),
             display_name: metadata.filter(|other| !other.display_name.is_empty()).map(|it| lossy(&it.display_name)),
             module: self.text(own, shared, "hlo_module"),
@@ -273,17 +276,17 @@ impl Plane {
     }
 }
 
-/// Times are kept this far from the trace's zero.
+/// The largest distance of a time from the zero of the trace.
 const FARTHEST_PS: i128 = (1 << 62) - 1;
 
-/// What a session's times count from, in its own numbers and as a wall time.
+/// The base of the times of a session, and its wall-clock time.
 struct Clock {
     base_ns: i64,
     epoch_ns: Option<i64>,
 }
 
-/// The line with the session's middle event says whether times count from the session's start or from the Unix epoch.
-fn clock_of(session: &Space, started_ns: Option<i64>) -> Clock {
+/// The line of the middle event decides whether times count from the start of the session or from the Unix epoch.
+fn session_clock(session: &Space, started_ns: Option<i64>) -> Clock {
     let lines = session.planes.iter().flat_map(|plane| &plane.lines);
     let mut times: Vec<i64> = lines.flat_map(|line| line.events.iter().map(|_| line.timestamp_ns)).collect();
     times.sort_unstable();
@@ -297,21 +300,21 @@ fn clock_of(session: &Space, started_ns: Option<i64>) -> Clock {
     Clock { base_ns: first, epoch_ns: Some(first) }
 }
 
-/// What should be seen of these whole files, each with its name.
-pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
+/// The expected view of these undamaged files, each with its name.
+pub(crate) fn expect(files: &[(&str, &[u8])]) -> view::TraceView {
     let mut notices = Vec::new();
     let mut sessions: Vec<(usize, Space)> = Vec::new();
     for (source, (_, bytes)) in files.iter().enumerate() {
-        let parsed = sessions_of(bytes);
+        let parsed = parse_sessions(bytes);
         let texts = |of: fn(&Space) -> &Vec<Vec<u8>>| parsed.iter().flat_map(of).map(|text| lossy(text));
         notices.extend(texts(|space| &space.errors).map(Notice::ProfilerError));
         notices.extend(texts(|space| &space.warnings).map(Notice::ProfilerWarning));
         sessions.extend(parsed.into_iter().map(|space| (source, space)));
     }
-    let mut described: Vec<seen::Session> = sessions.iter().map(|(_, space)| session_of(space)).collect();
+    let mut described: Vec<view::Session> = sessions.iter().map(|(_, space)| describe_session(space)).collect();
     name_hosts(files, &sessions, &mut described);
     let clocks: Vec<Clock> =
-        sessions.iter().zip(&described).map(|((_, space), seen)| clock_of(space, seen.started_ns)).collect();
+        sessions.iter().zip(&described).map(|((_, space), view)| session_clock(space, view.started_ns)).collect();
     let zero_ns = clocks.iter().filter_map(|clock| clock.epoch_ns).min();
     let has_events =
         |space: &Space| space.planes.iter().flat_map(|plane| &plane.lines).any(|line| !line.events.is_empty());
@@ -321,11 +324,11 @@ pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
             notices.push(Notice::NoEpoch { file: name.into() });
         }
     }
-    let mut seen = seen::Seen { zero_ns, sessions: described, planes: Vec::new(), notices };
+    let mut view = view::TraceView { zero_ns, sessions: described, planes: Vec::new(), notices };
     let mut counts = [0_u64; 4];
     for (number, (_, space)) in sessions.iter().enumerate() {
         for plane in &space.planes {
-            add_plane(&mut seen, plane, number, &clocks[number], &mut counts);
+            add_plane(&mut view, plane, number, &clocks[number], &mut counts);
         }
     }
     let [negative, out_of_range, aggregated, undescribed] = counts;
@@ -335,36 +338,36 @@ pub(crate) fn expect(files: &[(&str, &[u8])]) -> seen::Seen {
         (aggregated, Notice::Aggregated),
         (undescribed, Notice::Undescribed),
     ];
-    seen.notices.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, notice)| notice(count)));
+    view.notices.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, notice)| notice(count)));
     for (source, (name, _)) in files.iter().enumerate() {
         if !sessions.iter().any(|(other, space)| *other == source && has_events(space)) {
-            seen.notices.push(Notice::NoEvents { file: name.into() });
+            view.notices.push(Notice::NoEvents { file: name.into() });
         }
     }
-    seen
+    view
 }
 
-fn session_of(space: &Space) -> seen::Session {
+fn describe_session(space: &Space) -> view::Session {
     let time = |name: &str| {
-        // There may be several; the last that says it counts.
+        // There may be several; the last one counts.
         let environments = space.planes.iter().filter(|plane| plane.name == b"Task Environment");
         let is_number = |stat: &&Stat| matches!(stat.value, Some(Value::Unsigned(_) | Value::Signed(_)));
         environments.rev().find_map(|environment| {
             let numbers: Vec<Stat> = environment.stats.iter().filter(is_number).cloned().collect();
-            environment.integer(&numbers, name).map(low_bits)
+            Names(environment).integer(&numbers, name).map(low_bits)
         })
     };
-    seen::Session {
+    view::Session {
         host: space.hosts.first().map(|host| lossy(host)),
         started_ns: time("profile_start_time"),
         stopped_ns: time("profile_stop_time"),
     }
 }
 
-/// Sessions of several files that ran on one host at one time did not run on one host: the file's name tells them apart.
-fn name_hosts(files: &[(&str, &[u8])], sessions: &[(usize, Space)], described: &mut [seen::Session]) {
+/// Sessions of different files that claim the same host at the same time are distinguished by their file names.
+fn name_hosts(files: &[(&str, &[u8])], sessions: &[(usize, Space)], described: &mut [view::Session]) {
     let before = described.to_vec();
-    let overlap = |one: &seen::Session, other: &seen::Session| match (
+    let overlap = |one: &view::Session, other: &view::Session| match (
         one.started_ns.zip(one.stopped_ns),
         other.started_ns.zip(other.stopped_ns),
     ) {
@@ -393,19 +396,19 @@ fn name_hosts(files: &[(&str, &[u8])], sessions: &[(usize, Space)], described: &
     }
 }
 
-fn add_plane(seen: &mut seen::Seen, plane: &Plane, session: usize, clock: &Clock, counts: &mut [u64; 4]) {
-    let (name, host) = (lossy(&plane.name), seen.sessions[session].host.clone());
-    let zero_ns = seen.zero_ns;
-    let place = seen.planes.iter().position(|other| other.name == name && other.host == host).unwrap_or_else(|| {
-        seen.planes.push(seen::Plane { name, host, lines: Vec::new(), stats: Vec::new() });
-        seen.planes.len() - 1
+fn add_plane(view: &mut view::TraceView, plane: &Plane, session: usize, clock: &Clock, counts: &mut [u64; 4]) {
+    let (name, host) = (lossy(&plane.name), view.sessions[session].host.clone());
+    let zero_ns = view.zero_ns;
+    let place = view.planes.iter().position(|other| other.name == name && other.host == host).unwrap_or_else(|| {
+        view.planes.push(view::Plane { name, host, lines: Vec::new(), stats: Vec::new() });
+        view.planes.len() - 1
     });
-    let target = &mut seen.planes[place];
-    target.stats.extend(plane.named_all(&plane.stats));
+    let target = &mut view.planes[place];
+    target.stats.extend(Names(plane).named_all(&plane.stats));
     for line in &plane.lines {
         let place = target.lines.iter().position(|other| other.id == line.id).unwrap_or_else(|| {
             let display_name = (!line.display_name.is_empty()).then(|| lossy(&line.display_name));
-            target.lines.push(seen::Line { id: line.id, name: lossy(&line.name), display_name, events: Vec::new() });
+            target.lines.push(view::Line { id: line.id, name: lossy(&line.name), display_name, events: Vec::new() });
             target.lines.len() - 1
         });
         let shift_ns = clock.epoch_ns.zip(zero_ns).map_or(0, |(epoch, zero)| i128::from(epoch) - i128::from(zero));
@@ -415,18 +418,22 @@ fn add_plane(seen: &mut seen::Seen, plane: &Plane, session: usize, clock: &Clock
             counts[3] += u64::from(last(&plane.event_metadata, event.metadata_id).is_none());
             let duration_ps = event.duration_ps.max(0);
             let (start_ps, why_unplaced) = match event.timing {
-                Timing::Occurrences(count) => (None, Some(Why::Aggregated(count))),
+                Timing::Occurrences(count) => (None, Some(UnplacedReason::Aggregated(count))),
                 Timing::Offset(offset_ps) => {
                     let start_ps = base_ps + i128::from(offset_ps);
                     let fits = start_ps >= -FARTHEST_PS && start_ps + i128::from(duration_ps) <= FARTHEST_PS;
                     let base_fits = i64::try_from(base_ps).is_ok();
-                    if fits && base_fits { (i64::try_from(start_ps).ok(), None) } else { (None, Some(Why::OutOfRange)) }
+                    if fits && base_fits {
+                        (i64::try_from(start_ps).ok(), None)
+                    } else {
+                        (None, Some(UnplacedReason::OutOfRange))
+                    }
                 }
             };
-            counts[1] += u64::from(why_unplaced == Some(Why::OutOfRange));
-            counts[2] += u64::from(matches!(why_unplaced, Some(Why::Aggregated(_))));
-            let (kind, stats) = (plane.kind(event), plane.named_all(&event.stats));
-            target.lines[place].events.push(seen::Event { kind, start_ps, why_unplaced, duration_ps, stats });
+            counts[1] += u64::from(why_unplaced == Some(UnplacedReason::OutOfRange));
+            counts[2] += u64::from(matches!(why_unplaced, Some(UnplacedReason::Aggregated(_))));
+            let (kind, stats) = (Names(plane).kind(event), Names(plane).named_all(&event.stats));
+            target.lines[place].events.push(view::Event { kind, start_ps, why_unplaced, duration_ps, stats });
         }
     }
 }

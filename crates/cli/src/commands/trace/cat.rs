@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use ergometer_diagnostics::{hint, option};
 use ergometer_trace::accounting::{DeviceId, Filter};
-use ergometer_trace::{Event, EventId, Line, Platform, Trace, Why};
+use ergometer_trace::{Event, EventId, Line, Platform, Trace, UnplacedReason};
 use rayon::prelude::*;
 
 use super::json_text::{number, stats, text};
@@ -169,7 +169,7 @@ impl<'a> Cat<'a> {
         Ok(out)
     }
 
-    fn event(&self, out: &mut Vec<u8>, event: Event, why: Option<Why>) {
+    fn event(&self, out: &mut Vec<u8>, event: Event, why: Option<UnplacedReason>) {
         out.extend_from_slice(&self.names[event.kind.index()]);
         out.extend_from_slice(b",\"start_ps\":");
         match event.start {
@@ -177,12 +177,12 @@ impl<'a> Cat<'a> {
             None => out.extend_from_slice(b"null"),
         }
         match why {
-            Some(Why::Aggregated(occurrences)) => {
+            Some(UnplacedReason::Aggregated(occurrences)) => {
                 out.extend_from_slice(b",\"occurrences\":");
                 number(out, occurrences);
             }
-            Some(Why::OutOfRange) => out.extend_from_slice(b",\"why\":\"out_of_range\""),
-            Some(Why::Damaged) => out.extend_from_slice(b",\"why\":\"damaged\""),
+            Some(UnplacedReason::OutOfRange) => out.extend_from_slice(b",\"why\":\"out_of_range\""),
+            Some(UnplacedReason::Damaged) => out.extend_from_slice(b",\"why\":\"damaged\""),
             None => {}
         }
         out.extend_from_slice(b",\"duration_ps\":");

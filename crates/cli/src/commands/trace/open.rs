@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ergometer_diagnostics::{Message, hint, option};
+use ergometer_diagnostics::{Diagnostic, Message, hint, option};
 use ergometer_trace::accounting::{DeviceId, Filter};
 use ergometer_trace::{
-    KeepIds, KeepLines, Leniency, Limits, Notice, Platform, ReadOptions, Reading, SkipReason, Source, SourceError,
-    Trace, TraceError, find, read,
+    KeepIds, KeepLines, Leniency, Limits, Platform, ReadOptions, Reading, SkipReason, Source, SourceError, Trace,
+    TraceError, find, read,
 };
 use ergometer_units::Picos;
 use rayon::prelude::*;
@@ -16,7 +16,6 @@ use rayon::prelude::*;
 use super::cell::Cell;
 use super::listing::Column;
 use crate::arguments::{FilesArguments, FilterArguments};
-use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::screen::Screen;
 
@@ -43,7 +42,7 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let limits = arguments.max_size.map(|decompressed_bytes| Limits { decompressed_bytes });
     let reading = Reading { limits: limits.unwrap_or_else(Limits::from_free_memory), leniency };
-    let found = find(&arguments.files).map_err(|error| Failure::failed(diagnosed!(error)))?;
+    let found = find(&arguments.files).map_err(Failure::failed)?;
     for twice in given_twice(&arguments.files) {
         screen.note(&format!("{} is given more than once: it counts once", twice.display()));
     }
@@ -68,7 +67,7 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
     };
     let options = ReadOptions { leniency, ids, lines, ..ReadOptions::default() };
     let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
-    let warnings: Vec<Message> = trace.notices().iter().map(|notice| warning(notice.clone())).collect();
+    let warnings: Vec<Message> = trace.notices().iter().map(Diagnostic::to_message).collect();
     for warning in &warnings {
         screen.warning(warning);
     }
@@ -82,22 +81,9 @@ fn given_twice(files: &[PathBuf]) -> Vec<&PathBuf> {
     files.iter().filter(is_again).collect()
 }
 
-/// A notice, in which standard input is called by its name.
-fn warning(mut notice: Notice) -> Message {
-    if let Notice::Lost { file, .. }
-    | Notice::CutPacking { file, .. }
-    | Notice::NoEpoch { file }
-    | Notice::NoEvents { file } = &mut notice
-        && file == Path::new("-")
-    {
-        *file = PathBuf::from("standard input");
-    }
-    diagnosed!(notice)
-}
-
 /// What was asked for already is no hint.
 fn unread(error: &TraceError, leniency: Leniency) -> Failure {
-    let failure = Failure::failed(diagnosed!(error));
+    let failure = Failure::failed(error);
     match (error, leniency) {
         (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
             failure.hint("copy or record the trace again: no part of it can be read")
@@ -107,7 +93,7 @@ fn unread(error: &TraceError, leniency: Leniency) -> Failure {
 }
 
 fn unopened(error: &SourceError) -> Failure {
-    let failure = Failure::failed(diagnosed!(error));
+    let failure = Failure::failed(error);
     match error {
         SourceError::TooLarge { .. } => failure.hint(hint!(
             "check that the file is a trace; raise the limit with ",

@@ -1,10 +1,10 @@
-//! All that can be seen of a trace, in plain nested values that compare.
+//! The whole content of a trace as plain nested values, for comparison.
 
-use ergometer_trace::{EventId, KeptValue, Notice, ProgramId, Stat, StatValue, Text, Trace, Why};
+use ergometer_trace::{EventId, Notice, ProgramId, RawValue, Stat, StatValue, Text, Trace, UnplacedReason};
 use ergometer_units::{Picos, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct TraceView {
     pub(crate) zero_ns: Option<i64>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) planes: Vec<Plane>,
@@ -23,7 +23,7 @@ pub(crate) struct Plane {
     pub(crate) name: String,
     pub(crate) host: Option<String>,
     pub(crate) lines: Vec<Line>,
-    pub(crate) stats: Vec<Named>,
+    pub(crate) stats: Vec<NamedValue>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub(crate) struct Line {
 pub(crate) struct Event {
     pub(crate) kind: Kind,
     pub(crate) start_ps: Option<i64>,
-    pub(crate) why_unplaced: Option<Why>,
+    pub(crate) why_unplaced: Option<UnplacedReason>,
     pub(crate) duration_ps: i64,
-    pub(crate) stats: Vec<Named>,
+    pub(crate) stats: Vec<NamedValue>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +53,15 @@ pub(crate) struct Kind {
     pub(crate) path: Option<String>,
     pub(crate) category: Option<String>,
     pub(crate) device_ordinal: Option<i64>,
-    pub(crate) stats: Vec<Named>,
+    pub(crate) stats: Vec<NamedValue>,
 }
 
 /// A stat: its name and its value.
-pub(crate) type Named = (String, Value);
+pub(crate) type NamedValue = (String, Value);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// The bits of a floating number.
+    /// The bits of a floating-point number.
     Double(u64),
     Unsigned(u64),
     Signed(i64),
@@ -71,8 +71,8 @@ pub(crate) enum Value {
     Absent,
 }
 
-/// What a trace shows. Its stats must be whole.
-pub(crate) fn of(trace: &Trace) -> Seen {
+/// The view of a trace, whose stats must be undamaged.
+pub(crate) fn from_trace(trace: &Trace) -> TraceView {
     let text = |text: Text| trace.text(text).to_owned();
     let kind = |id| {
         let kind = trace.kind(id);
@@ -92,7 +92,7 @@ pub(crate) fn of(trace: &Trace) -> Seen {
     for (plane_number, plane) in trace.planes().iter().enumerate() {
         let mut lines = Vec::new();
         for (line_number, line) in plane.lines.iter().enumerate() {
-            walked_as_one_by_one(trace, plane_number, line_number);
+            assert_walk_agrees(trace, plane_number, line_number);
             let events = line.events().enumerate().map(|(number, event)| Event {
                 kind: kind(event.kind),
                 start_ps: event.start.map(Picos::get),
@@ -113,7 +113,7 @@ pub(crate) fn of(trace: &Trace) -> Seen {
         started_ns: session.started.map(Timestamp::nanos_since_epoch),
         stopped_ns: session.stopped.map(Timestamp::nanos_since_epoch),
     });
-    Seen {
+    TraceView {
         zero_ns: trace.zero().map(Timestamp::nanos_since_epoch),
         sessions: sessions.collect(),
         planes,
@@ -121,24 +121,24 @@ pub(crate) fn of(trace: &Trace) -> Seen {
     }
 }
 
-/// The quick way to the stats of a line shows what the slow one does, wherever it begins.
-fn walked_as_one_by_one(trace: &Trace, plane: usize, line: usize) {
+/// Checks that walking the stats of a line gives the same as reading them one by one, from any start.
+fn assert_walk_agrees(trace: &Trace, plane: usize, line: usize) {
     let count = trace.planes()[plane].lines[line].len();
     for from in [0, count / 3, count.saturating_sub(1)] {
-        let mut walked: Vec<Vec<Named>> = vec![Vec::new(); count];
+        let mut walked: Vec<Vec<NamedValue>> = vec![Vec::new(); count];
         let whole = trace.walk_stats(plane, line, from..count, &mut |event, stat| {
-            let name = trace.kept_text(stat.name).filter(|name| !name.is_empty());
+            let name = trace.table_text(stat.name).filter(|name| !name.is_empty());
             let name = name.map_or_else(|| stat.name.number().to_string(), std::borrow::Cow::into_owned);
             let value = match stat.value {
-                KeptValue::Double(number) => Value::Double(f64::to_bits(number)),
-                KeptValue::Unsigned(number) => Value::Unsigned(number),
-                KeptValue::Signed(number) => Value::Signed(number),
-                KeptValue::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-                KeptValue::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
-                KeptValue::Reference(text) => {
-                    Value::Reference(trace.kept_text(text).map(std::borrow::Cow::into_owned).ok_or(text.number()))
+                RawValue::Double(number) => Value::Double(f64::to_bits(number)),
+                RawValue::Unsigned(number) => Value::Unsigned(number),
+                RawValue::Signed(number) => Value::Signed(number),
+                RawValue::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+                RawValue::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+                RawValue::Reference(text) => {
+                    Value::Reference(trace.table_text(text).map(std::borrow::Cow::into_owned).ok_or(text.number()))
                 }
-                KeptValue::Absent => Value::Absent,
+                RawValue::Absent => Value::Absent,
             };
             walked[event].push((name, value));
         });
@@ -149,7 +149,7 @@ fn walked_as_one_by_one(trace: &Trace, plane: usize, line: usize) {
     }
 }
 
-fn named(stats: Vec<Stat<'_>>) -> Vec<Named> {
+fn named(stats: Vec<Stat<'_>>) -> Vec<NamedValue> {
     let value = |value| match value {
         StatValue::Double(number) => Value::Double(f64::to_bits(number)),
         StatValue::Unsigned(number) => Value::Unsigned(number),
