@@ -1,10 +1,10 @@
 //! Numbers as people write and read them: durations with units, windows, watts and joules with their interval.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use ergometer_telemetry::Estimate;
-pub(crate) use ergometer_units::shown::{digits, percent, significant, thousands};
+pub(crate) use ergometer_units::format::{digits, percent, significant, thousands};
+pub(crate) use ergometer_units::text::fitted;
 use ergometer_units::{Picos, Timestamp, Window};
 
 /// Longer than anybody waits; clocks overflow later.
@@ -146,19 +146,6 @@ pub(crate) fn time_unit(picos: f64) -> (f64, &'static str) {
         .unwrap_or((1.0, "ps"))
 }
 
-/// Text of at most so many characters; what is too long is cut in the middle, as ends often tell names apart.
-pub(crate) fn fitted(text: &str, width: usize) -> Cow<'_, str> {
-    let count = text.chars().count();
-    if count <= width {
-        return Cow::Borrowed(text);
-    }
-    let kept = width.saturating_sub(1);
-    let last = kept / 2;
-    let start: String = text.chars().take(kept - last).collect();
-    let end: String = text.chars().skip(count - last).collect();
-    Cow::Owned(format!("{start}…{end}"))
-}
-
 /// Half an interval, as precise as the number beside it.
 pub(crate) fn margin(half: f64, beside: f64) -> String {
     let decimals = digits(beside).split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -205,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_and_names_are_cut_in_the_middle() {
+    fn sizes_are_read() {
         assert_eq!(
             [parse_bytes("8GiB"), parse_bytes("1.5 kB"), parse_bytes("4096")].map(Result::unwrap),
             [8 << 30, 1500, 4096]
@@ -213,8 +200,6 @@ mod tests {
         for wrong in ["", "0", "GiB", "-1", "8 GiBs", "1e9", "nan", "99999999TiB"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
-        let cut = |width| fitted("gemm_fusion_dot_39", width).into_owned();
-        assert_eq!([cut(18), cut(10), cut(1), cut(0)], ["gemm_fusion_dot_39", "gemm_…t_39", "…", "…"]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What people see: colour where there is a terminal, tables whose columns line up, messages on stderr.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use ergometer_diagnostics::Diagnostic;
+pub(crate) use ergometer_units::text::visible;
 
 use crate::arguments::GlobalArguments;
 use crate::phrasing::Options;
@@ -144,33 +144,6 @@ fn paint(color: bool, tone: Tone, text: &str) -> String {
     if color && tone != Tone::Plain { format!("\x1b[{}m{text}\x1b[0m", tone.code()) } else { text.to_owned() }
 }
 
-/// Text that does nothing to a terminal: names and messages come from files, and may ring, clear the screen, go on another
-/// line or turn the direction of what follows. Such characters are written as their number, `\u{1b}`.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    let is_harmless = |character: char| !(character.is_control() || is_direction(character));
-    if text.chars().all(is_harmless) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' => safe.push_str("\\n"),
-            '\t' => safe.push_str("\\t"),
-            '\r' => safe.push_str("\\r"),
-            harmless if is_harmless(harmless) => safe.push(harmless),
-            other => {
-                let _ = write!(safe, "{}", other.escape_unicode());
-            }
-        }
-    }
-    Cow::Owned(safe)
-}
-
-/// Whether a character turns the direction of writing, breaks lines, or is not seen at all.
-fn is_direction(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
 /// Prints to stdout. A reader that went away (`| head`) is an error of its own kind, which ends the program quietly.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -226,18 +199,5 @@ impl Table {
             let _ = writeln!(text, "{}", line.trim_end());
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_does_nothing_to_a_terminal() {
-        assert_eq!(visible("a\u{1b}[2Jb\u{7}\0\nc\u{202e}d"), "a\\u{1b}[2Jb\\u{7}\\u{0}\\nc\\u{202e}d");
-        assert_eq!(visible("jit(f)/größe_µ/加 \\n"), "jit(f)/größe_µ/加 \\n");
-        // What was made visible stays as it is.
-        assert_eq!(visible(&visible("\u{1b}\t\u{9b}")), "\\u{1b}\\t\\u{9b}");
     }
 }

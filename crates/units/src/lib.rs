@@ -20,6 +20,7 @@ mod count;
 pub mod format;
 mod picos;
 mod quantity;
+pub mod text;
 mod timestamp;
 mod window;
 

@@ -1,0 +1,135 @@
+//! A picture and the state of the screen go in; a buffer of cells comes out. Nothing is read and nothing is kept, so a
+//! frame can be compared with what it should be.
+
+mod card;
+mod graph;
+mod header;
+mod overlay;
+mod plan;
+mod processes;
+mod rows;
+mod theme;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget, Wrap};
+
+use crate::picture::Picture;
+use crate::ui::{Detail, Focus, Overlay, Processes, Ui};
+use theme::Tone;
+pub use theme::{Colors, Signs, Theme};
+
+/// Below this nothing can be read.
+const SMALLEST: (u16, u16) = (40, 10);
+
+/// Whether the lines that only a live screen needs are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Live,
+    /// One picture for a file or a pipe: no keys, no cursor.
+    Once,
+}
+
+/// Everything a piece of the screen needs to be drawn.
+struct Scene<'a> {
+    picture: &'a Picture,
+    ui: &'a Ui,
+    theme: Theme,
+    frame: Frame,
+}
+
+impl Scene<'_> {
+    fn style(&self, tone: Tone) -> Style {
+        self.theme.style(tone)
+    }
+
+    fn span(&self, tone: Tone, text: impl Into<String>) -> Span<'static> {
+        Span::styled(text.into(), self.theme.style(tone))
+    }
+
+    fn is_chosen(&self, device: usize) -> bool {
+        self.frame == Frame::Live && self.ui.focus == Focus::Devices && self.ui.device == device
+    }
+}
+
+/// Draws a whole frame.
+pub(crate) fn draw(buffer: &mut Buffer, picture: &Picture, ui: &Ui, theme: Theme, frame: Frame) {
+    let area = *buffer.area();
+    let scene = Scene { picture, ui, theme, frame };
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        too_small(buffer, area, &scene);
+    } else {
+        whole(buffer, area, &scene);
+    }
+    theme.finish(buffer);
+}
+
+fn whole(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    header::draw(buffer, Rect { height: 1, ..area }, scene);
+    let mut bottom = area.bottom();
+    if scene.frame == Frame::Live {
+        bottom -= 1;
+        header::draw_keys(buffer, Rect { y: bottom, height: 1, ..area }, scene);
+    }
+    for line in header::messages(scene) {
+        bottom -= 1;
+        buffer.set_line(area.x + 1, bottom, &line, area.width.saturating_sub(2));
+    }
+    let body = Rect { y: area.y + 1, height: bottom - area.y - 1, ..area };
+    if scene.picture.devices.is_empty() {
+        nothing_there(buffer, body, scene);
+    } else {
+        devices(buffer, body, scene);
+    }
+    match scene.ui.overlay {
+        Overlay::Nothing => {}
+        Overlay::Help => overlay::help(buffer, area, scene),
+        Overlay::Events => overlay::events(buffer, area, scene),
+    }
+}
+
+fn devices(buffer: &mut Buffer, body: Rect, scene: &Scene<'_>) {
+    let is_shown = scene.ui.processes == Processes::Shown && scene.ui.detail == Detail::All;
+    let wanted = if is_shown { processes::wanted_lines(scene) } else { 0 };
+    let plan = match scene.ui.detail {
+        Detail::One => plan::alone(scene.ui.device, body),
+        Detail::All => plan::plan(&scene.picture.devices, scene.ui.device, body, wanted),
+    };
+    for &(device, area) in &plan.cards {
+        if let Some(view) = scene.picture.devices.get(device) {
+            card::draw(buffer, area, scene, (device, view));
+        }
+    }
+    if let Some((area, places)) = &plan.rows {
+        rows::draw(buffer, *area, scene, places);
+    }
+    if let Some(area) = plan.processes {
+        processes::draw(buffer, area, scene);
+    }
+}
+
+fn too_small(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let power = header::total(scene);
+    let size = format!("{}x{} is too small: {}x{} at least", area.width, area.height, SMALLEST.0, SMALLEST.1);
+    let lines: Vec<Line<'_>> =
+        [Some(scene.span(Tone::Strong, "Ergometer")), power, Some(scene.span(Tone::Warning, size))]
+            .into_iter()
+            .flatten()
+            .map(Line::from)
+            .collect();
+    Paragraph::new(lines).wrap(Wrap { trim: true }).render(area, buffer);
+}
+
+fn nothing_there(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let lines = vec![
+        Line::from(scene.span(Tone::Strong, "nothing to show: no sensor was found")),
+        Line::from(""),
+        Line::from("`ergo doctor` says which sensors this machine could have,"),
+        Line::from("and the exact command that makes each of them work"),
+    ];
+    let y = area.y + area.height.saturating_sub(4) / 2;
+    let area = Rect { y, height: area.bottom() - y, ..area };
+    Paragraph::new(lines).alignment(Alignment::Center).render(area, buffer);
+}

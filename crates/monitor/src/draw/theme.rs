@@ -1,0 +1,110 @@
+//! The colours and signs of the screen: sixteen colours, so that any terminal will do, or none.
+
+use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Modifier, Style};
+
+/// What the terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    /// Whether text has colour.
+    pub colors: Colors,
+    /// Which characters are used.
+    pub signs: Signs,
+}
+
+/// Whether text has colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    /// The sixteen colours that every colour terminal has.
+    Sixteen,
+    /// No colour.
+    Off,
+}
+
+/// Which characters the terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// Braille dots, blocks and line drawing.
+    Unicode,
+    /// ASCII only.
+    Ascii,
+}
+
+/// The meaning of a piece of the screen; its style follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    /// Measured power.
+    Power,
+    /// Power by a model.
+    Modelled,
+    Busy,
+    Memory,
+    Warning,
+    Bad,
+    Chosen,
+    /// On a ground of its own.
+    Badge,
+}
+
+impl Theme {
+    pub(super) fn style(self, tone: Tone) -> Style {
+        let plain = Style::new();
+        let modified = match tone {
+            Tone::Strong | Tone::Bad | Tone::Chosen => plain.add_modifier(Modifier::BOLD),
+            Tone::Faint => plain.add_modifier(Modifier::DIM),
+            Tone::Badge => plain.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            _ => plain,
+        };
+        let color = match tone {
+            Tone::Plain | Tone::Strong | Tone::Faint => None,
+            Tone::Power | Tone::Chosen => Some(Color::Cyan),
+            Tone::Modelled => Some(Color::Magenta),
+            Tone::Busy => Some(Color::Green),
+            Tone::Memory => Some(Color::Blue),
+            Tone::Warning | Tone::Badge => Some(Color::Yellow),
+            Tone::Bad => Some(Color::Red),
+        };
+        match (self.colors, color) {
+            (Colors::Sixteen, Some(color)) => modified.fg(color),
+            _ => modified,
+        }
+    }
+
+    /// Where the terminal knows ASCII only, writes everything by it.
+    pub(super) fn finish(self, buffer: &mut Buffer) {
+        if self.signs == Signs::Unicode {
+            return;
+        }
+        for cell in &mut buffer.content {
+            if let Some(sign) = cell.symbol().chars().next().filter(|sign| !sign.is_ascii()) {
+                cell.set_char(ascii(sign));
+            }
+        }
+    }
+}
+
+/// The sign nearest to one that the terminal does not know.
+fn ascii(sign: char) -> char {
+    match sign {
+        '─' | '━' | '–' => '-',
+        '│' | '‖' | '▅' | '▆' => '|',
+        '╭' | '╮' | '╰' | '╯' => '+',
+        '▸' => '>',
+        '●' => '*',
+        '·' | '░' | '▁' | '▂' => '.',
+        '▃' | '▄' => ':',
+        '▇' | '█' | '▉' | '▊' | '▋' => '#',
+        '▌' | '▍' | '▎' | '▏' => '=',
+        '°' => ' ',
+        '…' => '~',
+        '×' => 'x',
+        '\u{2800}'..='\u{28ff}' => {
+            let dots = (u32::from(sign) - 0x2800).count_ones();
+            [' ', '.', '.', ':', ':', '|', '|', '#', '#'][dots.min(8) as usize]
+        }
+        _ => '?',
+    }
+}

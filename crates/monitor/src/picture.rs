@@ -1,0 +1,168 @@
+//! Everything the screen shows of the machine at one moment: a timeline, a table of processes and a few facts go in; a
+//! picture that stands still comes out. Drawing reads it and nothing else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ergometer_sensors::processes::ProcessTable;
+use ergometer_telemetry::{DeviceId, DeviceKind, Event, Part, Scope, Signal, Timeline};
+use ergometer_units::Watts;
+
+use crate::history::{History, Stretch};
+use crate::latest::{self, Now, Power};
+use crate::ledger::Ledger;
+use crate::source::Playback;
+use crate::tick::{DeviceTick, MachineTick, Tick};
+use crate::watcher::Shares;
+
+/// The machine at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Picture {
+    pub(crate) host: String,
+    pub(crate) now: Now,
+    pub(crate) elapsed: Duration,
+    /// How it is played, where it is a recording.
+    pub(crate) playback: Option<Playback>,
+    /// How long energy has been counted since the user began anew.
+    pub(crate) counted: Option<Duration>,
+    /// The time that graphs reach back.
+    pub(crate) span: Duration,
+    pub(crate) total: MachineTick,
+    pub(crate) devices: Vec<DeviceView>,
+    /// `None` where processes cannot be told, as with a recording.
+    pub(crate) processes: Option<ProcessTable>,
+    /// The energy of each process by a convention, where that was asked for.
+    pub(crate) split: Option<Shares>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// One device.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceView {
+    pub(crate) id: DeviceId,
+    pub(crate) now: DeviceTick,
+    /// The power it is held to.
+    pub(crate) power_limit: Option<Watts>,
+    /// Parts of the device that have power of their own.
+    pub(crate) parts: Vec<(Scope, Power)>,
+    pub(crate) course: Course,
+}
+
+/// What a device's graph shows: its power, or where it has none, how busy it is.
+#[derive(Debug, Clone)]
+pub(crate) enum Course {
+    Power(History),
+    Busy(History),
+    Nothing,
+}
+
+/// What a picture is made from, beside the timeline.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) now: Now,
+    pub(crate) elapsed: Duration,
+    pub(crate) span: Duration,
+    /// Into how many cells a course is cut: as fine as the widest graph.
+    pub(crate) cells: usize,
+    pub(crate) power_limits: &'a BTreeMap<DeviceId, Watts>,
+    pub(crate) ledger: &'a Ledger,
+}
+
+impl Picture {
+    /// Processes come apart: they are looked at on a thread of their own.
+    pub(crate) fn new(timeline: &Timeline, facts: &Facts<'_>) -> Self {
+        let tick = Tick::new(timeline, facts.now, facts.elapsed, facts.ledger);
+        // A server's counts are no power, and it has no place of its own here.
+        let ids = timeline.devices().into_iter().zip(tick.devices);
+        let devices = ids.filter(|(id, _)| id.kind != DeviceKind::Server);
+        let parts = Part::all(timeline);
+        Self {
+            host: facts.host.to_owned(),
+            now: facts.now,
+            elapsed: facts.elapsed,
+            playback: None,
+            counted: None,
+            span: facts.span,
+            total: tick.total,
+            devices: devices.map(|(id, now)| DeviceView::new(timeline, facts, &parts, (id, now))).collect(),
+            processes: None,
+            split: None,
+            events: timeline.events().to_vec(),
+        }
+    }
+
+    /// Whether any GPU is here, or any process uses one.
+    pub(crate) fn has_gpus(&self) -> bool {
+        let mut processes = self.processes.iter().flat_map(|table| &table.processes);
+        self.devices.iter().any(|device| device.id.kind == DeviceKind::Gpu)
+            || processes.any(|process| !process.gpus.is_empty())
+    }
+
+    /// Draws the courses anew, for another span of time; the moment stays.
+    pub(crate) fn stretch(&mut self, timeline: &Timeline, span: Duration, cells: usize) {
+        self.span = span;
+        for device in &mut self.devices {
+            let patience = latest::patience(timeline, device.id);
+            let stretch = Stretch { now: self.now.at, span, cells, patience };
+            device.course = Course::new(timeline, (device.id, self.now), stretch);
+        }
+    }
+}
+
+impl DeviceView {
+    fn new(timeline: &Timeline, facts: &Facts<'_>, parts: &[Part], (id, now): (DeviceId, DeviceTick)) -> Self {
+        let patience = latest::patience(timeline, id);
+        let stretch = Stretch { now: facts.now.at, span: facts.span, cells: facts.cells, patience };
+        let main = latest::main_power(timeline, id, facts.now);
+        let others = parts.iter().filter(|part| part.device == id && main.is_none_or(|(scope, _)| scope != part.scope));
+        Self {
+            id,
+            now,
+            power_limit: facts.power_limits.get(&id).copied(),
+            parts: others
+                .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope, facts.now)?)))
+                .filter(|&(_, power)| facts.now.silence(timeline, id, power).is_none())
+                .collect(),
+            course: Course::new(timeline, (id, facts.now), stretch),
+        }
+    }
+
+    /// Whether its power is known by a sensor.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.now.power_source.is_some_and(|signal| signal != Signal::PowerModelled)
+    }
+
+    /// What holds it back, in words; empty where nothing does.
+    pub(crate) fn throttled(&self) -> String {
+        self.now.throttle_reasons.as_deref().unwrap_or_default().join(", ")
+    }
+
+    /// What stands before a number that nobody measured.
+    pub(crate) fn modelled_mark(&self) -> &'static str {
+        self.now.modelled_mark()
+    }
+}
+
+impl Course {
+    fn new(timeline: &Timeline, (device, now): (DeviceId, Now), stretch: Stretch) -> Self {
+        if let Some((_, power)) = latest::main_power(timeline, device, now) {
+            return Self::Power(History::new(timeline, power.channel, stretch));
+        }
+        match latest::find(timeline, device, Signal::Utilization) {
+            Some(channel) => Self::Busy(History::new(timeline, channel, stretch)),
+            None => Self::Nothing,
+        }
+    }
+
+    pub(crate) fn history(&self) -> Option<&History> {
+        match self {
+            Self::Power(history) | Self::Busy(history) => Some(history),
+            Self::Nothing => None,
+        }
+    }
+
+    pub(crate) fn unit(&self) -> &'static str {
+        if matches!(self, Self::Busy(_)) { "%" } else { "W" }
+    }
+}
