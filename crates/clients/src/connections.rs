@@ -1,27 +1,27 @@
-//! What requests travelled on.
+//! The connection a request used, and counts of a client's connections.
 
 use ergometer_units::Seconds;
 use serde::{Deserialize, Serialize};
 
-/// What one request travelled on.
+/// The connection that one request used.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
-    /// The version of HTTP.
+pub struct ConnectionUse {
+    /// The HTTP version.
     pub protocol: Protocol,
-    /// How long it took to connect, name look-up and TLS included; `None` on a connection that was there already.
+    /// Time to connect, including DNS and TLS; `None` when the connection was already open.
     pub connect: Option<Seconds>,
-    /// How long it waited until it might have a connection, where there may be no more of them; `None` where one was free.
+    /// Time spent waiting for a free connection because the limit was reached; `None` when one was free.
     pub waited: Option<Seconds>,
 }
 
-/// A version of HTTP.
+/// An HTTP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
     /// One request at a time on a connection.
     #[default]
     #[serde(rename = "http/1.1")]
     Http1,
-    /// Many at a time on one.
+    /// Many requests at a time on a connection.
     #[serde(rename = "http/2")]
     Http2,
 }
@@ -37,31 +37,31 @@ impl Protocol {
     }
 }
 
-/// What a client's connections came to.
+/// Counts of a client's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Connections {
-    /// The version of HTTP.
+    /// The HTTP version.
     pub protocol: Protocol,
-    /// How many were opened.
+    /// Connections opened.
     pub opened: u64,
-    /// How many requests went out on one that was there already.
+    /// Requests sent on a connection that was already open.
     pub reused: u64,
-    /// How many were open at once at most.
+    /// The largest number of connections open at once.
     pub most_open: u64,
 }
 
-/// Whether connections were opened ahead.
+/// The result of opening connections in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connected {
-    /// All were there already, or there are none to open.
-    Already,
-    /// Some were opened.
-    Anew,
+pub enum ConnectOutcome {
+    /// All were already open, or the client has no connections.
+    AlreadyOpen,
+    /// At least one was opened.
+    Opened,
 }
 
-impl Connected {
-    /// What both come to.
+impl ConnectOutcome {
+    /// The result of both: opened if either one opened a connection.
     pub(crate) fn or(self, other: Self) -> Self {
-        if self == Self::Anew { self } else { other }
+        if self == Self::Opened { self } else { other }
     }
 }

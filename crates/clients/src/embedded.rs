@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::registry::names;
 use super::{
-    ChunkKind, Client, ClientError, ClientInfo, ClientSpec, FailureKind, ModelFacts, Place, Request, RequestError,
+    ChunkKind, Client, ClientError, ClientInfo, ClientSpec, FailureKind, Locality, ModelFacts, Request, RequestError,
     RequestOptions, TokenSource, Transcript, Usage,
 };
 
@@ -73,8 +73,8 @@ impl Client for Embedded {
         "embedded"
     }
 
-    fn place(&self) -> Place {
-        Place::ThisProcess
+    fn locality(&self) -> Locality {
+        Locality::ThisProcess
     }
 
     async fn health(&self) -> Result<(), ClientError> {
@@ -114,7 +114,7 @@ impl Client for Embedded {
         let sampling = sampling(request.common, request.max_tokens(), request.index)
             .map_err(|error| rejected(error.to_string()))?;
         let (system, problem) = (request.common.system_prompt.clone(), request.problem.to_owned());
-        let before = request.before.to_vec();
+        let before = request.earlier.to_vec();
         let anchor = Anchor { clock: clock.now(), instant: std::time::Instant::now() };
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Timestamp, String)>();
         let work = tokio::task::spawn_blocking(move || {

@@ -1,7 +1,35 @@
-//! Clients: a request goes in, a transcript and an outcome come out.
+//! Clients that send requests to inference servers and record when each part of an answer arrived.
 //!
-//! A client is asked whether it is healthy, prepared, then sent requests, several at a time, and closed on every path
-//! out. What a request brought in before it failed, timed out or was dropped is in its transcript.
+//! The caller checks a client's health, prepares it, streams requests through it, several at a time, and closes it. A
+//! [`Transcript`] keeps what a request received even when the request fails, times out or is dropped.
+//!
+//! ```
+//! use ergometer_clients::{ClientSpec, Request, RequestOptions, Transcript, open};
+//! use ergometer_server::{MockServer, Script};
+//! use ergometer_telemetry::Clock;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = MockServer::start(Script::instant()).await?;
+//! let client = open(&ClientSpec {
+//!     id: String::from("openai"),
+//!     model: String::from("mock"),
+//!     base_url: Some(server.base_url()),
+//!     ..ClientSpec::default()
+//! })?;
+//!
+//! let common = RequestOptions { max_tokens: Some(8), ..RequestOptions::default() };
+//! let request =
+//!     Request { number: None, index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
+//! let mut transcript = Transcript::default();
+//! client.stream(&request, &Clock::start(), &mut transcript).await?;
+//! assert!(transcript.sent < transcript.first_token());
+//! assert!(!transcript.text.is_empty());
+//!
+//! client.close().await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod connections;
 #[cfg(feature = "embedded")]
@@ -24,37 +52,37 @@ use ergometer_telemetry::{Clock, DeviceKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use connections::{Connected, Connections, Line, Protocol};
+pub use connections::{ConnectOutcome, ConnectionUse, Connections, Protocol};
 pub use error::{ClientError, RequestError};
 pub use outcome::{FailureKind, Outcome, ParseFailureKindError};
 pub use registry::{ClientInfo, ClientSpec, only_model, open, registry};
 pub use replay::{Dialect, replay};
 pub use transcript::{Chunk, ChunkKind, ServerTimes, TokenSource, Transcript, Usage};
 
-/// Something that answers requests.
+/// Sends requests to a model and reads its answers.
 #[async_trait]
 pub trait Client: Send + Sync {
     /// The id in the registry.
     fn id(&self) -> &'static str;
 
-    /// Where the work is done: whose energy it is.
-    fn place(&self) -> Place;
+    /// Where inference runs, which decides whether the sensors of this machine measure its energy.
+    fn locality(&self) -> Locality;
 
-    /// The address of its server, where it has one.
+    /// The address of the server; `None` for a client without a server.
     fn base_url(&self) -> Option<&http::BaseUrl> {
         None
     }
 
-    /// Whether it can be reached at all.
+    /// Checks that the server can be reached.
     async fn health(&self) -> Result<(), ClientError>;
 
-    /// The models it has.
+    /// The models that the server offers.
     async fn models(&self) -> Result<Vec<String>, ClientError>;
 
-    /// Loads the model and checks what every request will ask for.
+    /// Loads the model and checks the options shared by all requests.
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError>;
 
-    /// Sends one request and takes in what comes back, as it comes. Dropping the future gives the request up.
+    /// Sends one request and writes the answer into `transcript` as it arrives. Dropping the future cancels the request.
     async fn stream(
         &self,
         request: &Request<'_>,
@@ -62,121 +90,121 @@ pub trait Client: Send + Sync {
         transcript: &mut Transcript,
     ) -> Result<(), RequestError>;
 
-    /// Counts the tokens of a request and of the parts of its answer with the server's own tokenizer, where it has one.
-    /// Called after the run, never while something is measured.
+    /// Counts the tokens of a request and of the parts of its answer with the server's tokenizer; `None` when the server
+    /// has no tokenizer endpoint. Called after the run, never during a measurement.
     async fn count(&self, _request: &Request<'_>, _answer: &[&str]) -> Option<Usage> {
         None
     }
 
-    /// Opens connections for so many requests that are about to be sent together, where it has any: what it takes to connect
-    /// is then not in their times. Says whether it opened any.
-    async fn connect(&self, _count: u32) -> Connected {
-        Connected::Already
+    /// Opens connections for `count` requests that are about to be sent together, so that their times do not include
+    /// connecting. A client without connections does nothing.
+    async fn connect(&self, _count: u32) -> ConnectOutcome {
+        ConnectOutcome::AlreadyOpen
     }
 
-    /// What its connections came to so far, where it has any.
+    /// Counts of opened and reused connections so far; `None` for a client without connections.
     fn connections(&self) -> Option<Connections> {
         None
     }
 
-    /// Lets go of what it holds.
+    /// Closes connections and frees the model.
     async fn close(&self) -> Result<(), ClientError>;
 }
 
-/// Where a client's work is done.
+/// Where a client's inference runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Place {
+pub enum Locality {
     /// In this process.
     ThisProcess,
     /// On this machine.
     ThisMachine,
-    /// On another machine: what is measured here is not what it uses.
+    /// On another machine, whose energy the sensors here do not measure.
     Elsewhere {
-        /// Its name.
+        /// The name of that machine.
         host: String,
     },
 }
 
-/// What every request of a run asks for.
+/// Options shared by all requests of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RequestOptions {
-    /// Said before the problem.
+    /// System prompt, sent before the problem.
     pub system_prompt: Option<String>,
-    /// The most tokens an answer may have.
+    /// Maximum tokens per answer.
     pub max_tokens: Option<u64>,
-    /// Whether answers are to have all tokens they may have, wherever the model would end.
+    /// Whether the server ignores the model's end-of-sequence token, so that every answer has `max_tokens` tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_eos: bool,
     /// Sampling and other parameters, by name.
     #[serde(default)]
     pub parameters: Map<String, Value>,
-    /// What random choices start from.
+    /// Random seed.
     pub seed: u64,
 }
 
-/// What was said in an earlier turn of a conversation.
+/// An earlier turn of the same conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// By the human.
+pub struct EarlierTurn {
+    /// The user's message.
     pub problem: String,
-    /// By the model.
+    /// The model's answer.
     pub answer: String,
 }
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Its number in the run, where it is one of its requests; a server that takes ids is told it, so that its log can be
-    /// joined with ours.
+    /// The request's number in the run; `None` for a request outside the run. It is sent as the request id, so that server
+    /// logs can be joined with the run.
     pub number: Option<u64>,
-    /// The query's place in the dataset: with the seed it makes random choices the same whatever the order.
+    /// The query's index in the dataset. Seed and index together decide random choices, so the order of requests does not
+    /// matter.
     pub index: u64,
-    /// What was said before, where it is a further turn of a conversation.
-    pub before: &'a [Said],
-    /// What is asked.
+    /// The earlier turns of the conversation; empty for its first turn.
+    pub earlier: &'a [EarlierTurn],
+    /// The user's message.
     pub problem: &'a str,
-    /// The most tokens this answer may have, where its query says so.
+    /// Maximum tokens of this answer according to the dataset.
     pub output_tokens: Option<u64>,
-    /// What all requests ask for.
+    /// Options shared by all requests of the run.
     pub common: &'a RequestOptions,
 }
 
 impl Request<'_> {
-    /// The most tokens the answer may have: what its query says, and no more than the run says.
+    /// Maximum tokens of the answer: the lower of the dataset's limit and the run's.
     #[must_use]
     pub fn max_tokens(&self) -> Option<u64> {
-        fewest(self.output_tokens, self.common.max_tokens)
+        lower_limit(self.output_tokens, self.common.max_tokens)
     }
 
-    /// What was said before and what is asked, as one text for a model that takes no messages: an empty line between any
-    /// two.
+    /// The conversation as plain text, for a model without a chat template: messages separated by an empty line.
     #[must_use]
     pub fn plain(&self) -> String {
-        let before = self.before.iter().flat_map(|said| [said.problem.as_str(), said.answer.as_str()]);
-        before.chain([self.problem]).collect::<Vec<_>>().join("\n\n")
+        let earlier = self.earlier.iter().flat_map(|turn| [turn.problem.as_str(), turn.answer.as_str()]);
+        earlier.chain([self.problem]).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-/// The lower one of two limits, where there are any.
+/// The lower of two optional limits.
 #[must_use]
-pub fn fewest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+pub fn lower_limit(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
-/// What is known about a model; `None` where the client cannot tell.
+/// What a client knows about its model; unknown values are `None`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ModelFacts {
-    /// How many parameters it has.
+    /// Number of parameters.
     pub parameters: Option<u64>,
-    /// The bytes its weights take where they are computed with.
+    /// Size of the weights in memory, in bytes.
     pub weight_bytes: Option<u64>,
-    /// How many tokens it can look at.
+    /// Context length in tokens.
     pub context: Option<u64>,
-    /// A hash of its files.
+    /// A hash of the model files.
     #[serde(default)]
     pub fingerprint: Option<String>,
-    /// What kind of device computes, where that is known.
+    /// The kind of device that runs the model.
     #[serde(default)]
     pub computes_on: Option<DeviceKind>,
 }

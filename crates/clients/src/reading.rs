@@ -80,10 +80,10 @@ impl Ready<'_> {
         transcript.sent = Some(clock.at(sent.into()));
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
         let mut patience = Patience { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
-        let post = connection.post(target, body, number, &mut transcript.line);
+        let post = connection.post(target, body, number, &mut transcript.connection_use);
         let posted = patience.wait_for(post).await;
         // While it waited for a connection to be free it was our own queue that it stood in.
-        if let Some(waited) = transcript.line.and_then(|line| line.waited) {
+        if let Some(waited) = transcript.connection_use.and_then(|line| line.waited) {
             transcript.sent = Some(clock.at(sent.into()) + waited);
         }
         let mut answer = posted.ok_or_else(|| patience.gone(true))??;
@@ -106,7 +106,7 @@ impl Ready<'_> {
 pub(super) fn messages(request: &Request<'_>) -> Value {
     let message = |role: &str, text: &str| json!({"role": role, "content": text});
     let system = request.common.system_prompt.as_deref().map(|text| message("system", text));
-    let before = request.before.iter();
+    let before = request.earlier.iter();
     let before = before.flat_map(|said| [message("user", &said.problem), message("assistant", &said.answer)]);
     Value::Array(system.into_iter().chain(before).chain([message("user", request.problem)]).collect())
 }

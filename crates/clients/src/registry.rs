@@ -111,11 +111,11 @@ pub async fn only_model(client: &dyn Client, option: &str) -> Result<String, Cli
 fn only(mut models: Vec<String>, option: &str) -> Result<String, String> {
     match models.len() {
         1 => Ok(models.remove(0)),
-        0 => Err(format!("the server lists no models. hint: name one with {option}")),
+        0 => Err(format!("the server lists no models. hint: name one with --{option}")),
         count => {
             models.truncate(12);
             let (listed, more) = (models.join(", "), if count > 12 { ", …" } else { "" });
-            Err(format!("the server has {count} models. hint: choose one with {option}: {listed}{more}"))
+            Err(format!("the server has {count} models. hint: choose one with --{option}: {listed}{more}"))
         }
     }
 }

@@ -5,7 +5,7 @@
 use ergometer_units::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Line;
+use super::ConnectionUse;
 
 /// More tokens than this are no count: sums of them would not fit any more.
 const MOST_TOKENS: u64 = 1 << 40;
@@ -16,7 +16,7 @@ pub struct Transcript {
     /// When the request was ready and handed to the network; `None` where the client does not say.
     pub sent: Option<Timestamp>,
     /// What it travelled on, where the client says.
-    pub line: Option<Line>,
+    pub connection_use: Option<ConnectionUse>,
     /// When its last byte came, where the client then waited for more in vain; else the request ends when the client says so.
     pub ended: Option<Timestamp>,
     /// When anything at all came back.
@@ -75,7 +75,7 @@ impl ChunkKind {
 
     /// That of a letter; content where it is none of them.
     #[must_use]
-    pub fn of_letter(letter: u8) -> Self {
+    pub fn from_letter(letter: u8) -> Self {
         Self::LETTERS.iter().find(|(_, known)| *known == char::from(letter)).map_or(Self::Content, |(kind, _)| *kind)
     }
 }

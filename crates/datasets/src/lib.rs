@@ -1,4 +1,19 @@
-//! Datasets: an id or a path goes in, queries come out, by their place.
+//! Datasets that give queries by index, and graders that check answers.
+//!
+//! [`open`] takes the id of a registered dataset or the path of a file or folder, with parameters that select and order
+//! queries.
+//!
+//! ```
+//! use ergometer_datasets::{DatasetSpec, open};
+//!
+//! let spec = DatasetSpec { id: String::from("builtin"), parameters: [(String::from("limit"), String::from("3"))].into() };
+//! let dataset = open(&spec)?;
+//! assert_eq!(dataset.size(), Some(3));
+//! let query = dataset.get(0)?;
+//! assert_eq!((query.problem.as_str(), query.answer.as_str()), ("What is 39 + 1?", "40"));
+//! assert_eq!(dataset.grader().grade(&query.answer, "40").correct, Some(true));
+//! # Ok::<(), ergometer_datasets::DatasetError>(())
+//! ```
 
 mod arrow_file;
 mod arrow_lengths;
@@ -38,43 +53,43 @@ pub use table::Table;
 
 use crate::grade::Grader;
 
-/// A source of queries. The same index gives the same query for as long as the fingerprint is the same.
+/// A source of queries. Datasets with the same fingerprint give the same query for the same index.
 pub trait Dataset: Send + Sync {
     /// The id in the registry.
     fn id(&self) -> &'static str;
 
-    /// The name, as it stands in the run folder's.
+    /// The name used in the name of the run folder.
     fn name(&self) -> &str;
 
-    /// How many queries there are; `None` where there is no end.
+    /// The number of queries; `None` for an endless dataset.
     fn size(&self) -> Option<u64>;
 
-    /// The query at this place.
+    /// The query at this index.
     fn get(&self, index: u64) -> Result<Query, DatasetError>;
 
-    /// How many queries from this place on are the turns of one conversation: 1 where it is a query of its own. Asked for
-    /// the first turn of a conversation only, and often.
+    /// The number of turns of the conversation that starts at this index; 1 for a single query. `index` must be the first
+    /// turn. Called often, so it must be cheap.
     fn turns(&self, _index: u64) -> u64 {
         1
     }
 
-    /// A hash of all that it gives out.
+    /// A hash of all queries.
     fn fingerprint(&self) -> &str;
 
-    /// Whether a query may have to be unpacked with many others, which takes a while.
+    /// Whether reading one query may decompress many others, which takes a while.
     fn is_packed(&self) -> bool {
         false
     }
 
-    /// How its answers are graded where the user does not say.
+    /// The default grader for its answers.
     fn grader(&self) -> Grader;
 
-    /// Which columns were taken, where it has columns.
+    /// The columns that queries are read from; `None` for a dataset without columns.
     fn columns(&self) -> Option<&Columns> {
         None
     }
 
-    /// How many entries of the source are no queries and were left out.
+    /// The number of source entries that were skipped because they are not queries.
     fn skipped(&self) -> u64 {
         0
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use url::{Host, Position, Url};
 
-use crate::Place;
+use crate::Locality;
 use crate::redact::redact_url;
 
 /// An address that cannot be used.
@@ -117,11 +117,11 @@ impl BaseUrl {
 
     /// Whose energy a request uses. An address of this machine's network cards is this machine, too.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn locality(&self) -> Locality {
         if self.is_loopback() || self.is_own_address() {
-            Place::ThisMachine
+            Locality::ThisMachine
         } else {
-            Place::Elsewhere { host: self.host() }
+            Locality::Elsewhere { host: self.host() }
         }
     }
 
@@ -202,11 +202,11 @@ mod tests {
         for here in
             ["localhost:1", "http://127.8.9.1", "http://[::1]:80", "http://[::ffff:127.0.0.1]", "http://0.0.0.0:8"]
         {
-            assert_eq!(BaseUrl::parse(here).unwrap().place(), Place::ThisMachine, "{here}");
+            assert_eq!(BaseUrl::parse(here).unwrap().locality(), Locality::ThisMachine, "{here}");
         }
         for there in ["http://192.0.2.1", "http://example.com", "http://localhost.example.com"] {
             let base = BaseUrl::parse(there).unwrap();
-            assert!(matches!(base.place(), Place::Elsewhere { .. }) && !base.is_loopback(), "{there}");
+            assert!(matches!(base.locality(), Locality::Elsewhere { .. }) && !base.is_loopback(), "{there}");
         }
         assert!(!BaseUrl::parse("http://0.0.0.0").unwrap().is_loopback());
     }

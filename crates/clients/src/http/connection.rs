@@ -20,7 +20,7 @@ use url::{Position, Url};
 use super::lanes::{self, Answer, Lanes};
 use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, tls};
 use crate::redact::{REDACTED, redact_url};
-use crate::{ClientError, Connected, Connections, FailureKind, Line, Place, Protocol, RequestError};
+use crate::{ClientError, ConnectOutcome, ConnectionUse, Connections, FailureKind, Locality, Protocol, RequestError};
 
 /// What an answer that is not a stream may have at most: a list of models, counts, metrics.
 const LONGEST_BODY: usize = 64 << 20;
@@ -168,7 +168,7 @@ impl Connection {
             .tcp_nodelay(true)
             .http1_only()
             .tls_backend_preconfigured(tls.clone());
-        if base.place() == Place::ThisMachine {
+        if base.locality() == Locality::ThisMachine {
             // What happens on this machine is measured here, whatever the environment says of proxies.
             builder = builder.no_proxy();
         }
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Opens connections for so many requests that are about to be sent together.
-    pub(crate) async fn connect(&self, count: u32) -> Connected {
+    pub(crate) async fn connect(&self, count: u32) -> ConnectOutcome {
         self.lanes.connect(count as usize).await
     }
 
@@ -236,7 +236,7 @@ impl Connection {
         target: &Target,
         body: Vec<u8>,
         id: Option<u64>,
-        line: &mut Option<Line>,
+        line: &mut Option<ConnectionUse>,
     ) -> Result<Answer, RequestError> {
         let body = Bytes::from(body);
         let mut headers = self.headers.clone();

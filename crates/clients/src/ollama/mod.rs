@@ -11,8 +11,8 @@ pub(super) use self::reader::OllamaReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, Connected, Connections, FailureKind, ModelFacts, Place, Request,
-    RequestError, RequestOptions, Transcript,
+    Client, ClientError, ClientInfo, ClientSpec, ConnectOutcome, Connections, FailureKind, Locality, ModelFacts,
+    Request, RequestError, RequestOptions, Transcript,
 };
 
 pub(super) const INFO: ClientInfo = ClientInfo {
@@ -159,8 +159,8 @@ impl Client for Ollama {
         "ollama"
     }
 
-    fn place(&self) -> Place {
-        self.connection.base().place()
+    fn locality(&self) -> Locality {
+        self.connection.base().locality()
     }
 
     fn base_url(&self) -> Option<&BaseUrl> {
@@ -214,7 +214,7 @@ impl Client for Ollama {
         ready.exchange(|_| OllamaReader::new(), transcript).await
     }
 
-    async fn connect(&self, count: u32) -> Connected {
+    async fn connect(&self, count: u32) -> ConnectOutcome {
         self.connection.connect(count).await
     }
 
@@ -231,7 +231,7 @@ impl Client for Ollama {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Said;
+    use crate::EarlierTurn;
 
     #[test]
     fn options_of_the_model_stand_apart_from_fields_of_the_request() {
@@ -246,7 +246,7 @@ mod tests {
             parameters: parameters.as_object().cloned().unwrap(),
         };
         let request =
-            Request { number: None, index: 0, before: &[], problem: "p", output_tokens: None, common: &common };
+            Request { number: None, index: 0, earlier: &[], problem: "p", output_tokens: None, common: &common };
         let body: Value = serde_json::from_slice(&client.body(&request)).unwrap();
         let expected = json!({
             "model": "m:1b", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],
@@ -263,9 +263,9 @@ mod tests {
     fn what_was_said_before_stands_before() {
         let mut spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
         let common = RequestOptions::default();
-        let before = [Said { problem: String::from("a"), answer: String::from("b") }];
+        let before = [EarlierTurn { problem: String::from("a"), answer: String::from("b") }];
         let request =
-            Request { number: None, index: 0, before: &before, problem: "c", output_tokens: None, common: &common };
+            Request { number: None, index: 0, earlier: &before, problem: "c", output_tokens: None, common: &common };
         let body =
             |spec: &ClientSpec| serde_json::from_slice::<Value>(&Ollama::new(spec).unwrap().body(&request)).unwrap();
         let expected = json!([

@@ -14,8 +14,8 @@ pub(super) use self::reader::ChatReader;
 use super::http::{BaseUrl, Connection, Target};
 use super::reading::{Ready, messages};
 use super::{
-    Client, ClientError, ClientInfo, ClientSpec, Connected, Connections, FailureKind, ModelFacts, Place, Request,
-    RequestError, RequestOptions, Transcript, Usage,
+    Client, ClientError, ClientInfo, ClientSpec, ConnectOutcome, Connections, FailureKind, Locality, ModelFacts,
+    Request, RequestError, RequestOptions, Transcript, Usage,
 };
 
 const PARAMETERS: &[(&str, &str)] = &[
@@ -191,8 +191,8 @@ impl Client for OpenAi {
         "openai"
     }
 
-    fn place(&self) -> Place {
-        self.connection.base().place()
+    fn locality(&self) -> Locality {
+        self.connection.base().locality()
     }
 
     fn base_url(&self) -> Option<&BaseUrl> {
@@ -260,7 +260,7 @@ impl Client for OpenAi {
         self.count_tokens(request, answer).await
     }
 
-    async fn connect(&self, count: u32) -> Connected {
+    async fn connect(&self, count: u32) -> ConnectOutcome {
         self.connection.connect(count).await
     }
 
@@ -277,7 +277,7 @@ impl Client for OpenAi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Said;
+    use crate::EarlierTurn;
 
     fn client(parameters: &[(&str, &str)]) -> Result<OpenAi, ClientError> {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn body(client: &OpenAi, common: &RequestOptions, output_tokens: Option<u64>) -> Value {
-        let request = Request { number: None, index: 0, before: &[], problem: "2+2?", output_tokens, common };
+        let request = Request { number: None, index: 0, earlier: &[], problem: "2+2?", output_tokens, common };
         serde_json::from_slice(&client.body(&request)).unwrap()
     }
 
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_was_said_before_stands_before() {
-        let before = [Said { problem: String::from("1+1?"), answer: String::from("2") }];
+        let before = [EarlierTurn { problem: String::from("1+1?"), answer: String::from("2") }];
         let common = RequestOptions {
             system_prompt: Some(String::from("s")),
             max_tokens: Some(5),
@@ -339,7 +339,7 @@ mod tests {
             ..RequestOptions::default()
         };
         let request =
-            Request { number: None, index: 0, before: &before, problem: "2+2?", output_tokens: None, common: &common };
+            Request { number: None, index: 0, earlier: &before, problem: "2+2?", output_tokens: None, common: &common };
         let said = |parameters| serde_json::from_slice::<Value>(&client(parameters).unwrap().body(&request)).unwrap();
         let body = said(&[]);
         let messages = json!([

@@ -15,6 +15,8 @@ mod statement;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 pub use error::GraderError;
 pub use numeric::Tolerance;
 pub use pattern::Pattern;
@@ -131,6 +133,19 @@ impl FromStr for Grader {
     }
 }
 
+/// Serializes as the text that [`FromStr`] reads: `numeric:1%`.
+impl Serialize for Grader {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Grader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +159,9 @@ mod tests {
             let grader: Grader = text.parse().unwrap();
             assert_eq!(grader.to_string(), text);
             assert_eq!(grader.to_string().parse::<Grader>().unwrap(), grader);
+            let json = serde_json::to_value(&grader).unwrap();
+            assert_eq!(json, text);
+            assert_eq!(serde_json::from_value::<Grader>(json).unwrap(), grader);
         }
         assert_eq!(" Exact ".parse::<Grader>().unwrap(), Grader::Exact);
     }

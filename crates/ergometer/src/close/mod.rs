@@ -139,5 +139,5 @@ fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
 
 /// Whether the energy measured on this machine is what the requests used.
 fn is_ours(manifest: &Manifest) -> bool {
-    !matches!(manifest.place, ergometer_clients::Place::Elsewhere { .. })
+    !matches!(manifest.place, ergometer_clients::Locality::Elsewhere { .. })
 }

@@ -20,7 +20,7 @@ use crate::config::RunConfig;
 use crate::journal::{Closing, Manifest};
 use crate::record::GpuColumn;
 use crate::store::write_json;
-use ergometer_clients::{FailureKind, ModelFacts, Place};
+use ergometer_clients::{FailureKind, Locality, ModelFacts};
 
 /// The version of `summary.json`.
 const VERSION: u32 = 1;
@@ -48,7 +48,7 @@ pub struct Summary {
     /// From the first request's start to the last one's end, in seconds, over the sessions.
     pub duration_s: f64,
     pub client: String,
-    pub place: Place,
+    pub place: Locality,
     pub model_facts: ModelFacts,
     pub dataset_fingerprint: String,
     pub outcomes: Outcomes,

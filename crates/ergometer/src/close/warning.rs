@@ -11,7 +11,7 @@ use super::session::Metered;
 use super::tally::Tally;
 use super::totals::EnergySummary;
 use crate::journal::{Closing, Manifest};
-use ergometer_clients::Place;
+use ergometer_clients::Locality;
 
 /// Something to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -405,7 +405,7 @@ pub(super) fn warnings(
         warnings.push(Warning::Unfinished { folder: ended.folder.to_path_buf(), why });
     }
     match (&manifest.place, &energy.measured, &energy.modelled) {
-        (Place::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
+        (Locality::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
         (_, None, None) => warnings.push(Warning::NoEnergy),
         (_, None, Some(_)) => warnings.push(Warning::Modelled),
         (_, Some(_), _) => {}

@@ -6,7 +6,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
 use super::{Exchange, SenderFacts};
-use ergometer_clients::{Chunk, ChunkKind, Line, Outcome, Protocol, ServerTimes, Transcript, Usage};
+use ergometer_clients::{Chunk, ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, Transcript, Usage};
 use ergometer_datasets::Query;
 
 /// One line.
@@ -189,14 +189,14 @@ enum WireLine {
     Waited(Protocol, Option<i64>, i64),
 }
 
-impl From<Line> for WireLine {
-    fn from(Line { protocol, connect, waited }: Line) -> Self {
+impl From<ConnectionUse> for WireLine {
+    fn from(ConnectionUse { protocol, connect, waited }: ConnectionUse) -> Self {
         let connect = connect.map(Seconds::as_nanos);
         waited.map_or(Self::AtOnce(protocol, connect), |waited| Self::Waited(protocol, connect, waited.as_nanos()))
     }
 }
 
-impl From<WireLine> for Line {
+impl From<WireLine> for ConnectionUse {
     fn from(wire: WireLine) -> Self {
         let (protocol, connect, waited) = match wire {
             WireLine::AtOnce(protocol, connect) => (protocol, connect, None),
@@ -227,7 +227,7 @@ impl<'a> From<&'a Exchange> for WireExchange<'a> {
             sent_ns: exchange.sent.nanos_since_epoch(),
             first_byte_ns: transcript.first_byte.map(Timestamp::nanos_since_epoch),
             end_ns: exchange.end.nanos_since_epoch(),
-            line: transcript.line.map(WireLine::from),
+            line: transcript.connection_use.map(WireLine::from),
             chunk_gaps_ns,
             chunk_kinds: has_others.then(|| transcript.chunks.iter().map(|chunk| chunk.kind.letter()).collect()),
             is_whole: transcript.is_whole,
@@ -251,14 +251,14 @@ impl From<WireExchange<'_>> for Exchange {
         let kinds = wire.chunk_kinds.unwrap_or_default().into_bytes();
         let chunks = wire.chunk_gaps_ns.iter().enumerate().map(|(place, gap)| {
             now = now.saturating_add(*gap);
-            let kind = kinds.get(place).map_or(ChunkKind::Content, |letter| ChunkKind::of_letter(*letter));
+            let kind = kinds.get(place).map_or(ChunkKind::Content, |letter| ChunkKind::from_letter(*letter));
             Chunk { at: at(now), kind }
         });
         let [load, prompt, output, total] =
             wire.server_times_ns.unwrap_or_default().map(|time| time.map(Seconds::from_nanos));
         let transcript = Transcript {
             sent: None,
-            line: wire.line.map(Line::from),
+            connection_use: wire.line.map(ConnectionUse::from),
             ended: None,
             chunks: chunks.collect(),
             first_byte: wire.first_byte_ns.map(at),
@@ -304,7 +304,7 @@ pub(crate) mod tests {
         transcript.server_times.prompt = Some(Seconds::from_nanos(9_000_000));
         transcript.finish = Some(String::from("stop"));
         let [connect, waited] = [70_000, 90_000].map(|nanos| Some(Seconds::from_nanos(nanos)));
-        transcript.line = Some(Line { protocol: Protocol::Http1, connect, waited });
+        transcript.connection_use = Some(ConnectionUse { protocol: Protocol::Http1, connect, waited });
         transcript.processor_time = Some(Seconds::from_nanos(5_000_000));
         let query =
             Query { index: request, problem: String::from("2+2?"), answer: String::from("4é"), ..Query::default() };
@@ -325,7 +325,7 @@ pub(crate) mod tests {
     #[test]
     fn a_line_has_a_third_number_only_where_a_request_waited() {
         for (text, waited) in [(r#"["http/1.1",70]"#, None), (r#"["http/2",null,9]"#, Some(Seconds::from_nanos(9)))] {
-            let line = Line::from(serde_json::from_str::<WireLine>(text).unwrap());
+            let line = ConnectionUse::from(serde_json::from_str::<WireLine>(text).unwrap());
             assert_eq!(line.waited, waited, "{text}");
             assert_eq!(serde_json::to_string(&WireLine::from(line)).unwrap(), text);
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::JournalError;
 use crate::config::RunConfig;
 use crate::record::GpuColumn;
-use ergometer_clients::{ModelFacts, Place};
+use ergometer_clients::{Locality, ModelFacts};
 use ergometer_datasets::Columns;
 use ergometer_datasets::fingerprint::sha256;
 
@@ -40,7 +40,7 @@ pub struct Manifest {
     /// The model.
     pub model: ModelFacts,
     /// Where it ran.
-    pub place: Place,
+    pub place: Locality,
     /// The folder's part about the hardware.
     pub hardware_label: String,
     /// The machine.

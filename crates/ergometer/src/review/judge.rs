@@ -36,7 +36,7 @@ impl Judge {
     pub async fn open(spec: &mut JudgeSpec) -> Result<Self, JudgeError> {
         if spec.model.is_empty() {
             let nameless = client_of(spec)?;
-            let only = ergometer_clients::only_model(&*nameless, "--judge-model").await;
+            let only = ergometer_clients::only_model(&*nameless, "judge-model").await;
             let _ = nameless.close().await;
             spec.model = only.map_err(told)?;
         }
@@ -77,7 +77,7 @@ impl Judge {
         let request = Request {
             number: None,
             index: exchange.query.index,
-            before: &[],
+            earlier: &[],
             problem: &problem,
             output_tokens: None,
             common: &self.common,

@@ -181,7 +181,7 @@ async fn count(client: &dyn Client, common: &RequestOptions, exchange: &Exchange
     let request = Request {
         number: None,
         index: query.index,
-        before: &[],
+        earlier: &[],
         problem: &query.problem,
         output_tokens: query.output_tokens,
         common,

@@ -10,7 +10,7 @@ use super::RunError;
 use super::sending::{Answer, Asked, Failed};
 use super::session::Shared;
 use crate::config::Think;
-use ergometer_clients::Said;
+use ergometer_clients::EarlierTurn;
 use ergometer_datasets::Query;
 use ergometer_datasets::random::Random;
 
@@ -76,7 +76,7 @@ impl Shared {
             let settled = self.send(Asked { query: &query, before: &before }, due).await?;
             over.end = settled.end;
             match settled.answer {
-                Answer::Said(answer) => before.push(Said { problem: query.problem, answer }),
+                Answer::Said(answer) => before.push(EarlierTurn { problem: query.problem, answer }),
                 Answer::Failed(failed) => {
                     over.is_nobody_there = failed == Failed::Unheard;
                     is_broken = true;

@@ -17,7 +17,7 @@ use crate::journal::{Closing, DatasetFacts, Exchanges, Fate, JournalError, Journ
 use crate::review::{Judge, Review, Reviewed};
 use crate::slug::folder_name;
 use ergometer_clients::server_metrics::ServerMetrics;
-use ergometer_clients::{Client, ModelFacts, Outcome, Place, Said};
+use ergometer_clients::{Client, EarlierTurn, Locality, ModelFacts, Outcome};
 use ergometer_datasets::Dataset;
 
 /// A run that is ready to go.
@@ -53,7 +53,7 @@ impl Prepared {
         let dataset = ergometer_datasets::open(&config.dataset)?;
         let mut client = ergometer_clients::open(&config.client)?;
         if config.client.model.is_empty() {
-            config.client.model = ergometer_clients::only_model(&*client, "--model").await?;
+            config.client.model = ergometer_clients::only_model(&*client, "model").await?;
             client = ergometer_clients::open(&config.client)?;
         }
         Self::ready(Parts { config, dataset, client, sensing }, None).await?.call_judge().await
@@ -223,15 +223,15 @@ impl Prepared {
 
     /// Whether what is measured here is what the requests use.
     #[must_use]
-    pub fn place(&self) -> Place {
-        if self.config.server_is_local { Place::ThisMachine } else { self.client.place() }
+    pub fn locality(&self) -> Locality {
+        if self.config.server_is_local { Locality::ThisMachine } else { self.client.locality() }
     }
 
     /// The hardware's name: that of this machine, where it does the work.
     #[must_use]
     pub fn hardware_label(&self) -> String {
-        match self.place() {
-            Place::Elsewhere { .. } => crate::hardware::hardware_label(&[], None),
+        match self.locality() {
+            Locality::Elsewhere { .. } => crate::hardware::hardware_label(&[], None),
             _ => self.sensing.machine.label(),
         }
     }
@@ -384,7 +384,7 @@ impl Prepared {
             let Some((place, located)) = settled.get(&index) else { continue };
             let exchange = exchanges.read(*place, *located)?;
             if exchange.outcome == Outcome::Completed {
-                let said = Said { problem: exchange.query.problem, answer: exchange.transcript.text };
+                let said = EarlierTurn { problem: exchange.query.problem, answer: exchange.transcript.text };
                 plan.said.insert(index, said);
             }
         }
@@ -427,7 +427,7 @@ impl Prepared {
             },
             tokenizer: self.checked.tokenizer.clone(),
             model: self.model.clone(),
-            place: self.place(),
+            place: self.locality(),
             hardware_label: self.hardware_label(),
             system_info: self.sensing.machine.system.clone(),
             gpus: self.sensing.machine.gpus.clone(),

@@ -14,7 +14,7 @@ use super::RunError;
 use super::session::Shared;
 use crate::journal::{Entry, Exchange, Fate};
 use crate::stop::stopped;
-use ergometer_clients::{FailureKind, Outcome, Request, RequestError, Said, Transcript};
+use ergometer_clients::{EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
 use ergometer_datasets::Query;
 
 /// Once the user wants to stop, requests in flight may end for this long.
@@ -36,7 +36,7 @@ struct Attempt {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) query: &'a Query,
-    pub(super) before: &'a [Said],
+    pub(super) before: &'a [EarlierTurn],
 }
 
 /// A query that has been dealt with, or given up.
@@ -256,7 +256,7 @@ impl Shared {
         let request = Request {
             number,
             index: query.index,
-            before,
+            earlier: before,
             problem: &query.problem,
             output_tokens: query.output_tokens,
             common: &config.request,

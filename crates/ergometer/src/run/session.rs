@@ -23,7 +23,7 @@ use crate::config::{Counted, RunConfig};
 use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SenderFacts, SessionStart};
 use crate::stop::stopped;
 use ergometer_clients::server_metrics::{Scraper, ServerMetrics};
-use ergometer_clients::{Client, Connected, Outcome, Said, Transcript};
+use ergometer_clients::{Client, ConnectOutcome, EarlierTurn, Outcome, Transcript};
 use ergometer_datasets::Dataset;
 
 /// After work a machine settles for this long before it counts as at rest.
@@ -51,7 +51,7 @@ pub(super) struct SessionPlan {
     /// How often those that are open were tried in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
     /// What was said in earlier sessions in conversations that are not over.
-    pub(super) said: BTreeMap<u64, Said>,
+    pub(super) said: BTreeMap<u64, EarlierTurn>,
     /// For how long requests were sent in earlier sessions.
     pub(super) seconds_before: f64,
 }
@@ -92,7 +92,7 @@ pub(super) struct Shared {
     /// How often a query was tried in earlier sessions.
     pub(super) attempts: BTreeMap<u64, u32>,
     /// What was said in earlier sessions in conversations that are not over.
-    pub(super) said: BTreeMap<u64, Said>,
+    pub(super) said: BTreeMap<u64, EarlierTurn>,
     /// So many requests may be in flight, where there is a limit.
     pub(super) permits: Option<Semaphore>,
     pub(super) counts: Counts,
@@ -264,7 +264,7 @@ impl Shared {
             connected = tokio::time::timeout(CONNECTING, self.session.client.connect(together)) => connected,
             () = stopped(&mut stop) => return,
         };
-        if connected == Ok(Connected::Anew) {
+        if connected == Ok(ConnectOutcome::Opened) {
             self.sleep(ACCEPTING).await;
         }
     }

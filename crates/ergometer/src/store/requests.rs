@@ -15,7 +15,7 @@ use super::StoreError;
 use super::columns::{Column, Fields};
 use super::partial::PartialFile;
 use crate::journal::Exchange;
-use ergometer_clients::{ChunkKind, Line, Outcome, Protocol, ServerTimes, TokenSource, Usage};
+use ergometer_clients::{ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, TokenSource, Usage};
 use ergometer_datasets::Turn;
 
 /// The file's name in the run's folder.
@@ -71,7 +71,7 @@ struct Row {
     failure: Option<String>,
     is_retried: bool,
     cause: Option<String>,
-    line: Option<Line>,
+    line: Option<ConnectionUse>,
     turn: Option<Turn>,
 }
 
@@ -143,7 +143,7 @@ impl From<&Exchange> for Row {
             failure,
             is_retried: *is_retried,
             cause,
-            line: transcript.line,
+            line: transcript.connection_use,
             turn: query.turn,
         }
     }
@@ -247,7 +247,7 @@ mod tests {
         transcript.push(time(40_000_007), ChunkKind::Content, "4");
         transcript.usage = Some(Usage { input: 12, output: 2, source: TokenSource::Model });
         let [connect, waited] = [1.5, 0.25].map(|length| Some(Seconds::from_millis(length)));
-        transcript.line = Some(Line { protocol: Protocol::Http2, connect, waited });
+        transcript.connection_use = Some(ConnectionUse { protocol: Protocol::Http2, connect, waited });
         let turn = Some(Turn { conversation: 4, number: 2, think_s: None });
         Exchange {
             request,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ergometer_clients::Place;
+use ergometer_clients::Locality;
 use tokio::sync::watch;
 
 use super::{CooledDown, NoCooldown, Sweep, SweepNotice, SweepObserver, Watch};
@@ -37,7 +37,7 @@ impl Cooler {
         if self.limit.is_zero() || sweep.rest.is_some() {
             return;
         }
-        if let Place::Elsewhere { host } = prepared.place() {
+        if let Locality::Elsewhere { host } = prepared.locality() {
             let host = host.clone();
             observer.notice(SweepNotice::NoCooldown(NoCooldown::ServerElsewhere { host }));
             return;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ergometer_clients::{
-    ChunkKind, Client, ClientError, FailureKind, ModelFacts, Place, Request, RequestError, RequestOptions, Said,
-    TokenSource, Transcript, Usage,
+    ChunkKind, Client, ClientError, EarlierTurn, FailureKind, Locality, ModelFacts, Request, RequestError,
+    RequestOptions, TokenSource, Transcript, Usage,
 };
 use ergometer_telemetry::Clock;
 use tokio::sync::{Notify, Semaphore};
@@ -46,7 +46,7 @@ pub(crate) enum Call {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     list: Arc<Mutex<Vec<Call>>>,
-    before: Arc<Mutex<BTreeMap<u64, Vec<Said>>>>,
+    before: Arc<Mutex<BTreeMap<u64, Vec<EarlierTurn>>>>,
     more: Arc<Notify>,
 }
 
@@ -57,7 +57,7 @@ impl Calls {
     }
 
     /// What was said before each query.
-    pub(crate) fn before(&self, index: u64) -> Vec<Said> {
+    pub(crate) fn before(&self, index: u64) -> Vec<EarlierTurn> {
         self.before.lock().unwrap()[&index].clone()
     }
 
@@ -103,7 +103,7 @@ pub(crate) type Counts = Box<dyn Fn(u64) -> Option<Usage> + Send + Sync>;
 pub(crate) struct Scripted {
     pub(crate) script: Script,
     pub(crate) calls: Calls,
-    pub(crate) place: Place,
+    pub(crate) place: Locality,
     pub(crate) facts: ModelFacts,
     pub(crate) is_healthy: bool,
     pub(crate) has_model: bool,
@@ -116,7 +116,7 @@ impl Scripted {
         Self {
             script: Box::new(script),
             calls: Calls::default(),
-            place: Place::ThisMachine,
+            place: Locality::ThisMachine,
             facts: ModelFacts::default(),
             is_healthy: true,
             has_model: true,
@@ -140,7 +140,7 @@ impl Client for Scripted {
         "scripted"
     }
 
-    fn place(&self) -> Place {
+    fn locality(&self) -> Locality {
         self.place.clone()
     }
 
@@ -164,7 +164,7 @@ impl Client for Scripted {
         clock: &Clock,
         transcript: &mut Transcript,
     ) -> Result<(), RequestError> {
-        self.calls.before.lock().unwrap().insert(request.index, request.before.to_vec());
+        self.calls.before.lock().unwrap().insert(request.index, request.earlier.to_vec());
         self.calls.add(Call::Stream(request.index));
         for step in (self.script)(request.index) {
             match step {

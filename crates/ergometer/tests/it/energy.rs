@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ergometer::close::EnergyTotals;
 use ergometer::config::{Retries, RunConfig, Schedule};
-use ergometer_clients::{FailureKind, Place};
+use ergometer_clients::{FailureKind, Locality};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;
@@ -162,7 +162,7 @@ async fn without_a_rest_nothing_is_net() {
 
 #[tokio::test]
 async fn a_server_elsewhere_has_no_energy_and_a_warning_says_why() {
-    let elsewhere = || Scripted { place: Place::Elsewhere { host: String::from("far.example") }, ..uneven() };
+    let elsewhere = || Scripted { place: Locality::Elsewhere { host: String::from("far.example") }, ..uneven() };
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(3), elsewhere(), whole()).await);
     assert!(has_warning(&run, "the server is on far.example"), "{:?}", run.summary.warnings);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ergometer::config::{Arrivals, RunConfig, Schedule, Think};
 use ergometer::journal::{Closing, Exchange};
-use ergometer_clients::{FailureKind, Said};
+use ergometer_clients::{EarlierTurn, FailureKind};
 use tokio::sync::Semaphore;
 
 use crate::client::{Scripted, Step, answer};
@@ -125,7 +125,7 @@ async fn a_turn_is_sent_with_what_was_said_before() {
     let config = RunConfig { schedule: Schedule::Concurrency { concurrency: 2 }, think, ..config() };
     let talk = Questions { turns: 3, ..Questions::new(6) };
     closed(rig.run(config, talk, client, blind()).await);
-    let said = |index: u64| Said { problem: format!("what is 10 + {index}?"), answer: (10 + index).to_string() };
+    let said = |index: u64| EarlierTurn { problem: format!("what is 10 + {index}?"), answer: (10 + index).to_string() };
     for first in [0, 3] {
         assert_eq!(calls.before(first), []);
         assert_eq!(calls.before(first + 1), [said(first)]);
@@ -172,7 +172,8 @@ async fn a_conversation_is_gone_on_with_where_it_stood() {
     let calls = client.calls();
     let run = closed(rig.resume(talk(), client, blind()).await);
     assert_eq!(calls.sent(), [4, 5]);
-    let said = |index: u64, answer: &str| Said { problem: format!("what is 10 + {index}?"), answer: answer.to_owned() };
+    let said =
+        |index: u64, answer: &str| EarlierTurn { problem: format!("what is 10 + {index}?"), answer: answer.to_owned() };
     assert_eq!(calls.before(5), [said(3, "10"), said(4, "11")]);
     assert_eq!((run.summary.total_queries, run.summary.complete), (6, true));
 }

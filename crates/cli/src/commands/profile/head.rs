@@ -1,7 +1,7 @@
 //! The first line of a run: what is asked, whom, and what measures it.
 
 use ergometer::run::Prepared;
-use ergometer_clients::Place;
+use ergometer_clients::Locality;
 use ergometer_telemetry::{DeviceId, Provenance};
 
 use crate::figures::thousands;
@@ -38,7 +38,7 @@ pub(super) fn line(prepared: &Prepared) -> String {
 
 /// What measures, in a few words.
 fn meter(prepared: &Prepared) -> String {
-    if let Place::Elsewhere { host } = prepared.place() {
+    if let Locality::Elsewhere { host } = prepared.locality() {
         return format!("no energy: the server is on {host}");
     }
     let sensing = prepared.sensing();

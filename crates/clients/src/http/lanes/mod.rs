@@ -33,7 +33,7 @@ use self::single::Lane;
 use self::tally::Tally;
 use self::wire::Wire;
 use super::{BaseUrl, HttpError, Network, Stage, Timeouts, failure};
-use crate::{Connected, Connections, FailureKind, Line, Protocol, RequestError};
+use crate::{ConnectOutcome, ConnectionUse, Connections, FailureKind, Protocol, RequestError};
 
 /// A connection that lies idle for longer is of no more use; most servers have closed it before.
 const IDLE: Duration = Duration::from_secs(60);
@@ -108,7 +108,7 @@ impl Lanes {
     pub(super) async fn send(
         self: &Arc<Self>,
         request: Request<Full<Bytes>>,
-        line: &mut Option<Line>,
+        line: &mut Option<ConnectionUse>,
     ) -> Result<Answer, RequestError> {
         if self.protocol == Protocol::Http2 {
             let (response, stream) = self.shared.send(request, line).await?;
@@ -117,11 +117,11 @@ impl Lanes {
         let (room, waited) = self.room().await;
         let mut lane = if let Some(lane) = self.take_idle() {
             self.tally.reused();
-            *line = Some(Line { protocol: Protocol::Http1, connect: None, waited });
+            *line = Some(ConnectionUse { protocol: Protocol::Http1, connect: None, waited });
             lane
         } else {
             let (wire, connect) = self.wire().await?;
-            *line = Some(Line { protocol: Protocol::Http1, connect: Some(connect), waited });
+            *line = Some(ConnectionUse { protocol: Protocol::Http1, connect: Some(connect), waited });
             self.lane(wire).await?
         };
         let (sent, was_used) = (Instant::now(), lane.was_answered());
@@ -149,12 +149,12 @@ impl Lanes {
 
     /// Opens connections until so many lie idle, or as many as the user allows, for requests that are about to be sent
     /// together. One that cannot be opened is left to its request to tell of.
-    pub(super) async fn connect(self: &Arc<Self>, count: usize) -> Connected {
+    pub(super) async fn connect(self: &Arc<Self>, count: usize) -> ConnectOutcome {
         if self.protocol == Protocol::Http2 {
             return self.shared.connect(count).await;
         }
         if !self.keeping.is_on() {
-            return Connected::Already;
+            return ConnectOutcome::AlreadyOpen;
         }
         let there = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         let allowed = self.room.as_ref().map_or(count, |room| count.min(room.available_permits()));
@@ -164,7 +164,7 @@ impl Lanes {
                 let (wire, _) = lanes.wire().await.ok()?;
                 let lane = lanes.lane(wire).await.ok()?;
                 lanes.give_back(lane);
-                Some(Connected::Anew)
+                Some(ConnectOutcome::Opened)
             }
         });
         open_together(opening).await
@@ -221,11 +221,11 @@ impl Lanes {
 }
 
 /// Opens connections, no more than [`AT_A_TIME`] at a time, until there is one that cannot be opened.
-async fn open_together<W>(openings: impl Iterator<Item = W>) -> Connected
+async fn open_together<W>(openings: impl Iterator<Item = W>) -> ConnectOutcome
 where
-    W: Future<Output = Option<Connected>> + Send + 'static,
+    W: Future<Output = Option<ConnectOutcome>> + Send + 'static,
 {
-    let (mut opening, mut all) = (JoinSet::new(), Connected::Already);
+    let (mut opening, mut all) = (JoinSet::new(), ConnectOutcome::AlreadyOpen);
     for next in openings {
         if opening.len() >= AT_A_TIME {
             let Some(Ok(Some(connected))) = opening.join_next().await else { break };
@@ -233,7 +233,7 @@ where
         }
         opening.spawn(next);
     }
-    opening.join_all().await.into_iter().flatten().fold(all, Connected::or)
+    opening.join_all().await.into_iter().flatten().fold(all, ConnectOutcome::or)
 }
 
 fn seconds(length: Duration) -> Seconds {

@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use super::wire::Wire;
 use crate::http::{BaseUrl, HttpError, Stage, failure, timed_out};
-use crate::{FailureKind, Place, Protocol, RequestError};
+use crate::{FailureKind, Locality, Protocol, RequestError};
 
 type Cause = Box<dyn Error + Send + Sync>;
 
@@ -157,7 +157,7 @@ pub(super) fn no_http2(why: &str) -> RequestError {
 /// The proxy that stands between, as the environment says.
 fn proxy(base: &BaseUrl, destination: &Uri, environment: &Matcher) -> Option<Intercept> {
     // What happens on this machine is measured here, whatever the environment says of proxies.
-    (base.place() != Place::ThisMachine).then(|| environment.intercept(destination)).flatten()
+    (base.locality() != Locality::ThisMachine).then(|| environment.intercept(destination)).flatten()
 }
 
 /// Whether anyone on the way to a server has to show a certificate: the server itself, or a proxy.

@@ -23,7 +23,7 @@ use super::route::{Route, no_http2};
 use super::tally::Tally;
 use super::{STALE_WITHIN, open_together, seconds};
 use crate::http::{Stage, failure};
-use crate::{Connected, FailureKind, Line, Protocol, RequestError};
+use crate::{ConnectOutcome, ConnectionUse, FailureKind, Protocol, RequestError};
 
 /// How many requests go out on a connection before the server has said how many it takes. The number is one that no server
 /// says, so another means that it has spoken.
@@ -123,7 +123,7 @@ impl Shared {
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        line: &mut Option<Line>,
+        line: &mut Option<ConnectionUse>,
     ) -> Result<(Response<Incoming>, Stream), RequestError> {
         let slot = self.slot();
         let stream = Stream(Some(Arc::clone(&slot)));
@@ -132,7 +132,7 @@ impl Shared {
             How::There => None,
             How::Awaited(length) | How::Opened(length) => Some(length),
         };
-        *line = Some(Line { protocol: Protocol::Http2, connect, waited: None });
+        *line = Some(ConnectionUse { protocol: Protocol::Http2, connect, waited: None });
         if !matches!(how, How::Opened(_)) {
             self.server.tally.reused();
         }
@@ -158,12 +158,12 @@ impl Shared {
     }
 
     /// Opens as many connections as so many requests at a time need.
-    pub(super) async fn connect(&self, count: usize) -> Connected {
+    pub(super) async fn connect(&self, count: usize) -> ConnectOutcome {
         if count == 0 {
-            return Connected::Already;
+            return ConnectOutcome::AlreadyOpen;
         }
         let first = self.at(0);
-        let Ok((_, how)) = first.live(&self.server).await else { return Connected::Already };
+        let Ok((_, how)) = first.live(&self.server).await else { return ConnectOutcome::AlreadyOpen };
         let mut limit = first.limit.subscribe();
         let is_said = limit.wait_for(|limit| *limit != BEFORE_SETTINGS);
         let limit =
@@ -205,10 +205,10 @@ impl Shared {
 }
 
 impl How {
-    fn connected(&self) -> Connected {
+    fn connected(&self) -> ConnectOutcome {
         match self {
-            Self::There | Self::Awaited(_) => Connected::Already,
-            Self::Opened(_) => Connected::Anew,
+            Self::There | Self::Awaited(_) => ConnectOutcome::AlreadyOpen,
+            Self::Opened(_) => ConnectOutcome::Opened,
         }
     }
 }

@@ -5,7 +5,7 @@ use ergometer_units::{Seconds, Timestamp};
 use super::{Load, Passages};
 use crate::config::RunConfig;
 use crate::journal::{Exchange, Fate, Ordered};
-use ergometer_clients::{ChunkKind, FailureKind, Line, Outcome, TokenSource, Transcript, Usage};
+use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, TokenSource, Transcript, Usage};
 use ergometer_datasets::{Query, Turn};
 
 /// What a test says of an exchange.
@@ -20,7 +20,7 @@ pub(super) struct Sketch {
     pub(super) is_whole: bool,
     pub(super) is_retried: bool,
     pub(super) failure: Option<FailureKind>,
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<ConnectionUse>,
     pub(super) conversation: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn at(millis: f64) -> Timestamp {
 }
 
 pub(super) fn exchange(sketch: Sketch) -> Exchange {
-    let mut transcript = Transcript { is_whole: sketch.is_whole, line: sketch.line, ..Transcript::default() };
+    let mut transcript = Transcript { is_whole: sketch.is_whole, connection_use: sketch.line, ..Transcript::default() };
     let is_failed = sketch.failure.is_some();
     let at_its_end = [sketch.end];
     let chunks = if sketch.chunks.is_empty() && !is_failed { at_its_end.as_slice() } else { sketch.chunks };

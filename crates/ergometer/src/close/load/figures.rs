@@ -17,7 +17,7 @@ use super::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyStat
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
 use crate::journal::SenderFacts;
-use ergometer_clients::{Connections, FailureKind, Place};
+use ergometer_clients::{Connections, FailureKind, Locality};
 
 /// What part of a session is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Load<'_> {
     pub(in super::super) fn summarise(
         &mut self,
         metered: &[Metered],
-        place: &Place,
+        place: &Locality,
         output_per_second: Option<f64>,
     ) -> LoadSummary {
         let schedule = self.config.schedule;

@@ -28,7 +28,7 @@ pub use verdict::{ClientLimit, ClientSummary};
 use super::session::Loaded;
 use crate::config::{RunConfig, Schedule};
 use crate::journal::{Exchange, Ordered};
-use ergometer_clients::{Outcome, TokenSource, fewest};
+use ergometer_clients::{Outcome, TokenSource, lower_limit};
 use in_flight::InFlight;
 use over_time::Bins;
 use passage::{Ending, Passage, Standing};
@@ -197,7 +197,7 @@ fn share_inside(exchange: &Exchange, window: Window) -> f64 {
 /// Whether an answer was to have more tokens than it has. A tokenizer that reads the text again may find fewer than there
 /// were, so only who made or sent them is believed.
 fn is_short(config: &RunConfig, exchange: &Exchange) -> bool {
-    let asked = fewest(exchange.query.output_tokens, config.request.max_tokens);
+    let asked = lower_limit(exchange.query.output_tokens, config.request.max_tokens);
     let counted = exchange.transcript.usage.filter(|usage| usage.source < TokenSource::Tokenize);
     let is_to_be_exact = config.request.ignore_eos || matches!(config.schedule, Schedule::Replay { .. });
     is_to_be_exact && asked.zip(counted).is_some_and(|(asked, usage)| usage.output < asked)

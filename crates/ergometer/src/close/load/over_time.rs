@@ -223,7 +223,7 @@ mod tests {
 
     use super::super::example::{Sketch, load, open_loop};
     use super::*;
-    use ergometer_clients::{FailureKind, Place};
+    use ergometer_clients::{FailureKind, Locality};
 
     #[test]
     fn two_bins_by_hand() {
@@ -281,7 +281,7 @@ mod tests {
             }).collect();
             let config = open_loop(1.0);
             let mut load = load(&config, &sketches);
-            let whole = load.summarise(&[], &Place::ThisMachine, None).whole;
+            let whole = load.summarise(&[], &Locality::ThisMachine, None).whole;
             let found = load.over_time(&[0]);
             let sum = |figure: fn(&Bin) -> u64| found.bins.iter().map(figure).sum::<u64>();
             prop_assert_eq!((sum(|bin| bin.scheduled), sum(|bin| bin.sent)), (rows.len() as u64, rows.len() as u64));

@@ -85,7 +85,7 @@ impl Passage {
             standing: Standing::Attempt,
             is_repeat: first_due.is_some(),
             has_gaps: has_gaps(exchange),
-            connection: match transcript.line {
+            connection: match transcript.connection_use {
                 None => Connection::Unknown,
                 Some(line) if line.connect.is_some() => Connection::New,
                 Some(_) => Connection::Old,

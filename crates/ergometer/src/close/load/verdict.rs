@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::summary::LoadFigures;
 use crate::config::RunConfig;
 use crate::journal::{SenderFacts, WakeLag};
-use ergometer_clients::{Place, Protocol};
+use ergometer_clients::{Locality, Protocol};
 
 /// A lag below this is nobody's limit, in milliseconds.
 const LEAST_LAG_MS: f64 = 10.0;
@@ -92,7 +92,7 @@ pub struct ClientSummary {
 /// What the verdict is made from.
 pub(super) struct Evidence<'a> {
     pub(super) config: &'a RunConfig,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a Locality,
     /// What the sender of each session says.
     pub(super) senders: &'a [&'a SenderFacts],
     /// Those of the whole run.
@@ -141,7 +141,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     let is_busy = is_above(uses) || (is_above(client.machine_utilization) && is_slow);
     let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
     // The embedded model works in this process: the processors are its own, and it takes the times itself.
-    let is_apart = *evidence.place != Place::ThisProcess;
+    let is_apart = *evidence.place != Locality::ThisProcess;
     let limits = [
         (ClientLimit::FileDescriptors, has_failed("descriptors")),
         (ClientLimit::Sockets, has_failed("ports")),
@@ -174,7 +174,7 @@ mod tests {
     /// An open loop of 10/s that kept to its schedule; answers took a second.
     struct Case {
         config: RunConfig,
-        place: Place,
+        place: Locality,
         facts: SenderFacts,
         figures: LoadFigures,
         failures: Vec<String>,
@@ -182,7 +182,7 @@ mod tests {
 
     fn case() -> Case {
         let config = open_loop(10.0);
-        let mut figures = load(&config, &[]).summarise(&[], &Place::ThisMachine, None).whole;
+        let mut figures = load(&config, &[]).summarise(&[], &Locality::ThisMachine, None).whole;
         figures.e2e_ms = Distribution::from_values(&[1000.0; 200]);
         figures.schedule_lag_ms = Distribution::from_values(&[1.0; 200]);
         figures.sent_per_second = Some(10.0);
@@ -199,7 +199,7 @@ mod tests {
             descriptor_limit: Some(1024),
             ..SenderFacts::default()
         };
-        Case { config, place: Place::ThisMachine, facts, figures, failures: Vec::new() }
+        Case { config, place: Locality::ThisMachine, facts, figures, failures: Vec::new() }
     }
 
     fn judge(change: impl FnOnce(&mut Case)) -> Vec<ClientLimit> {
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(
             judge(|case| {
                 woken_late(case);
-                case.place = Place::ThisProcess;
+                case.place = Locality::ThisProcess;
             }),
             [],
             "the model's own work"

@@ -3,7 +3,7 @@
 use super::super::example::{Sketch, at, closed_loop, load, open_loop};
 use super::*;
 use crate::config::{RunConfig, Slo};
-use ergometer_clients::{Line, Protocol};
+use ergometer_clients::{ConnectionUse, Protocol};
 
 fn near(found: Option<f64>, wanted: f64) -> bool {
     found.is_some_and(|found| (found - wanted).abs() <= 1e-9 * wanted.abs())
@@ -25,7 +25,7 @@ fn the_whole_run_by_hand() {
     sketches[3].failure = Some(FailureKind::Truncated);
     sketches[3].tokens = None;
     sketches[5].end += 60.0;
-    let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, Some(7.0));
+    let found = load(&config, &sketches).summarise(&[], &Locality::ThisMachine, Some(7.0));
     let whole = &found.whole;
     assert_eq!((found.mode, found.concurrency, found.rate, found.rate_asked), ("concurrency", Some(2), None, None));
     assert!(near(Some(whole.duration_s), 1.05) && near(whole.requests_per_second, 19.0 / 1.05), "{whole:?}");
@@ -46,7 +46,7 @@ fn the_whole_run_by_hand() {
 
 #[test]
 fn a_closed_loop_is_steady_while_it_is_full() {
-    let found = load(&closed_loop(2), &two_at_a_time()).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&closed_loop(2), &two_at_a_time()).summarise(&[], &Locality::ThisMachine, None);
     let steady = found.steady_state.unwrap();
     assert_eq!(found.steady_state_reason, None);
     let nanos = |millis: f64| at(millis).nanos_since_epoch();
@@ -70,7 +70,7 @@ fn failures_do_not_count_twice_against_what_is_good() {
     for place in [4, 7, 8, 11] {
         (sketches[place].failure, sketches[place].tokens) = (Some(FailureKind::Truncated), None);
     }
-    let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, None).steady_state.unwrap().figures;
+    let found = load(&config, &sketches).summarise(&[], &Locality::ThisMachine, None).steady_state.unwrap().figures;
     let goodput = found.goodput.unwrap();
     assert_eq!((goodput.good, goodput.share), (15, 15.0 / 19.0));
     assert_eq!(Some(goodput.requests_per_second), found.requests_per_second, "all that completed are good");
@@ -86,7 +86,7 @@ fn an_open_loop_is_steady_from_the_median_answer_to_the_last_arrival() {
     };
     let sketches: Vec<Sketch> = (0..21).map(one).collect();
     let config = open_loop(10.0);
-    let found = load(&config, &sketches).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&config, &sketches).summarise(&[], &Locality::ThisMachine, None);
     assert!(near(found.rate_asked, 10.0) && near(found.whole.sent_per_second, 10.0) && found.rate == Some(10.0));
     let steady = found.steady_state.unwrap();
     let nanos = |millis: f64| at(millis).nanos_since_epoch();
@@ -96,14 +96,14 @@ fn an_open_loop_is_steady_from_the_median_answer_to_the_last_arrival() {
     assert!(near(steady.figures.ttft_scheduled_ms.map(|ttft| ttft.p50), 310.0));
     assert!(near(steady.figures.schedule_lag_ms.map(|lag| lag.max), 10.0));
     let ramped = RunConfig { ramp_s: 0.5, ..config };
-    let steady = load(&ramped, &sketches).summarise(&[], &Place::ThisMachine, None).steady_state.unwrap();
+    let steady = load(&ramped, &sketches).summarise(&[], &Locality::ThisMachine, None).steady_state.unwrap();
     assert_eq!(steady.windows_ns, [Some((nanos(800.0), nanos(2000.0)))], "the ramp is not steady");
 }
 
 #[test]
 fn what_is_not_steady_says_why() {
     let reason = |config: RunConfig, sketches: &[Sketch]| {
-        let found = load(&config, sketches).summarise(&[], &Place::ThisMachine, None);
+        let found = load(&config, sketches).summarise(&[], &Locality::ThisMachine, None);
         assert!(found.steady_state.is_none());
         found.steady_state_reason.unwrap()
     };
@@ -112,7 +112,7 @@ fn what_is_not_steady_says_why() {
     assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("shorter time than a median answer"));
     let failed = Sketch { failure: Some(FailureKind::Connect), ..Sketch::plain(0, 0.0, 1.0) };
     assert_eq!(reason(open_loop(1.0), &[failed]), "no request completed");
-    let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Place::ThisMachine, None).whole;
+    let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Locality::ThisMachine, None).whole;
     assert_eq!((whole.sent_per_second, whole.e2e_ms, whole.completed), (None, None, 0));
 }
 
@@ -124,7 +124,7 @@ fn a_conversation_is_open_while_its_human_thinks() {
         Sketch { conversation: Some(u64::from(number % 2)), ..Sketch::plain(u64::from(number), sent, sent + 10.0) }
     };
     let sketches: Vec<Sketch> = (0..40).map(turn).collect();
-    let found = load(&closed_loop(2), &sketches).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&closed_loop(2), &sketches).summarise(&[], &Locality::ThisMachine, None);
     assert_eq!(found.whole.in_flight.unwrap().max, 1);
     let nanos = |millis: f64| at(millis).nanos_since_epoch();
     assert_eq!(found.steady_state.unwrap().windows_ns, [Some((nanos(20.0), nanos(770.0)))]);
@@ -136,7 +136,7 @@ fn gaps_are_pooled_over_completed_requests() {
     let failed = Sketch { failure: Some(FailureKind::Truncated), ..answer(2, &[1.0, 900.0], 901.0) };
     let whole = Sketch { is_whole: true, ..answer(3, &[5.0], 6.0) };
     let sketches = [answer(0, &[10.0, 11.0, 13.0], 14.0), answer(1, &[2.0, 5.0], 6.0), failed, whole];
-    let found = load(&closed_loop(1), &sketches).summarise(&[], &Place::ThisMachine, None).whole;
+    let found = load(&closed_loop(1), &sketches).summarise(&[], &Locality::ThisMachine, None).whole;
     let itl = found.itl_ms.unwrap();
     assert_eq!((itl.count, itl.min, itl.p50, itl.max), (3, 1.0, 2.0, 3.0));
     assert_eq!((found.ttft_ms.unwrap().count, found.e2e_ms.unwrap().count), (2, 3));
@@ -147,7 +147,7 @@ fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
     let first =
         Sketch { failure: Some(FailureKind::HttpStatus(503)), is_retried: true, ..Sketch::plain(0, 0.0, 100.0) };
     let sketches = [first, Sketch::plain(0, 900.0, 1000.0), Sketch::plain(1, 500.0, 1000.0)];
-    let found = load(&open_loop(2.0), &sketches).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&open_loop(2.0), &sketches).summarise(&[], &Locality::ThisMachine, None);
     assert!(near(found.rate_asked, 2.0) && near(found.whole.sent_per_second, 2.0), "{found:?}");
     assert_eq!((found.whole.completed, found.whole.failed.len()), (2, 0));
     assert!(near(found.whole.in_flight.map(|found| found.mean), 0.7));
@@ -165,12 +165,12 @@ fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
 
 #[test]
 fn new_connections_are_told_apart() {
-    let line = |connect| Some(Line { protocol: Protocol::Http1, connect, waited: None });
+    let line = |connect| Some(ConnectionUse { protocol: Protocol::Http1, connect, waited: None });
     let new = Sketch { line: line(Some(Seconds::from_millis(4.0))), ..Sketch::plain(0, 0.0, 30.0) };
     let old = Sketch { line: line(None), ..Sketch::plain(1, 0.0, 10.0) };
-    let found = load(&closed_loop(2), &[new, old]).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&closed_loop(2), &[new, old]).summarise(&[], &Locality::ThisMachine, None);
     assert_eq!(found.requests_on_new_connections, Some(1));
     assert!(near(found.ttft_new_connection_ms.map(|ttft| ttft.p50), 30.0));
-    let found = load(&closed_loop(2), &[old]).summarise(&[], &Place::ThisMachine, None);
+    let found = load(&closed_loop(2), &[old]).summarise(&[], &Locality::ThisMachine, None);
     assert_eq!((found.requests_on_new_connections, found.ttft_new_connection_ms), (Some(0), None));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ergometer_clients::http::Network;
 use ergometer_clients::{
-    Client, ClientSpec, Connected, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
+    Client, ClientSpec, ConnectOutcome, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
     Transcript, open,
 };
 use ergometer_server::{MockServer, Script};
@@ -63,7 +63,7 @@ fn http2() -> Network {
 async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
     let (clock, mut transcript, common) = (Clock::start(), Transcript::default(), RequestOptions::default());
     let request =
-        Request { number: Some(7), index: 0, before: &[], problem: "2+2?", output_tokens: None, common: &common };
+        Request { number: Some(7), index: 0, earlier: &[], problem: "2+2?", output_tokens: None, common: &common };
     let result = client.stream(&request, &clock, &mut transcript).await;
     (transcript, result)
 }
@@ -72,7 +72,7 @@ async fn ask(client: &dyn Client) -> (Transcript, Result<(), RequestError>) {
 async fn is_new(client: &dyn Client) -> bool {
     let (transcript, result) = ask(client).await;
     assert_eq!((result, transcript.text.as_str()), (Ok(()), "4"));
-    transcript.line.unwrap().connect.is_some()
+    transcript.connection_use.unwrap().connect.is_some()
 }
 
 /// Serves each connection with what `reply` says of its head, in a thread; closes after an answer where it says so.
@@ -189,11 +189,11 @@ async fn a_server_that_keeps_losing_requests_gets_a_connection_for_each() {
 async fn a_request_that_is_lost_on_a_connection_opened_ahead_has_failed() {
     let (address, _) = serve(|_| (String::new(), true));
     let client = client(address, Network::default());
-    assert_eq!(client.connect(1).await, Connected::Anew);
+    assert_eq!(client.connect(1).await, ConnectOutcome::Opened);
     let (transcript, result) = ask(&*client).await;
     let error = result.unwrap_err();
     assert_eq!((error.kind, error.is_stale), (FailureKind::Disconnected, false), "nothing was ever answered on it");
-    assert_eq!(transcript.line.unwrap().connect, None);
+    assert_eq!(transcript.connection_use.unwrap().connect, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,8 +235,8 @@ async fn a_request_that_waits_for_a_connection_says_so() {
         tokio::join!(biased; second, let_go).0
     };
     let ((first, _), (second, result)) = tokio::join!(first, second);
-    assert_eq!((first.line.unwrap().waited, result), (None, Ok(())));
-    let line = second.line.unwrap();
+    assert_eq!((first.connection_use.unwrap().waited, result), (None, Ok(())));
+    let line = second.connection_use.unwrap();
     assert!(line.connect.is_none() && line.waited.is_some(), "{line:?}");
 }
 
@@ -258,7 +258,10 @@ async fn connections_that_were_opened_ahead_are_those_of_the_first_requests() {
         (answer(""), false)
     });
     let client: Arc<dyn Client> = Arc::from(client(address, Network::default()));
-    assert_eq!((client.connect(3).await, client.connect(3).await), (Connected::Anew, Connected::Already));
+    assert_eq!(
+        (client.connect(3).await, client.connect(3).await),
+        (ConnectOutcome::Opened, ConnectOutcome::AlreadyOpen)
+    );
     assert_eq!(new_of_together(&client, 3).await, 0);
     let expected = Connections { protocol: Protocol::Http1, opened: 3, reused: 3, most_open: 3 };
     assert_eq!(client.connections(), Some(expected));
@@ -288,7 +291,7 @@ async fn so_are_encrypted_ones_though_tickets_have_come_on_them() {
         }
     });
     let client: Arc<dyn Client> = Arc::from(encrypted(address, Network::default()));
-    assert_eq!(client.connect(3).await, Connected::Anew);
+    assert_eq!(client.connect(3).await, ConnectOutcome::Opened);
     for _ in 0..3 {
         is_agreed.recv().await.unwrap();
     }
@@ -374,7 +377,7 @@ async fn requests_share_a_connection_over_http2() {
     let ((first, one), (second, two)) = tokio::join!(ask(&*client), ask(&*client));
     assert_eq!((one, two), (Ok(()), Ok(())));
     for transcript in [first, second] {
-        let line = transcript.line.unwrap();
+        let line = transcript.connection_use.unwrap();
         assert_eq!((line.protocol, line.connect), (Protocol::Http2, None));
     }
     let expected = Connections { protocol: Protocol::Http2, opened: 1, reused: 2, most_open: 1 };
@@ -429,7 +432,7 @@ async fn as_many_are_opened_ahead_over_http2_as_the_server_needs() {
         let client: Arc<dyn Client> = Arc::from(client(address, Network { connections, ..http2() }));
         assert_eq!(
             (client.connect(requests).await, client.connect(requests).await),
-            (Connected::Anew, Connected::Already)
+            (ConnectOutcome::Opened, ConnectOutcome::AlreadyOpen)
         );
         assert_eq!(new_of_together(&client, requests).await, 0);
         client.connections().unwrap().opened
