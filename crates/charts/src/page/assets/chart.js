@@ -9,7 +9,7 @@ class Chart {
         this.view = [...this.range];
         this.hidden = new Set();
         this.marked = null;
-        this.told = null;
+        this.picked = null;
         this.build();
         new ResizeObserver(() => this.draw()).observe(this.stage);
     }
@@ -53,7 +53,7 @@ class Chart {
             [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
         }
         this.view = [Math.max(first, Math.min(low, last - least)), Math.min(last, Math.max(high, first + least))];
-        this.tell(null);
+        this.setPicked(null);
         this.later();
     }
 
@@ -119,7 +119,7 @@ class Chart {
                     this.hidden.add(label);
                 }
                 button.setAttribute("aria-pressed", String(shown));
-                this.tell(null);
+                this.setPicked(null);
                 this.later();
             });
             list.append(element("li", {}, button));
@@ -171,7 +171,7 @@ class Chart {
             ...markWords(this, this.layout, this.views));
         this.back.hidden = !this.isZoomed;
         this.refreshMarked();
-        this.showTold();
+        this.updateTooltip();
     }
 
     // Paints the span of the marked request behind all panels.
@@ -223,23 +223,23 @@ class Chart {
             this.over.append(drawn("rect", { class: "marked", x: left - 2, y: box.top - 2, width: right - left + 4,
                 height: box.height + 4, rx: 3 }));
         }
-        this.told ??= { ...tellSpan(this, view, mark, i), number };
+        this.picked ??= { ...describeSpan(this, view, mark, i), number };
     }
 
     // Shows the tooltip of the picked mark, or hides it.
-    tell(told) {
-        this.told = told;
-        this.showTold();
+    setPicked(picked) {
+        this.picked = picked;
+        this.updateTooltip();
     }
 
-    showTold() {
+    updateTooltip() {
         this.over.querySelector(".cross")?.remove();
-        this.tooltip.hidden = !this.told;
-        this.stage.classList.toggle("leads", this.told?.near === true && this.told.request !== undefined);
-        if (!this.told) {
+        this.tooltip.hidden = !this.picked;
+        this.stage.classList.toggle("clickable", this.picked?.near === true && this.picked.request !== undefined);
+        if (!this.picked) {
             return;
         }
-        const { head, series, hue, lines, request, at: [x, y], dot, number } = this.told;
+        const { head, series, hue, lines, request, at: [x, y], dot, number } = this.picked;
         const { box } = this.views[number];
         const cross = drawn("g", { class: "cross" });
         if (dot) {

@@ -15,7 +15,7 @@ function listen(chart) {
 
     // A click shows a request. In a zoomed chart it waits, because a double click resets the zoom.
     const follow = () => {
-        const { request, near } = chart.told ?? {};
+        const { request, near } = chart.picked ?? {};
         clearTimeout(soon);
         if (near && request !== undefined) {
             soon = setTimeout(() => chart.showRequest(request), chart.isZoomed ? 250 : 0);
@@ -41,7 +41,7 @@ function listen(chart) {
         if (pinch && fingers.size === 2) {
             pinched(chart, pinch, [...fingers.values()].map(([x]) => x));
         } else if (drag && chart.canZoom && Math.abs(here[0] - drag.from[0]) > 4) {
-            chart.tell(null);
+            chart.setPicked(null);
             showSelection(chart, inPlot(drag.from[0]), inPlot(here[0]));
         } else {
             hover(chart, ...here);
@@ -69,7 +69,7 @@ function listen(chart) {
         fingers.delete(event.pointerId);
         [drag, pinch] = [endDrag(chart), null];
     });
-    stage.addEventListener("pointerleave", () => drag ?? chart.tell(null));
+    stage.addEventListener("pointerleave", () => drag ?? chart.setPicked(null));
     stage.addEventListener("dblclick", () => {
         clearTimeout(soon);
         chart.reset();
@@ -104,8 +104,8 @@ function listen(chart) {
 function hover(chart, x, y) {
     const number = chart.views.findIndex(({ box }) => x >= box.left - 6 && x <= box.left + box.width + 6
         && y >= box.top - 6 && y <= box.top + box.height + 6);
-    const told = number < 0 ? null : pick(chart, number, chart.views[number], x, y);
-    chart.tell(told && { ...told, number });
+    const picked = number < 0 ? null : pick(chart, number, chart.views[number], x, y);
+    chart.setPicked(picked && { ...picked, number });
 }
 
 function showSelection(chart, from, to) {

@@ -26,10 +26,10 @@ function pickPoint({ chart, panel, view, px, py }, marks) {
         }
     }
     // The tooltip shows the nearest mark; a click acts on the mark under the pointer.
-    return best && { ...tellPoint(chart, panel, view, best.mark, best.i), near: nearest <= 100 };
+    return best && { ...describePoint(chart, panel, view, best.mark, best.i), near: nearest <= 100 };
 }
 
-function tellPoint(chart, panel, view, mark, i) {
+function describePoint(chart, panel, view, mark, i) {
     const flat = panel.y.scale.kind === "names";
     const lines = [
         [chart.x.label || "x", valueText(chart.x, mark.x[i])],
@@ -60,10 +60,10 @@ function pickSpan({ chart, view, px, py }, marks) {
             }
         }
     }
-    return best && tellSpan(chart, view, best.mark, best.i);
+    return best && describeSpan(chart, view, best.mark, best.i);
 }
 
-function tellSpan(chart, view, mark, i) {
+function describeSpan(chart, view, mark, i) {
     const [start, turn, end] = [mark.start[i], mark.turn[i], mark.end[i]];
     const span = valueOf(chart.x, view.high) - valueOf(chart.x, view.low);
     const lines = [
@@ -91,10 +91,10 @@ function pickBar({ chart, panel, view, px, py }, marks) {
             // A short bar can be picked in its whole row or column.
             const inside = mark.flat ? py >= box.top && py < box.top + box.height : px >= box.left && px < box.left + box.width;
             if (inside) {
-                const told = tellPoint(chart, panel, view, mark, i);
+                const picked = describePoint(chart, panel, view, mark, i);
                 const shift = barShift(mark, view);
-                told.at[mark.flat ? 1 : 0] += shift;
-                return { ...told, dot: false, near: true };
+                picked.at[mark.flat ? 1 : 0] += shift;
+                return { ...picked, dot: false, near: true };
             }
         }
     }
