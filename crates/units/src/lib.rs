@@ -26,7 +26,6 @@ mod window;
 
 pub use clock_anchor::ClockAnchor;
 pub use count::{Bytes, Tokens};
-pub use format as shown;
 pub use picos::Picos;
 pub use quantity::{Celsius, Joules, Seconds, Watts};
 pub use timestamp::Timestamp;

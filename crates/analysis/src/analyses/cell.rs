@@ -3,7 +3,7 @@
 
 use ergometer_charts::Cell;
 use ergometer_statistics::{Coefficient, Interval};
-use ergometer_units::shown;
+use ergometer_units::format;
 
 use crate::saved::Estimate;
 
@@ -22,7 +22,7 @@ impl Unit {
     pub(super) const WATTS: Self = Self { of: "W" };
 
     pub(super) fn show(self, value: f64) -> String {
-        shown::quantity(value, self.of)
+        format::quantity(value, self.of)
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn number(value: Option<f64>, unit: Unit) -> Cell {
 
 /// A part of a whole.
 pub(super) fn share(value: Option<f64>) -> Cell {
-    Cell::number(value, shown::percent)
+    Cell::number(value, format::percent)
 }
 
 /// A number that was fitted.
@@ -51,7 +51,7 @@ pub(super) fn estimate(value: Option<f64>, interval: Option<Interval>, unit: Uni
     let shown = if half > value.abs() {
         format!("{} … {}", unit.show(interval.low), unit.show(interval.high))
     } else {
-        shown::estimate(value, half, unit.of)
+        format::estimate(value, half, unit.of)
     };
     Cell::Estimate { value, low: interval.low, high: interval.high, shown }
 }
@@ -69,12 +69,12 @@ pub(super) fn estimate_cell(found: Option<Estimate>, show: impl Fn(f64) -> Strin
 
 /// A number of a unit.
 pub(super) fn quantity_cell(value: Option<f64>, unit: &str) -> Cell {
-    Cell::number(value, |value| shown::quantity(value, unit))
+    Cell::number(value, |value| format::quantity(value, unit))
 }
 
 /// A count.
 pub(super) fn count_cell(count: u64) -> Cell {
-    Cell::number(Some(count as f64), shown::thousands)
+    Cell::number(Some(count as f64), format::thousands)
 }
 
 /// A share from 0 to 1, with its interval.
@@ -87,7 +87,7 @@ pub(super) fn share_cell(share: Option<Estimate>) -> Cell {
             high,
             shown: format!("{} % ({} to {})", percent(value), percent(low), percent(high)),
         },
-        Some(Estimate { value, interval: None }) => Cell::number(Some(value), shown::percent),
+        Some(Estimate { value, interval: None }) => Cell::number(Some(value), format::percent),
         None => Cell::Absent,
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_share_and_its_interval() {
         let half = Estimate { value: 2.0, interval: Some((f64::NAN, 3.0)) };
-        assert_eq!(estimate_cell(Some(half), shown::digits).shown(), "2.000");
+        assert_eq!(estimate_cell(Some(half), format::digits).shown(), "2.000");
         assert_eq!(
             share_cell(Some(Estimate { value: 0.5, interval: Some((0.4, 0.61)) })).shown(),
             "50.0 % (40.0 to 61.0)"

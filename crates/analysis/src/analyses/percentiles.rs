@@ -5,7 +5,7 @@
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Distribution, Gaps, Interval};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::Value;
 
 use super::cell;
@@ -148,5 +148,5 @@ fn median(value: f64, Interval { low, high }: Interval) -> Cell {
 
 /// Tokens have no decimals.
 fn show(value: f64) -> String {
-    if value.fract() == 0.0 { shown::thousands(value) } else { shown::significant(value) }
+    if value.fract() == 0.0 { format::thousands(value) } else { format::significant(value) }
 }

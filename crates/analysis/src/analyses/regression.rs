@@ -7,7 +7,7 @@
 
 use ergometer_charts::{Cell, Table, Tone};
 use ergometer_statistics::{Huber, LeastSquares, NoFit, TheilSen};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -213,7 +213,7 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
     if line.r2 < LITTLE {
         return (
             false,
-            format!("no evidence of a slope that matters: it explains {} of the variation", shown::percent(line.r2)),
+            format!("no evidence of a slope that matters: it explains {} of the variation", format::percent(line.r2)),
         );
     }
     let is_pulled = |medians: &&TheilSen| {
@@ -224,7 +224,7 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
         Some(medians) => {
             (true, format!("a slope, but bent or with uneven noise: by medians {}", unit.show(medians.slope)))
         }
-        None => (true, format!("it explains {} of the variation", shown::percent(line.r2))),
+        None => (true, format!("it explains {} of the variation", format::percent(line.r2))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! the records by the same formula.
 
 use ergometer_statistics::{Aim, Change, Distribution};
-use ergometer_units::shown::{digits, percent, quantity, significant, thousands};
+use ergometer_units::format::{digits, percent, quantity, significant, thousands};
 use serde::{Serialize, Serializer};
 
 use super::sample;

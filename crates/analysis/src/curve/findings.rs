@@ -1,7 +1,7 @@
 //! A curve as a file and as a table.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_units::shown::{digits, percent, quantity};
+use ergometer_units::format::{digits, percent, quantity};
 use serde_json::{Map, Value, json};
 
 use super::{Curve, CurvePoint};

@@ -12,7 +12,7 @@ mod regression;
 mod sweep;
 
 use ergometer_charts::{Chart, Hue};
-use ergometer_units::shown::thousands;
+use ergometer_units::format::thousands;
 
 use crate::AnalysisError;
 use crate::saved::{EnergySource, Query, Run, Sweep, labels};

@@ -2,7 +2,7 @@
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Scale, Side, Stroke};
 use ergometer_statistics::{Density, Distribution};
-use ergometer_units::shown::digits;
+use ergometer_units::format::digits;
 
 use super::{Plot, Shown};
 use crate::AnalysisError;
@@ -48,7 +48,7 @@ impl Plot for OutputKde {
             notes.push(format!(
                 "{}{} answers; Gaussian kernels of {} tokens (0.9 × standard deviation × count^-1/5).",
                 if shown.runs.len() > 1 { format!("{label}: ") } else { String::new() },
-                ergometer_units::shown::thousands(lengths.count as f64),
+                ergometer_units::format::thousands(lengths.count as f64),
                 digits(density.bandwidth),
             ));
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Scale, Side, Spans};
-use ergometer_units::shown::{quantity, thousands};
+use ergometer_units::format::{quantity, thousands};
 
 use super::{Plot, Shown, hue};
 use crate::AnalysisError;

@@ -2,7 +2,7 @@
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Stroke};
 use ergometer_statistics::{Interval, LeastSquares, TheilSen, t_quantile};
-use ergometer_units::shown::quantity;
+use ergometer_units::format::quantity;
 
 use super::{Plot, Sampled, Shown};
 use crate::AnalysisError;

@@ -1,7 +1,7 @@
 //! What ran, on what, with which settings, and where its numbers come from.
 
 use ergometer_charts::{Block, Cell, Table};
-use ergometer_units::shown::quantity;
+use ergometer_units::format::quantity;
 use serde_json::Value;
 
 use crate::saved::Run;

@@ -1,7 +1,7 @@
 //! The numbers that matter, and the sentence they come to.
 
 use ergometer_charts::{Block, Cell, Figure, Table, Tone};
-use ergometer_units::shown::{digits, percent, quantity, significant, thousands};
+use ergometer_units::format::{digits, percent, quantity, significant, thousands};
 use serde_json::Value;
 
 use super::Studied;

@@ -1,7 +1,7 @@
 //! The queries, one by one, with the start of what was asked and answered.
 
 use ergometer_charts::{Block, Cell, Table};
-use ergometer_units::shown::{quantity, thousands};
+use ergometer_units::format::{quantity, thousands};
 
 use super::Leads;
 use crate::AnalysisError;

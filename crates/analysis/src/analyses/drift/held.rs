@@ -5,7 +5,7 @@
 //! somebody has set are told apart.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::super::cell::{self, quantity_cell};
@@ -76,7 +76,7 @@ impl Held {
             By::Reasons(reasons) if reasons.is_empty() => String::from("nothing"),
             By::Reasons(reasons) => {
                 let each = reasons.iter().map(|(_, words, seconds)| {
-                    format!("{words} {}", shown::percent(seconds / self.seconds.max(f64::MIN_POSITIVE)))
+                    format!("{words} {}", format::percent(seconds / self.seconds.max(f64::MIN_POSITIVE)))
                 });
                 each.collect::<Vec<String>>().join(", ")
             }
@@ -194,7 +194,7 @@ pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
         let mut row = vec![Cell::text(cell::outside(&held.device))];
         row.extend(has_sessions.then(|| Cell::text(held.session.to_string())));
         row.extend([
-            Cell::number(held.share(), shown::percent),
+            Cell::number(held.share(), format::percent),
             quantity_cell(Some(held.slow_seconds), "s"),
             quantity_cell(Some(held.seconds), "s"),
             Cell::text(held.words()),

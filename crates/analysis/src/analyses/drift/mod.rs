@@ -8,7 +8,7 @@ mod series;
 mod trend;
 
 use ergometer_charts::{Cell, Table, Tone};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::cell;
@@ -118,7 +118,7 @@ fn warn(stretches: &[Stretch], telemetry: &Telemetry, trends: &[(Series, Trend)]
 }
 
 fn held_warning(held: &Held) -> String {
-    let share = shown::percent(held.share().unwrap_or(0.0));
+    let share = format::percent(held.share().unwrap_or(0.0));
     match held.by {
         By::Reasons(_) => format!("{} was held back for {share} of the time: {}", held.device, held.words()),
         By::Clock { .. } => {
@@ -153,8 +153,8 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
     let mut table = Table::new("drift", "What changed over the run", &columns);
     for (series, trend) in trends {
         let show = |value: f64| match series.unit {
-            "s" | "J" | "W" => shown::quantity(value, series.unit),
-            unit => format!("{} {unit}", shown::digits(value)).trim_end().to_owned(),
+            "s" | "J" | "W" => format::quantity(value, series.unit),
+            unit => format!("{} {unit}", format::digits(value)).trim_end().to_owned(),
         };
         let signed = |value: f64| if value > 0.0 { format!("+{}", show(value)) } else { show(value) };
         let slope = trend

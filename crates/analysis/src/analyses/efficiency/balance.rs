@@ -1,7 +1,7 @@
 //! The balance of the meter: requests + idle + unattributed.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::super::cell::quantity_cell;
@@ -57,7 +57,7 @@ impl Balance {
         let columns = [("part", "part"), ("energy", "energy_j"), ("of the meter", "share")];
         let mut table = Table::new("energy_balance", "Where the energy of the run went", &columns);
         let row = |head: &str, joules: f64| {
-            vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), shown::percent)]
+            vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), format::percent)]
         };
         table.rows = self.parts.iter().map(|(head, _, joules)| row(head, *joules)).collect();
         table.rows.push(row("meter", self.meter));

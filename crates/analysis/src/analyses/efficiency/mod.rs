@@ -8,7 +8,7 @@ mod subjects;
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Interval, Resampling, ratio_interval};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Map, Value, json};
 
 use super::cell::estimate_cell;
@@ -176,8 +176,8 @@ fn cost(run: &Run) -> Value {
 
 fn show(value: f64, unit: &str) -> String {
     match unit {
-        "J" | "W" => shown::quantity(value, unit),
-        _ => format!("{} {unit}", shown::significant(value)),
+        "J" | "W" => format::quantity(value, unit),
+        _ => format!("{} {unit}", format::significant(value)),
     }
 }
 

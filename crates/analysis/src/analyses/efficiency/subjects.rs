@@ -2,7 +2,7 @@
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Resampling, ratio_interval};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::super::cell::{self, count_cell, estimate_cell};
@@ -95,12 +95,12 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
         let mut row = vec![
             Cell::text(cell::outside(&subject.name)),
             estimate_cell(subject.per_joule, |value| show(value, "/J")),
-            estimate_cell(subject.joules_per_query, |value| shown::quantity(value, "J")),
+            estimate_cell(subject.joules_per_query, |value| format::quantity(value, "J")),
             count_cell(subject.right),
             count_cell(subject.graded),
         ];
         row.extend(
-            is_priced.then(|| Cell::number(subject.cost_usd, |cost| format!("{} USD", shown::significant(cost)))),
+            is_priced.then(|| Cell::number(subject.cost_usd, |cost| format!("{} USD", format::significant(cost)))),
         );
         table.rows.push(row);
     }

@@ -2,7 +2,7 @@
 //! limit.
 
 use ergometer_charts::{Cell, Table};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::super::Findings;
@@ -101,9 +101,9 @@ fn whole(run: &Run, path: &str) -> Option<f64> {
 
 fn cell(value: Option<f64>, unit: &str) -> Cell {
     Cell::number(value, |value| match unit {
-        "" => shown::thousands(value),
-        "/s" => format!("{}/s", shown::digits(value)),
-        _ => shown::quantity(value, unit),
+        "" => format::thousands(value),
+        "/s" => format!("{}/s", format::digits(value)),
+        _ => format::quantity(value, unit),
     })
 }
 

@@ -8,7 +8,7 @@ mod timing;
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::cell::{count_cell, quantity_cell, share_cell};
@@ -227,7 +227,7 @@ impl Judged {
         all.extend([count_cell(self.good.kept), count_cell(self.good.all), Cell::Absent, Cell::Absent]);
         table.rows.push(all);
         if let Some(rate) = self.per_second {
-            table.notes.push(format!("Goodput is {} requests a second.", shown::digits(rate)));
+            table.notes.push(format!("Goodput is {} requests a second.", format::digits(rate)));
         }
         if let Some(one) = self.broken_most() {
             let broken = one.kept.all - one.kept.kept;

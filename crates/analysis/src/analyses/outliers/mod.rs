@@ -8,7 +8,7 @@ mod score;
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::TheilSen;
-use ergometer_units::shown;
+use ergometer_units::format;
 use serde_json::{Value, json};
 
 use super::cell::count_cell;
@@ -280,10 +280,10 @@ fn count_table(looked: &[Looked]) -> Table {
         let usual = one.usual.ok().map(Usual::value);
         let show = |value: f64| match one.line {
             Some((intercept, slope)) => {
-                let (base, token) = (shown::quantity(intercept * value, "s"), shown::quantity(slope * value, "s"));
+                let (base, token) = (format::quantity(intercept * value, "s"), format::quantity(slope * value, "s"));
                 format!("{base} + {token} a token")
             }
-            None => shown::quantity(value, one.figure.unit()),
+            None => format::quantity(value, one.figure.unit()),
         };
         table.rows.push(vec![
             Cell::text(one.figure.head()),
@@ -315,8 +315,8 @@ fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
         table.rows.push(vec![
             Cell::Request { request: run.queries[outlier.place].request },
             Cell::text(outlier.figure.head()),
-            Cell::number(Some(outlier.value), |value| shown::quantity(value, outlier.figure.unit())),
-            Cell::number(Some(outlier.times()), |times| format!("{} x", shown::significant(times))),
+            Cell::number(Some(outlier.value), |value| format::quantity(value, outlier.figure.unit())),
+            Cell::number(Some(outlier.times()), |times| format!("{} x", format::significant(times))),
             Cell::number(Some(outlier.score), |score| format!("{score:+.1}")),
             reason,
         ]);

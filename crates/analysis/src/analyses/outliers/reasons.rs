@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use ergometer_statistics::median;
-use ergometer_units::{Timestamp, shown};
+use ergometer_units::{Timestamp, format};
 
 use super::Figure;
 use crate::AnalysisError;
@@ -129,7 +129,7 @@ impl<'a> Evidence<'a> {
         let connected = self.connected.get(&(case.query.session, case.query.request));
         let counts = |&&seconds: &&f64| case.figure.is_whole_time() && seconds > PART * (case.value - case.usual);
         if let Some(seconds) = connected.filter(counts) {
-            reasons.push(format!("a connection was opened ({})", shown::quantity(*seconds, "s")));
+            reasons.push(format!("a connection was opened ({})", format::quantity(*seconds, "s")));
         }
         reasons
     }
@@ -146,7 +146,7 @@ impl<'a> Evidence<'a> {
         }
         let late = lag(case.query).zip(self.usual_lag);
         if let Some((lag, _)) = late.filter(|(lag, usual)| *lag > LEAST_LAG_S && *lag > 5.0 * usual) {
-            reasons.push(format!("sent {} late", shown::quantity(lag, "s")));
+            reasons.push(format!("sent {} late", format::quantity(lag, "s")));
         }
         reasons
     }

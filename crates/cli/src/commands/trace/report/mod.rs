@@ -13,7 +13,7 @@ use ergometer_trace::accounting::{By, Execution, Filter, Gap, Module, PlaneSumma
 use ergometer_trace::accounting::{executions, gaps, modules, rows, summary};
 use ergometer_trace::{Platform, Trace};
 use ergometer_units::Picos;
-use ergometer_units::shown::{percent, quantity, thousands};
+use ergometer_units::format::{percent, quantity, thousands};
 
 use super::open::{Needs, Opened, open};
 use super::summary::notes;

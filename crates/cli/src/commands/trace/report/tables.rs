@@ -4,7 +4,7 @@ use ergometer_charts::{Block, Cell, Table};
 use ergometer_statistics::Distribution;
 use ergometer_trace::accounting::{Class, Row};
 use ergometer_units::Picos;
-use ergometer_units::shown::{percent, thousands};
+use ergometer_units::format::{percent, thousands};
 
 use super::{Accounts, seconds, share, shown};
 
@@ -83,7 +83,7 @@ pub(super) fn modules(account: &Accounts) -> Option<Block> {
         let distribution =
             |times: &[Picos]| Distribution::from_values(&times.iter().map(|time| seconds(*time)).collect::<Vec<f64>>());
         let (busy, span) = (distribution(&module.busy), distribution(&module.spans));
-        let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::shown::quantity(value, "s"));
+        let number = |value: Option<f64>| Cell::number(value, |value| ergometer_units::format::quantity(value, "s"));
         table.rows.push(vec![
             Cell::text(account.name(module.module)),
             Cell::text(module.device.label(account.trace)),
@@ -130,7 +130,7 @@ fn rows(account: &Accounts, rows: &[Row], id: &str, noun: &str) -> Table {
             time(row.account.self_time),
             part(row.share),
             time(row.account.total),
-            Cell::number(mean, |value| ergometer_units::shown::quantity(value, "s")),
+            Cell::number(mean, |value| ergometer_units::format::quantity(value, "s")),
         ]);
     }
     table
