@@ -1,7 +1,7 @@
-"""What AI inference costs, in time and in energy: from a whole benchmark run down to one GPU kernel.
+"""Measures time and energy of AI inference, from a whole benchmark run down to one GPU kernel.
 
-Traces are read by `read_trace`, functions tuned by `autotune` and profiled by `Profiler`, blocks of code measured by
-`measure`, `measured` and `Monitor`, saved runs loaded by `load_run` and `load_sweep`.
+`read_trace` reads traces, `autotune` and `Profiler` time functions on a device, `measure`, `measured` and `Monitor`
+measure the energy of blocks of code, `load_run` and `load_sweep` load saved runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ergometer.profiler import Profiler
     from ergometer.run import Run, Sweep, load_run, load_sweep
 
-# Imported when first used: `ergo` and whoever reads only traces need not wait for the rest.
+# Imported on first use, so that `ergo` and scripts that only read traces start fast.
 _MODULES = {
     "ergometer._autotune": ("Progress", "Row", "Tuning", "autotune"),
     "ergometer._measure": ("Measure", "MeasuredFunction", "measure", "measured"),

@@ -1,4 +1,4 @@
-"""The `ergo` command: `python -m ergometer` is the same."""
+"""The `ergo` command, also available as `python -m ergometer`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ergometer._native import run_command
 
 def main() -> int:
     """Runs `ergo` with the arguments of this process and returns its exit code."""
-    # The command has handlers of its own: Python's would raise KeyboardInterrupt after it ended in good order.
+    # `ergo` handles Ctrl-C itself; Python's handler would raise KeyboardInterrupt after `ergo` has finished.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return run_command(["ergo", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""One session of JAX's profiler, from its start to its file. It is stopped whatever happens inside."""
+"""Runs a session of JAX's profiler and finds its files. The session is always stopped, even after an exception."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ergometer.errors import ProfilingError
 
 
 def require_jax() -> ModuleType:
-    """JAX, which is imported only when somebody profiles with it.
+    """Imports JAX, which is only needed for profiling.
 
     Raises:
-        ProfilingError: It is not installed, or does not start.
+        ProfilingError: JAX is not installed, or cannot be imported.
     """
     try:
         import jax
         import jax.profiler
     except ImportError as cause:
-        raise ProfilingError(f"cannot profile without JAX: {cause}. hint: pip install jax") from cause
+        raise ProfilingError(f"cannot profile without JAX: {cause}", hint="pip install jax") from cause
     return jax
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Holds Ctrl-C back until the end of the block, so that what must be done as a whole is."""
+    """Delays Ctrl-C until the end of the block, so that the block is not interrupted halfway."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Only the main thread gets it.
+        yield  # Only the main thread receives signals.
         return
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):
@@ -55,19 +55,19 @@ def interrupts_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def profiler_session(folder: Path, waits: bool = True) -> Iterator[None]:
-    """Profiles what runs inside the block and writes it below the folder.
+    """Profiles the block and writes the profile below the folder.
 
-    What was started inside and came to its end is waited for: a device works on after the call that asked it to.
+    Waits for the devices at the end of the block, because a device works asynchronously.
 
     Args:
-        folder: Where the profile goes, as `jax.profiler` lays it out.
-        waits: Whether to wait for the devices at the end. The computation that does so is in the profile.
+        folder: Where to write the profile, in the layout of `jax.profiler`.
+        waits: Whether to wait for the devices at the end. The computation used for waiting is part of the profile.
 
     Raises:
-        ProfilingError: JAX is missing, a session is active already, or the profile cannot be written.
+        ProfilingError: JAX is missing, another session is active, or the profile cannot be written.
     """
     jax = require_jax()
-    jax.local_devices()  # Devices are started here, and what waits for them is compiled, outside of the session.
+    jax.local_devices()  # Initializes the devices, and compiles the computation used for waiting, before the session.
     wait_for_devices()
     started = False
     try:
@@ -86,34 +86,34 @@ def profiler_session(folder: Path, waits: bool = True) -> Iterator[None]:
 def _start(jax: ModuleType, folder: Path) -> None:
     options: dict[str, Any] = {}
     if hasattr(jax.profiler, "ProfileOptions"):
-        # Every call of a Python function would be an event, and each costs the host time between two launches.
+        # Otherwise every call of a Python function is an event, which costs host time between two launches.
         options["profiler_options"] = jax.profiler.ProfileOptions()
         options["profiler_options"].python_tracer_level = 0
     try:
         jax.profiler.start_trace(str(folder), **options)
     except RuntimeError as cause:
-        hint = "one session can be active at a time: end the other with jax.profiler.stop_trace()"
-        raise ProfilingError(f"cannot start the profiler: {cause} hint: {hint}") from cause
+        hint = "only one session can be active: end the other one with jax.profiler.stop_trace()"
+        raise ProfilingError(f"cannot start the profiler: {str(cause).rstrip('.')}", hint) from cause
 
 
 def _stop(jax: ModuleType, folder: Path) -> None:
     try:
         jax.profiler.stop_trace()
     except Exception as cause:
-        # JAX takes a session whose file cannot be written for one that goes on, and refuses all that come later.
+        # If the file cannot be written, JAX considers the session active and refuses to start another.
         state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
         if state is not None and hasattr(state, "reset"):
             state.reset()
         lines = str(cause).splitlines() or [type(cause).__name__]
-        hint = "is there room on its disk? TMPDIR names another place"
-        raise ProfilingError(f"cannot write the profile to {folder}: {lines[0]}. hint: {hint}") from cause
+        hint = "free disk space, or set TMPDIR to another folder"
+        raise ProfilingError(f"cannot write the profile to {folder}: {lines[0]}", hint) from cause
 
 
 def profile_files(folder: Path) -> list[Path]:
     """The files of the latest session below the folder, one for each host.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There are no files.
     """
     files = sorted(folder.glob("**/*.xplane.pb"), key=lambda file: (file.stat().st_mtime, file))
     if not files:

@@ -1,8 +1,7 @@
-"""Waiting for accelerators: `wait_for_devices` returns when all work that JAX and torch have queued is done,
-`wait_for_output` when the result of one call is there.
+"""Waits for accelerators: `wait_for_devices` for all work that JAX and torch have queued, `wait_for_output` for the
+result of one call.
 
-Nothing is imported or started here: a library that the process does not use, or has not begun to use its devices
-with, has nothing to wait for.
+This module never imports JAX or torch and never initializes a device: without them there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -15,21 +14,22 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-# Devices of JAX -> runs a tiny computation on them and waits for it. Compiled once.
+# By tuple of JAX devices: a function that runs a tiny computation on them and waits for it. Compiled once.
 _barriers: dict[Any, Callable[[], object]] = {}
-# Reentrant: while a barrier compiles, Python may end a forgotten generator, and the window inside it waits for devices.
+# Reentrant: while a barrier compiles, Python may close a forgotten generator, and a window in it then waits for
+# devices.
 _compiling = threading.RLock()
 
 
 def wait_for_devices() -> None:
-    """Waits until the devices of JAX and of torch have done all that they were given.
+    """Waits until the devices of JAX and torch have finished all queued work.
 
-    JAX is waited for only where its backends are initialised, torch only where its devices are. The first call that
-    sees a device of JAX compiles a computation of one addition for it, which takes 0.1 s on an H200; later ones take
-    0.6 ms there. Of what other threads gave to JAX, results that nobody holds any more are not waited for.
+    Waits for JAX only if its backends are initialized, and for torch only if its devices are. The first call for a JAX
+    device compiles a computation of one addition, which takes 0.1 s on an H200; later calls take 0.6 ms there. Work of
+    other threads in JAX is not waited for if its results have been discarded.
 
     Raises:
-        Exception: what the computation that was waited for raised.
+        Exception: The error of a computation that failed on a device.
 
     >>> wait_for_devices()
     """
@@ -42,7 +42,7 @@ def wait_for_devices() -> None:
 
 
 def wait_for_output(output: Any) -> None:
-    """Waits until the output of a call has been computed: arrays of JAX by themselves, all that torch was given.
+    """Waits until the output of a call has been computed: for its JAX arrays, and for all work of torch.
 
     >>> wait_for_output([1, 2])
     """
@@ -54,10 +54,10 @@ def wait_for_output(output: Any) -> None:
         _wait_for_torch(torch)
 
 
-def is_of_jax(output: Any) -> bool:
-    """Whether there is an array of JAX in the output of a call: to look for one in a long list takes a while.
+def has_jax_array(output: Any) -> bool:
+    """Whether the output of a call contains a JAX array. This can be slow for a long list.
 
-    >>> is_of_jax([1, 2])
+    >>> has_jax_array([1, 2])
     False
     """
     jax = sys.modules.get("jax")
@@ -67,7 +67,7 @@ def is_of_jax(output: Any) -> bool:
 
 
 def wait_for_torch() -> None:
-    """Waits until all that torch was given has been computed, where the process uses it."""
+    """Waits for all work of torch, if the process uses it."""
     torch = sys.modules.get("torch")
     if torch is not None:
         _wait_for_torch(torch)
@@ -75,38 +75,38 @@ def wait_for_torch() -> None:
 
 def _is_jax_running() -> bool:
     bridge = sys.modules.get("jax._src.xla_bridge")
-    asked = getattr(bridge, "backends_are_initialized", None)
-    return bool(asked()) if asked is not None else bool(getattr(bridge, "_backends", None))
+    is_initialized = getattr(bridge, "backends_are_initialized", None)
+    return bool(is_initialized()) if is_initialized is not None else bool(getattr(bridge, "_backends", None))
 
 
 def _wait_for_jax(jax: ModuleType) -> None:
-    # First what has no array to show for it: callbacks and other ordered effects.
+    # First work without an output array: callbacks and other ordered effects.
     jax.effects_barrier()
     for array in jax.live_arrays():
         try:
             array.block_until_ready()
         except RuntimeError:
-            # Another thread may give an array away in between. What failed on the device is for the caller.
+            # Another thread may have donated or deleted the array meanwhile. Other errors go to the caller.
             if not array.is_deleted():
                 raise
-    # A result that nobody holds is not alive, but its computation goes on. A device takes what one thread gives it in
-    # order, and so does a CPU: when what is queued last has ended, so has all else.
+    # A discarded result is not among the live arrays, but its computation goes on. Devices, CPUs included, run the work
+    # of one thread in order: when work queued last has finished, all earlier work has finished.
     devices = list(jax.local_devices())
     if all(device.platform != "cpu" for device in devices):
         with contextlib.suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out.
             devices += jax.local_devices(backend="cpu")
     if jax.config.jax_disable_jit:
-        return  # Nothing can be compiled now; what was computed one by one is waited for by its arrays.
+        return  # Nothing can be compiled now; the live arrays have been waited for.
     for device in devices:
-        _barrier_of(jax, (device,))()
-    # What runs on several devices at once has a queue of its own on a CPU: only another such computation waits for it.
+        _barrier(jax, (device,))()
+    # On CPU, computations on several devices have a separate queue: only another such computation waits for them.
     for platform in {device.platform for device in devices}:
         together = tuple(device for device in devices if device.platform == platform)
         if len(together) > 1:
-            _barrier_of(jax, together)()
+            _barrier(jax, together)()
 
 
-def _barrier_of(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], object]:
+def _barrier(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], object]:
     barrier = _barriers.get(devices)
     if barrier is None:
         with _compiling:
@@ -116,7 +116,7 @@ def _barrier_of(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], objec
 
 
 def _compile_barrier(jax: ModuleType, devices: tuple[Any, ...]) -> Callable[[], object]:
-    """A computation of one addition, ready to run: later calls must not compile inside what is being measured."""
+    """Compiles a computation of one addition in advance, so that nothing is compiled inside a measured window."""
     number = jax.device_put(0.0, devices[0])
     if len(devices) > 1:
         import numpy
@@ -145,16 +145,16 @@ def _wait_for_torch(torch: ModuleType) -> None:
         for index in range(backend.device_count()):
             if kind != "cuda" or _is_cuda_device_in_use(torch, index):
                 backend.synchronize(index)
-    # Metal does not say whether it was begun to be used; waiting for an idle one is quick and starts nothing big.
+    # Metal does not say whether it is in use; waiting for an idle device is quick and initializes little.
     metal = getattr(getattr(torch, "backends", None), "mps", None)
     if metal is not None and metal.is_available():
         torch.mps.synchronize()
 
 
 def _is_cuda_device_in_use(torch: ModuleType, index: int) -> bool:
-    """Waiting for a GPU nobody uses would create a context on it, some 500 MB of its memory."""
-    asked = getattr(getattr(torch, "_C", None), "_cuda_hasPrimaryContext", None)
-    return True if asked is None else bool(asked(index))
+    """Waiting for an unused GPU would create a CUDA context on it, which takes about 500 MB of its memory."""
+    has_context = getattr(getattr(torch, "_C", None), "_cuda_hasPrimaryContext", None)
+    return True if has_context is None else bool(has_context(index))
 
 
 def _after_fork_in_child() -> None:
@@ -163,6 +163,6 @@ def _after_fork_in_child() -> None:
     _barriers.clear()
 
 
-# Neither JAX nor CUDA survives a fork; a lock that another thread held would never be let go.
+# JAX and CUDA do not work after a fork, and a lock held by another thread would never be released.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,11 +1,11 @@
-"""Numbers as the commands print them: as many digits as tell something, units with their prefix."""
+"""Formats numbers like the commands do: with significant digits only, and units with a prefix."""
 
 from __future__ import annotations
 
 import math
 
-# Arms of an interval that differ by less than this part of it are told as one margin.
-_ALIKE = 0.08
+# Both sides of an interval that differ by less than this fraction of its width are printed as one margin.
+_SYMMETRY_TOLERANCE = 0.08
 
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
@@ -24,7 +24,7 @@ def digits(value: float) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A quantity in the prefix of its unit that fits it; `-` where there is none.
+    """A quantity with a prefix that fits its size; `-` for None.
 
     >>> quantity(0.004151, "s"), quantity(643.0, "W"), quantity(1204.0, "J"), quantity(None, "J")
     ('4.151 ms', '643.0 W', '1.204 kJ', '-')
@@ -38,7 +38,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def estimate(value: float | None, low: float | None, high: float | None, unit: str) -> str:
-    """A quantity with its interval, in one unit: half of it where both arms are alike, else its two ends.
+    """A quantity with its interval in the same unit: as a margin if the interval is symmetric, else as its two ends.
 
     >>> estimate(812.0, 802.8, 821.2, "J"), estimate(0.02, 0.0, 0.07, "J"), estimate(None, None, None, "J")
     ('812.0 J ± 9.2', '20 mJ (0 to 70)', '-')
@@ -48,15 +48,15 @@ def estimate(value: float | None, low: float | None, high: float | None, unit: s
     factor, prefix = _prefix(value if value else high, unit)
     value, low, high = value / factor, low / factor, high / factor
     half = (high - low) / 2
-    # Two digits of the margin say all there is to say; the value has no more decimals than it.
+    # The margin has two significant digits, and the value as many decimals as the margin.
     decimals = min(max(1 - math.floor(math.log10(half)), 0), 6) if half > 0 and math.isfinite(half) else 3
-    if abs(high + low - 2 * value) <= _ALIKE * half * 2:
+    if abs(high + low - 2 * value) <= _SYMMETRY_TOLERANCE * half * 2:
         return f"{value:.{decimals}f} {prefix}{unit} ± {half:.{decimals}f}"
     return f"{value:.{decimals}f} {prefix}{unit} ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
 def _prefix(value: float, unit: str) -> tuple[float, str]:
-    """The factor and the prefix with which a value reads best. Seconds have none above one, ratios none at all.
+    """The factor and the prefix for a value. Seconds have no prefix above one, ratios have no prefix.
 
     >>> _prefix(0.999, "s"), _prefix(0.999, "")
     ((0.001, 'm'), (1.0, ''))
@@ -65,7 +65,7 @@ def _prefix(value: float, unit: str) -> tuple[float, str]:
     if magnitude == 0 or not unit:
         return 1.0, ""
     for factor, prefix in _PREFIXES:
-        # What four digits would round up to the next prefix has that one.
+        # A value that four digits would round up to the next prefix gets that prefix.
         if magnitude >= factor * 0.99995 and not (unit == "s" and factor > 1):
             return factor, prefix
     return _PREFIXES[-1]

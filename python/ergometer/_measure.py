@@ -1,4 +1,4 @@
-"""The energy of a block or a function: `measure` and `measured`."""
+"""Measures the energy of a block (`measure`) or of a function (`measured`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, over
 
 from ergometer._device_sync import wait_for_devices
 from ergometer._shared_meter import open_window
-from ergometer.errors import MeterError
+from ergometer.errors import MeterError, with_hint
 from ergometer.measurement import Measurement
 
 Parameters = ParamSpec("Parameters")
@@ -23,28 +23,28 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 
 Sync = Literal["auto"] | Callable[[], object] | None
 
-MOST_KEPT = 1000
-"""So many of its last measurements a decorated function keeps."""
+MAX_MEASUREMENTS = 1000
+"""Number of latest measurements that a decorated function keeps."""
 
-# The window around what runs now; threads and tasks have their own. Weakly: one that is never left, in a generator
-# that nobody goes on with, must not keep the sensors running for good.
+# The innermost open window of the current thread or task. A weak reference: a window in a generator that is never
+# resumed must not keep the sensors running forever.
 _innermost: ContextVar[weakref.ref[Measurement] | None] = ContextVar("ergometer_innermost", default=None)
 
 
 class Measure:
-    """A block that is measured; `measure` makes one, and it serves once."""
+    """The context manager of `measure`. It can be used once."""
 
     def __init__(self, name: str | None, devices: Sequence[str] | None, sync: Sync, model: bool) -> None:
         self._name = name
         self._devices = devices
-        self._wait = _waiting(sync)
+        self._wait = _wait_function(sync)
         self._model = model
         self._measurement: Measurement | None = None
 
     def __enter__(self) -> Measurement:
         if self._measurement is not None:
-            raise MeterError("this window was opened before. hint: call ergometer.measure() for each block")
-        window = Measurement(self._name, _open_around())
+            raise MeterError("this window was already used", hint="call ergometer.measure() for each block")
+        window = Measurement(self._name, _enclosing_open())
         meter = open_window(window, self._devices, self._model)
         try:
             if not meter.wait_for_readings():
@@ -62,7 +62,7 @@ class Measure:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         window = self._measurement
-        assert window is not None, "left before it was entered"
+        assert window is not None, "__exit__ without __enter__"
         if _enclosing() is window:
             _enclose(window.parent)
         if window._meter.is_forked:
@@ -70,7 +70,7 @@ class Measure:
         try:
             self._synchronize()
         except MeterError as failure:
-            # What the block itself raised says more.
+            # The exception of the block is more important.
             if error is None:
                 raise
             window._notes.append(str(failure))
@@ -82,8 +82,8 @@ class Measure:
             self._wait()
         except Exception as cause:
             raise MeterError(
-                f"waiting for the devices failed: {type(cause).__name__}: {cause}. "
-                "hint: `sync=None` measures without waiting for them"
+                f"waiting for the devices failed: {type(cause).__name__}: {cause}",
+                hint="set sync=None to measure without waiting for them",
             ) from cause
 
 
@@ -96,29 +96,29 @@ def measure(
 ) -> Measure:
     """Measures the energy and the time of a `with` block.
 
-    The first window of a process starts the sensors, and waits for the first reading of each, half a second at most,
-    before it begins: so its start lies between readings. They go on for five seconds after the last window. Leaving
-    the block costs no more than waiting for the devices; the energy is found when it is asked for, and that waits
-    until 0.4 s after the block's end. Windows may be nested, and be open in many threads at once: each has the energy
-    of the devices in its time, whoever used them.
+    The first window of a process starts the sensors and waits up to half a second for the first reading of each, so
+    that the start of the window lies between readings. The sensors run for five more seconds after the last window.
+    Leaving the block only waits for the devices. The energy is computed on first access, which waits until 0.4 s after
+    the end of the block. Windows can be nested, and can be open in many threads at once: each has the energy of whole
+    devices during its time, whichever program used them.
 
-    An exception ends the window too: what was used is kept, and the exception passes.
+    An exception also ends the window: the measurement is kept, and the exception propagates.
 
     Args:
-        name: what is measured, for people.
-        devices: only these, as `ergo doctor` names them: `gpu:0`, `gpu`, `cpu:0`; all by default.
-        sync: what to wait for before the window begins and before it ends, so that it ends when a GPU does.
-            `"auto"` waits for JAX and torch where the process uses them, a function is called, None is nothing. The
-            first time a window sees a GPU of JAX it compiles an addition to wait with: before it begins, or, where
-            JAX is first used in the block, at its end, 0.1 s on an H200. Later waits take 0.6 ms there.
-        model: whether the power of a CPU that nothing measures is modelled from its use.
+        name: A label for the measurement.
+        devices: The devices to measure, with the names of `ergo doctor`: `gpu:0`, `gpu`, `cpu:0`; by default all.
+        sync: How to wait for the devices at the start and at the end of the window, so that the window includes all
+            work of a GPU. `"auto"` waits for JAX and torch if the process uses them, a function is called, None does
+            not wait. The first wait for a JAX GPU compiles an addition (0.1 s on an H200): before the window begins, or
+            at its end if JAX is first used in the block. Later waits take 0.6 ms.
+        model: Whether to model the power of a CPU without a power sensor from its utilization.
 
     Returns:
         A context manager; `as` gives the `Measurement`.
 
     Raises:
-        MeterError: there is no such device, or waiting for the devices failed. No sensor at all is no error: then
-            `joules` is None, and `missing` says why.
+        MeterError: A device does not exist, or waiting for the devices failed. A machine without sensors is not an
+            error: then `joules` is None, and `missing` gives the reason.
 
     >>> import ergometer
     >>> with ergometer.measure("sum of squares") as m:
@@ -136,11 +136,11 @@ class MeasuredFunction(Protocol[Parameters, ResultOut]):
 
     @property
     def measurements(self) -> deque[Measurement]:
-        """Of its last 1000 calls, the latest at the end."""
+        """The measurements of its last 1000 calls, the latest at the end."""
 
     @property
     def last(self) -> Measurement | None:
-        """Of the call that ended last; None before the first."""
+        """The measurement of the call that ended last; None before the first call."""
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> ResultOut: ...
 
@@ -173,19 +173,21 @@ def measured(
     sync: Sync = "auto",
     model: bool = True,
 ) -> Any:
-    """Measures every call of a function, as `measure` does a block.
+    """Measures every call of a function, like `measure` does for a block.
 
-    The function keeps its name and its signature. Its `measurements` are those of its last 1000 calls, `last` is the
-    latest. Calls that raise are among them. Of an `async def` the window spans all its awaiting; waiting for devices
-    at its ends blocks the event loop.
+    The function keeps its name and its signature. Its attribute `measurements` has the measurements of the last 1000
+    calls, including calls that raise; `last` is the latest. The window of an `async def` function includes the time it
+    awaits; waiting for devices at its start and end blocks the event loop.
 
     Args:
-        name: in place of the function's own.
-        on_result: called with the `Measurement` after each call. Asking it for joules waits for them there.
-        devices: as for `measure`; so are `sync` and `model`.
+        name: The name of the measurements, instead of the function's name.
+        on_result: Called with the `Measurement` after each call. Reading its joules waits for the sensors.
+        devices: See `measure`.
+        sync: See `measure`.
+        model: See `measure`.
 
     Raises:
-        TypeError: the function is a generator: it has no end that could be waited for.
+        TypeError: The function is a generator, so a call of it does not run its body.
 
     >>> import ergometer
     >>> @ergometer.measured
@@ -211,17 +213,21 @@ def _decorate(
     block: tuple[Sequence[str] | None, Sync, bool],
 ) -> Any:
     if not callable(function):
-        raise TypeError(f"measured takes a function, not {function!r}. hint: @ergometer.measured(name={function!r})")
-    called = name or getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+        raise TypeError(
+            with_hint(f"measured takes a function, not {function!r}", f"use @ergometer.measured(name={function!r})")
+        )
+    label = name or getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(
-            f"{called} is a generator: between its values others run, so a call of it has no window. "
-            "hint: use `with ergometer.measure():` around the loop that takes its values"
+            with_hint(
+                f"{label} is a generator: other code runs between its values, so its calls cannot be measured",
+                "use `with ergometer.measure():` around the loop over its values",
+            )
         )
-    measurements: deque[Measurement] = deque(maxlen=MOST_KEPT)
+    measurements: deque[Measurement] = deque(maxlen=MAX_MEASUREMENTS)
 
     def keep(measurement: Measurement | None) -> None:
-        # None where it did not come to a window: waiting for the devices failed before.
+        # None if waiting for the devices failed before the window began.
         if measurement is not None:
             measurements.append(measurement)
             wrapper.last = measurement  # type: ignore[attr-defined]
@@ -234,7 +240,7 @@ def _decorate(
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
             measurement = None
             try:
-                with Measure(called, *block) as measurement:
+                with Measure(label, *block) as measurement:
                     return await function(*args, **kwargs)
             finally:
                 keep(measurement)
@@ -245,7 +251,7 @@ def _decorate(
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             measurement = None
             try:
-                with Measure(called, *block) as measurement:
+                with Measure(label, *block) as measurement:
                     return function(*args, **kwargs)
             finally:
                 keep(measurement)
@@ -264,8 +270,8 @@ def _enclose(window: Measurement | None) -> None:
     _innermost.set(None if window is None else weakref.ref(window))
 
 
-def _open_around() -> Measurement | None:
-    """The innermost window that is still open; a task may outlive the one it was started in."""
+def _enclosing_open() -> Measurement | None:
+    """The innermost window that is still open; a task may outlive the window it was started in."""
     window = _enclosing()
     while window is not None and (not window.is_open or window._meter.is_forked):
         window = window.parent
@@ -279,15 +285,15 @@ def _device_names(devices: Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _checked(sync: Sync) -> Sync:
-    _waiting(sync)
+    _wait_function(sync)
     return sync
 
 
-def _waiting(sync: Sync) -> Callable[[], object]:
+def _wait_function(sync: Sync) -> Callable[[], object]:
     if sync is None:
         return lambda: None
     if sync == "auto":
         return wait_for_devices
     if callable(sync):
         return sync
-    raise TypeError(f'sync is {sync!r}. hint: give "auto", a function to call, or None')
+    raise TypeError(f'sync must be "auto", a function or None, not {sync!r}')

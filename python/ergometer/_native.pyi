@@ -1,4 +1,4 @@
-"""What the extension module offers; `ergometer` re-exports what is for users."""
+"""Types of the extension module; `ergometer` re-exports the public part."""
 
 from collections.abc import Mapping, Callable, Iterator, Sequence
 from os import PathLike
@@ -98,7 +98,7 @@ class Plane:
 
 @final
 class Trace:
-    """A trace in memory. Every time is in whole picoseconds from the trace's zero."""
+    """A trace in memory. All times are in whole picoseconds from the zero of the trace."""
 
     @property
     def planes(self) -> list[Plane]: ...
@@ -209,7 +209,7 @@ def read_trace(
     lenient: bool = False,
 ) -> Trace: ...
 
-# The profiler's rules; `ergometer.profiler` has the class people use.
+# The rules of the profiler; `ergometer.profiler` has the class for users.
 @final
 class ProfilerRules:
     def __new__(
@@ -235,7 +235,7 @@ def rank(samples: Mapping[str, Sequence[float]], level: float = 0.95) -> list[di
 
 @final
 class Energy:
-    """Joules with their 95 % interval."""
+    """Joules with their 95 % interval, or the reason why there are none."""
 
     @property
     def device(self) -> str: ...
@@ -260,7 +260,7 @@ class Energy:
 
 @final
 class Meter:
-    """Samples the sensors of this machine on threads of their own until it is stopped."""
+    """Samples the sensors of this machine on background threads until it is stopped."""
 
     def __new__(cls, devices: Sequence[str] | None = None, *, model: bool = True) -> Meter: ...
     @property
@@ -301,6 +301,7 @@ class Run:
     def summary_json(self) -> str: ...
 
 def open_run(folder: str | PathLike[str]) -> Run: ...
+
 @final
 class Sweep:
     @property

@@ -1,4 +1,4 @@
-"""Patterns of Python's `re` for rules that search with Rust's `regex`, which knows no look-around and no references."""
+"""Converts patterns of Python's `re` for Rust's `regex`, which has no look-around and no back references."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import re
 
 from ergometer import _native
 
-# What both take, and each for something else: in a class Rust knows set operations and nested classes, and `\<` and
-# `\>` are the edges of a word there, `\b{...}` one of its edges. From Python 3.11 on `a*+` gives nothing back of what
-# it took, as `(?>a*)` does not, and to Rust it is `(a*)+`. What this finds without need, Python searches: no harm.
-_ANOTHER_MEANING = re.compile(r"&&|--|~~|\[[^\]]*\[|\\[<>]|\\b\{|[*+?}]\+|\(\?>")
+# Syntax that both accept with different meanings: set operations and nested classes in a character class, and the word
+# boundaries `\<`, `\>` and `\b{...}` of Rust. From Python 3.11 on `a*+` is possessive, like `(?>a*)`; in Rust it is
+# `(a*)+`. A false match here is harmless: Python then searches the names.
+_DIFFERENT_MEANING = re.compile(r"&&|--|~~|\[[^\]]*\[|\\[<>]|\\b\{|[*+?}]\+|\(\?>")
 
-# Matches nothing, not even an empty text.
+# Matches nothing, not even the empty string.
 NOTHING = r"[^\s\S]"
 
 
 def for_rules(pattern: str, trace: _native.Trace) -> str:
-    """The pattern as the rules can take it.
+    """A pattern for Rust that matches the same names of a trace.
 
-    Where Rust reads it as Python does, that is the pattern itself. Otherwise Python searches all names of the trace,
-    and the names it finds stand for the pattern.
+    This is the pattern itself if it means the same in Rust. Otherwise Python searches all names of the trace, and the
+    result is an alternation of the matching names.
 
     Args:
         pattern: In the syntax of `re`.
-        trace: Whose names are searched.
+        trace: The trace with the names.
 
     Raises:
-        re.error: It is no pattern.
+        re.error: The pattern is invalid.
     """
     compiled = re.compile(pattern)
-    if _ANOTHER_MEANING.search(pattern) is None and _native.is_pattern(pattern):
+    if _DIFFERENT_MEANING.search(pattern) is None and _native.is_pattern(pattern):
         return pattern
-    found = sorted({name for name in trace.names() if compiled.search(name) is not None})
-    if not found:
+    matching = sorted({name for name in trace.names() if compiled.search(name) is not None})
+    if not matching:
         return NOTHING
-    return "^(?:" + "|".join(re.escape(name) for name in found) + ")$"
+    return "^(?:" + "|".join(re.escape(name) for name in matching) + ")$"

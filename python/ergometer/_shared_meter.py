@@ -1,8 +1,8 @@
-"""The meters of this process: windows of time go in, their energy comes out.
+"""Computes the energy of windows of time, with the sensors of this process.
 
-All windows of the same devices share one native `Meter`. It is started by the first, and stopped some seconds after
-the last. A window is settled (its energy found and fixed) when somebody first asks, and at the latest when
-readings are to be forgotten: so memory does not grow, whatever is measured and never looked at.
+All windows of the same devices share one native `Meter`. The first window starts it; it stops a few seconds after the
+last one. A window is settled (its energy is computed and fixed) on first access, or before its readings are discarded:
+so memory does not grow, even if measurements are never read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ergometer import _native
-from ergometer.errors import MeterError
+from ergometer.errors import MeterError, hint_of, message_of
 
 if TYPE_CHECKING:
     from ergometer._native import Energy, Meter
@@ -25,37 +25,38 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 
 LATE_NS = 400_000_000
-"""So late after a moment are all readings of it in: a counter steps every 100 ms, a driver hands samples out later."""
+"""Delay after which all readings of a moment are available: counters update every 100 ms, drivers deliver late."""
 
 FIRST_READINGS_S = 0.5
-"""So long a window waits for the first readings of a meter that was just started."""
+"""Timeout of a window for the first readings of a meter that was just started."""
 
 KEEP_NS = 5 * SECOND_NS
-"""So long after its last use a meter goes on: starting one takes a tenth of a second, and its first readings more."""
+"""Time that a meter runs after its last use. Starting one takes 0.1 s, and its first readings take longer."""
 
 SETTLE_AFTER_NS = 10 * SECOND_NS
-"""A window that nobody asked about is settled after this time, so that its readings can go."""
+"""A window whose energy was not read is settled after this time, so that its readings can be discarded."""
 
 HISTORY_NS = 10 * SECOND_NS
-"""Readings before a window that are kept for it: how a sensor lags is learned from them."""
+"""Time before a window for which readings are kept, to estimate the lag of a sensor."""
 
-MOST_EDGES = 200
-"""Of so many windows before those asked for the edges are told to the meter."""
+MAX_RECENT_WINDOWS = 200
+"""Number of recent windows that the meter gets as known activity."""
 
 Key = tuple[tuple[str, ...] | None, bool]
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What the meter says about a window, once and for all."""
+    """The final energy of a window, or why it is unknown."""
 
     total: Energy | None
     devices: list[Energy]
     missing: str | None = None
+    hint: str | None = None
 
 
 class Window:
-    """A stretch of time on the clock of a meter. `end_ns` is None while it is open."""
+    """A window of time on the clock of a meter. `end_ns` is None while it is open."""
 
     _meter: SharedMeter
     _start_ns: int
@@ -73,19 +74,19 @@ class Window:
         return self._end_ns
 
     def _take(self, native: Meter, settled: Settled) -> None:
-        """Called once, when the energy is known and the readings are still there."""
+        """Called once, when the energy is known and the readings are still available."""
         self._settled = settled
 
 
-# Guards the state of all meters; never held while waiting for readings or finding energy. Reentrant: Python may end a
-# forgotten generator, and the window inside it, at any moment, also while this thread holds it.
+# Guards the state of all meters; never held while waiting for readings or computing energy. Reentrant: Python may close
+# a forgotten generator, and the window in it, at any moment, also while this thread holds the lock.
 _lock = threading.RLock()
 _meters: dict[Key, SharedMeter] = {}
 _all_meters: weakref.WeakSet[SharedMeter] = weakref.WeakSet()
 
 
 class SharedMeter:
-    """A native meter and the windows that need it. `open_window` gives one that runs."""
+    """A native meter and the windows that use it. `open_window` returns a running one."""
 
     def __init__(self, key: Key) -> None:
         devices, model = key
@@ -93,36 +94,36 @@ class SharedMeter:
         self.native = _native.Meter(None if devices is None else list(devices), model=model)
         self.has_energy = self.native.has_energy
         self.is_ready = False
-        self._patience_s = FIRST_READINGS_S
+        self._first_timeout_s = FIRST_READINGS_S
         self.is_stopped = False
         self.is_forked = False
         self._used_ns = self.native.now_ns()
         self._kept_from_ns = self._used_ns
-        # By id, weakly: what nobody holds any more needs no energy.
+        # By id, as weak references: a discarded window needs no energy.
         self._open: dict[int, weakref.ref[Window]] = {}
         self._unread: dict[int, weakref.ref[Window]] = {}
-        self._recent: deque[tuple[int, int]] = deque(maxlen=MOST_EDGES)
-        # One at a time finds energies: they come from one curve, and each takes as long as all. Reentrant: a handler of
-        # a signal may ask for joules while this thread finds some.
+        self._recent: deque[tuple[int, int]] = deque(maxlen=MAX_RECENT_WINDOWS)
+        # One thread at a time computes energies, because computing one takes as long as computing all. Reentrant: a
+        # signal handler may read joules while this thread computes some.
         self._settling = threading.RLock()
         self._over = threading.Event()
-        threading.Thread(target=self._keep_house, name="ergometer-meter", daemon=True).start()
+        threading.Thread(target=self._housekeep, name="ergometer-meter", daemon=True).start()
 
     def wait_for_readings(self) -> bool:
-        """Waits until every channel of energy or power has a reading, for half a second at most.
+        """Waits up to half a second until every channel of energy or power has a reading.
 
-        Once only: a sensor that has not spoken by then may never do, and later windows need not wait for it again.
+        Waits only once: a sensor without a reading by then may never have one, and later windows need not wait again.
         """
         if not self.is_ready:
-            self.is_ready = not self.has_energy or self.native.wait_for_readings(self._patience_s)
-            self._patience_s = 0.0
+            self.is_ready = not self.has_energy or self.native.wait_for_readings(self._first_timeout_s)
+            self._first_timeout_s = 0.0
         return self.is_ready
 
     def now_ns(self) -> int:
         return self.native.now_ns()
 
     def close(self, window: Window, end_ns: int) -> None:
-        """Ends a window. What it cost is known a little later."""
+        """Ends a window. Its energy is available a little later."""
         window._end_ns = end_ns
         with _lock:
             self._open.pop(id(window), None)
@@ -131,75 +132,75 @@ class SharedMeter:
             self._used_ns = max(self._used_ns, end_ns)
 
     def add_part(self, window: Window) -> None:
-        """Takes in a window that ended before, as a part of one that is open still.
+        """Adds a window in the past that is a part of an open window.
 
-        Nothing began or ended with it: it is no activity that readings could show, and no use of the meter.
+        It is not recorded as activity, because no work started or ended at its limits, and not as a use of the meter.
         """
         with _lock:
             self._unread[id(window)] = weakref.ref(window)
 
     def drop(self, window: Window) -> None:
-        """A window that was opened and will not be measured."""
+        """Removes an open window that will not be measured."""
         with _lock:
             self._open.pop(id(window), None)
 
     def settle(self, window: Window) -> None:
-        """Waits until the readings that frame a closed window are in, and finds its energy.
+        """Waits until the readings around a closed window are available, and computes its energy.
 
-        Ctrl-C breaks the wait; it can be asked again.
+        Ctrl-C interrupts the wait; a later call waits again.
         """
         self.check_process()
         assert window.end_ns is not None
         if not self.is_stopped and self.has_energy:
             self.native.wait_until(window.end_ns + LATE_NS)
-        self._settle_those_due(LATE_NS, window)
+        self._settle_due(LATE_NS, window)
 
     def check_process(self) -> None:
-        """Raises MeterError where the window was opened by the process this one was forked from."""
+        """Raises MeterError if the window was opened before this process was forked."""
         if self.is_forked:
             raise MeterError(
-                "the window was opened before this process was forked; it is measured in the process it was opened in. "
-                "hint: open a window of its own in the child"
+                "the window was opened before this process was forked; only the parent process measures it",
+                hint="open a new window in the child process",
             )
 
-    def _settle_those_due(self, after_ns: int, asked: Window | None = None) -> None:
-        """Settles what ended at least so long ago. One curve for all, so that adjacent windows sum to the whole."""
+    def _settle_due(self, after_ns: int, requested: Window | None = None) -> None:
+        """Settles windows that ended at least `after_ns` ago, from one power curve, so that adjacent windows add up."""
         with self._settling:
-            if asked is not None and asked._settled is not None:
+            if requested is not None and requested._settled is not None:
                 return
             latest_ns = self.native.now_ns() - after_ns
             with _lock:
                 windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
                 recent = list(self._recent)
             due = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
-            if asked is not None and asked not in due:
-                due.append(asked)
+            if requested is not None and requested not in due:
+                due.append(requested)
             if not due:
                 return
             spans = [(window.start_ns, window.end_ns or window.start_ns) for window in due]
             first_ns = min(start for start, _ in spans) - HISTORY_NS
-            found = self.native.energies(spans, [span for span in recent if span[1] >= first_ns])
-            for window, (total, devices) in zip(due, found):
-                # A handler of a signal may have asked meanwhile: what was told stays.
+            energies = self.native.energies(spans, [span for span in recent if span[1] >= first_ns])
+            for window, (total, devices) in zip(due, energies):
+                # A signal handler may have settled it meanwhile: the first result stays.
                 if window._settled is None:
                     window._take(self.native, Settled(total, devices))
             with _lock:
                 for window in due:
                     self._unread.pop(id(window), None)
 
-    def _keep_house(self) -> None:
-        """Once a second: settles what waits too long, forgets what nobody needs, and stops when nobody is there."""
+    def _housekeep(self) -> None:
+        """Once a second: settles old windows, discards readings that no window needs, and stops an unused meter."""
         is_over = False
         while not self._over.wait(1.0):
             now_ns = self.native.now_ns()
             with _lock:
-                self._drop_dead()
+                self._drop_discarded()
                 is_idle = not self._open and now_ns - self._used_ns >= KEEP_NS
             after_ns = KEEP_NS if is_idle else SETTLE_AFTER_NS
             try:
-                self._settle_those_due(after_ns)
-            except Exception as error:  # No one is there to hear it but who asks about the window later.
-                self._give_up(now_ns - after_ns, str(error))
+                self._settle_due(after_ns)
+            except Exception as error:  # Reported when the window's energy is read.
+                self._give_up(now_ns - after_ns, error)
             with _lock:
                 if not self._open and not self._unread and now_ns - self._used_ns >= KEEP_NS:
                     self._leave()
@@ -213,24 +214,24 @@ class SharedMeter:
                 self._kept_from_ns = horizon_ns
         self.native.stop()
         if is_over:
-            # A window that is settled holds its meter, and needs none of the readings.
+            # Settled windows keep a reference to the meter, but need none of its readings.
             self.native.forget_before(self.native.now_ns())
 
-    def _give_up(self, latest_ns: int, reason: str) -> None:
+    def _give_up(self, latest_ns: int, error: Exception) -> None:
         with _lock:
             windows = [window for reference in list(self._unread.values()) if (window := reference()) is not None]
             lost = [window for window in windows if window.end_ns is not None and window.end_ns <= latest_ns]
             for window in lost:
                 self._unread.pop(id(window), None)
-                window._settled = Settled(None, [], reason)
+                window._settled = Settled(None, [], message_of(error), hint_of(error))
 
-    def _drop_dead(self) -> None:
+    def _drop_discarded(self) -> None:
         for references in (self._open, self._unread):
             for key in [key for key, reference in list(references.items()) if reference() is None]:
                 references.pop(key, None)
 
     def _leave(self) -> None:
-        """No longer the meter that new windows find. With the lock held."""
+        """Removes the meter from those that new windows use. The caller holds the lock."""
         self.is_stopped = True
         if _meters.get(self.key) is self:
             del _meters[self.key]
@@ -243,12 +244,12 @@ class SharedMeter:
 
 
 def open_window(window: Window, devices: Sequence[str] | None, model: bool) -> SharedMeter:
-    """Begins a window on the meter of these devices, which is started where none runs.
+    """Opens a window on the meter of these devices, and starts the meter if it does not run.
 
-    The window's start is provisional: readings are kept from then on. Set it anew when what is measured begins.
+    The start of the window is provisional: readings are kept from then on. Set it again when the measured work begins.
 
     Raises:
-        MeterError: there is no such device.
+        MeterError: A device does not exist.
     """
     key: Key = (None if devices is None else tuple(sorted(set(devices))), model)
     with _lock:
@@ -264,10 +265,10 @@ def open_window(window: Window, devices: Sequence[str] | None, model: bool) -> S
 
 
 def has_energy(devices: Sequence[str] | None, model: bool) -> bool:
-    """Whether anything tells of the energy of these devices. The meter that was asked waits for windows, as ever.
+    """Whether a sensor has the energy or power of these devices. Starts their meter if it does not run.
 
     Raises:
-        MeterError: there is no such device.
+        MeterError: A device does not exist.
     """
     window = Window()
     meter = open_window(window, devices, model)
@@ -280,7 +281,7 @@ def _stop_all() -> None:
         meter.stop_at_exit()
 
 
-# Kept for good in a child: the threads of these meters are not there, and freeing one could wait for them.
+# Kept forever in a forked child: freeing a meter could wait for threads that do not exist.
 _abandoned: list[Meter] = []
 
 

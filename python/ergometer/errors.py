@@ -1,4 +1,4 @@
-"""The exceptions of Ergometer. Each says what happened and where; its `hint`, where there is one, what to do."""
+"""The exceptions of Ergometer. Each has a `message` (what happened) and a `hint` (what to do about it)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ import os
 
 
 class ErgometerError(Exception):
-    """What went wrong. Every exception of this package that is not one of Python's own is one."""
+    """Base class of the exceptions of this package.
 
-    @property
-    def hint(self) -> str | None:
-        """What to do about it, where that is known."""
-        _, found, hint = str(self).rpartition("hint: ")
-        return hint if found else None
+    Args:
+        message: What happened.
+        hint: What to do about it, if known.
+
+    >>> str(ErgometerError("the monitor was not started", hint="call start()"))
+    'the monitor was not started. hint: call start()'
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return with_hint(self.message, self.hint)
 
 
 class MissingFileError(ErgometerError, FileNotFoundError):
-    """There is nothing at a path."""
+    """A file or folder does not exist."""
 
-    def __init__(self, message: str, filename: str | os.PathLike[str] | None = None) -> None:
-        super().__init__(message)
-        self._message = message
+    def __init__(
+        self, message: str, hint: str | None = None, filename: str | os.PathLike[str] | None = None
+    ) -> None:
+        super().__init__(message, hint)
         self.errno = errno.ENOENT
         self.filename = filename
-
-    def __str__(self) -> str:
-        return self._message
 
 
 class TraceError(ErgometerError, ValueError):
@@ -34,12 +42,39 @@ class TraceError(ErgometerError, ValueError):
 
 
 class ProfilingError(ErgometerError):
-    """Profiling failed, or what was profiled has not what was asked for."""
+    """Profiling failed, or the profile lacks the requested data."""
 
 
 class MeterError(ErgometerError):
-    """Energy cannot be measured as asked."""
+    """Energy cannot be measured."""
 
 
 class RunError(ErgometerError, ValueError):
-    """A folder is no finished run, or a damaged one."""
+    """A folder is not a finished run, or a file in it is damaged."""
+
+
+def with_hint(message: str, hint: str | None) -> str:
+    """The text of a message with its hint, for built-in exceptions and warnings, which have no `hint`.
+
+    >>> with_hint("no variants", "pass a dictionary")
+    'no variants. hint: pass a dictionary'
+    """
+    return message if hint is None else f"{message}. hint: {hint}"
+
+
+def message_of(error: BaseException) -> str:
+    """The text of any exception without its hint.
+
+    >>> message_of(ErgometerError("it failed", hint="try again")), message_of(ValueError("wrong"))
+    ('it failed', 'wrong')
+    """
+    return error.message if isinstance(error, ErgometerError) else str(error)
+
+
+def hint_of(error: BaseException) -> str | None:
+    """The hint of any exception; None if it has none.
+
+    >>> hint_of(ErgometerError("it failed", hint="try again")), hint_of(ValueError("wrong"))
+    ('try again', None)
+    """
+    return error.hint if isinstance(error, ErgometerError) else None

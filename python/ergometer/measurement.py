@@ -1,4 +1,4 @@
-"""What a stretch of time cost: `Measurement`, the figures that `measure`, `measured` and `Monitor` give."""
+"""`Measurement`: the time and energy of a window, the result of `measure`, `measured` and `Monitor`."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING, Any
 from ergometer import _native
 from ergometer._figures import estimate, quantity
 from ergometer._shared_meter import SECOND_NS, Settled, Window
-from ergometer.errors import MeterError
+from ergometer.errors import MeterError, with_hint
 
 if TYPE_CHECKING:
     from ergometer._native import Energy, Table
 
-_DOCTOR = "hint: `ergo doctor` says what is missing and how to mend it"
+_DOCTOR_HINT = "run `ergo doctor` to see which sensors are missing and how to enable them"
 
-# The scopes that are all of a device; it goes by its name alone.
-_WHOLE = ("device", "package")
+# Scopes that cover the whole device; the device is then named without its scope.
+_WHOLE_DEVICE = ("device", "package")
 
 
-def place_name(device: str, scope: str) -> str:
-    """A part of a device as users name it: `gpu:0`, `gpu:0 memory`, `cpu:0`, `cpu:0 dram`.
+def scope_name(device: str, scope: str) -> str:
+    """The name of a device or of a part of it: `gpu:0`, `gpu:0 memory`, `cpu:0`, `cpu:0 dram`.
 
-    >>> place_name("gpu:0", "device"), place_name("gpu:0", "memory")
+    >>> scope_name("gpu:0", "device"), scope_name("gpu:0", "memory")
     ('gpu:0', 'gpu:0 memory')
     """
-    return device if scope in _WHOLE else f"{device} {scope}"
+    return device if scope in _WHOLE_DEVICE else f"{device} {scope}"
 
 
 class Measurement(Window):
-    """The energy and the time of a window, and how sure they are.
+    """The time and energy of a window, with an interval.
 
-    The time is known when the window is over. The energy is known about 0.4 s later, because sensors hand their
-    readings out late: who asks earlier waits for it, with Ctrl-C as ever. Once told, a figure never changes.
+    The time is known when the window ends. The energy is known about 0.4 s later, because sensors deliver readings
+    late: an earlier access waits, and Ctrl-C interrupts the wait. Once computed, a value never changes.
 
-    Energy is that of whole devices, whoever used them. What was measured and what was modelled are never added; where
-    anything was measured, the figures are of that. `low..high` is a 95 % interval. None is what is not known, and
-    `missing` says why.
+    Energy is that of whole devices, whichever program used them. Measured and modelled energy are never added: if
+    anything was measured, the values are those of the measured devices. `low..high` is a 95 % interval. An unknown
+    value is None, and `missing` gives the reason.
 
     >>> import ergometer
     >>> with ergometer.measure("sum") as outer:
@@ -58,56 +58,56 @@ class Measurement(Window):
 
     @property
     def name(self) -> str | None:
-        """What was measured, as it was called."""
+        """The name given to the measurement."""
         return self._name
 
     @property
     def parent(self) -> Measurement | None:
-        """The window that was open around this one, in the same thread or task."""
+        """The enclosing window, in the same thread or task."""
         return self._parent
 
     @property
     def depth(self) -> int:
-        """How many windows were open around this one."""
+        """The number of enclosing windows."""
         return self._depth
 
     @property
     def is_open(self) -> bool:
-        """Whether the window is not over yet."""
+        """Whether the window has not ended yet."""
         return self.end_ns is None
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return (self._ended_ns() - self.start_ns) / SECOND_NS
 
     @property
     def joules(self) -> float | None:
-        """The energy of all devices; None where nothing knows it."""
+        """The energy of all devices; None if unknown."""
         total = self._settle().total
         return None if total is None else total.joules
 
     @property
     def low(self) -> float | None:
-        """The lower end of the interval of `joules`."""
+        """The lower end of the 95 % interval of `joules`."""
         total = self._settle().total
         return None if total is None else total.low
 
     @property
     def high(self) -> float | None:
-        """The upper end of the interval of `joules`."""
+        """The upper end of the 95 % interval of `joules`."""
         total = self._settle().total
         return None if total is None else total.high
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Both ends of the interval of `joules`."""
+        """The lower and upper end of the 95 % interval of `joules`."""
         low, high = self.low, self.high
         return None if low is None or high is None else (low, high)
 
     @property
     def margin(self) -> float | None:
-        """Half of the interval of `joules`. Its lower end stops at zero, so the upper one tells."""
+        """The distance from `joules` to the upper end of its interval. The lower end is cut off at zero."""
         joules, high = self.joules, self.high
         return None if joules is None or high is None else high - joules
 
@@ -118,65 +118,64 @@ class Measurement(Window):
 
     @property
     def method(self) -> str | None:
-        """How the energy was found: `activity_aware`, `counter_and_power`, `counter`, `power` or `modelled`."""
+        """The method of the estimate: `activity_aware`, `counter_and_power`, `counter`, `power` or `modelled`."""
         total = self._settle().total
         return None if total is None else total.method
 
     @property
     def provenance(self) -> str | None:
-        """`measured`, or `modelled` where nothing was; None where there is no energy."""
+        """`measured`, or `modelled` if nothing was measured; None if the energy is unknown."""
         total = self._settle().total
         return None if total is None or total.joules is None else total.provenance
 
     @property
     def devices(self) -> Mapping[str, Energy]:
-        """The energy of each device: `gpu:0`, `cpu:0`; of a part of it: `gpu:0 memory`. Only `summed` ones add up."""
-        places = self._settle().devices
-        return MappingProxyType({place_name(place.device, place.scope): place for place in places})
+        """The energy of each device (`gpu:0`) and part of one (`gpu:0 memory`). `joules` has only those with `summed`."""
+        energies = self._settle().devices
+        return MappingProxyType({scope_name(energy.device, energy.scope): energy for energy in energies})
 
     @property
     def notes(self) -> list[str]:
-        """What to know about these figures: a window too short for its sensor, a silence of it, a device left out."""
+        """Remarks on accuracy: a window too short for its sensor, missing readings, a device left out."""
         total = self._settle().total
         return [*self._notes, *(total.notes if total is not None else ())]
 
     @property
     def missing(self) -> str | None:
-        """Why there is no energy, and what to do about it; None where there is."""
+        """Why the energy is unknown, and what to do about it; None if it is known."""
         settled = self._settle()
         if settled.total is not None and settled.total.joules is not None:
             return None
         reason = settled.missing or (settled.total.missing if settled.total is not None else None)
-        reason = reason or "no sensor measured energy or power"
-        return reason if "hint: " in reason else f"{reason}. {_DOCTOR}"
+        return with_hint(reason or "no sensor measured energy or power", settled.hint or _DOCTOR_HINT)
 
     @property
     def table(self) -> Table:
-        """A row for each device and part of one, to go on with in pandas, polars or pyarrow."""
-        places = self._settle().devices
+        """One row per device and part of a device, for pandas, polars or pyarrow."""
+        energies = self._settle().devices
         seconds = self.seconds
-        count = len(places)
+        count = len(energies)
         return _native.table(
             {
                 "name": [self.name] * count,
                 "start_ns": [self.start_ns] * count,
                 "end_ns": [self.end_ns] * count,
                 "seconds": [seconds] * count,
-                "device": [place.device for place in places],
-                "scope": [place.scope for place in places],
-                "joules": [place.joules for place in places],
-                "low": [place.low for place in places],
-                "high": [place.high for place in places],
-                "watts": [_power(place.joules, seconds) for place in places],
-                "provenance": [place.provenance for place in places],
-                "method": [place.method for place in places],
-                "summed": [place.summed for place in places],
-                "missing": [place.missing for place in places],
+                "device": [energy.device for energy in energies],
+                "scope": [energy.scope for energy in energies],
+                "joules": [energy.joules for energy in energies],
+                "low": [energy.low for energy in energies],
+                "high": [energy.high for energy in energies],
+                "watts": [_power(energy.joules, seconds) for energy in energies],
+                "provenance": [energy.provenance for energy in energies],
+                "method": [energy.method for energy in energies],
+                "summed": [energy.summed for energy in energies],
+                "missing": [energy.missing for energy in energies],
             }
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, as JSON can have them."""
+        """All values, in types that JSON supports."""
         seconds = self.seconds
         return {
             "name": self.name,
@@ -194,19 +193,19 @@ class Measurement(Window):
             "missing": self.missing,
             "devices": [
                 {
-                    "device": place.device,
-                    "scope": place.scope,
-                    "joules": place.joules,
-                    "low": place.low,
-                    "high": place.high,
-                    "watts": _power(place.joules, seconds),
-                    "method": place.method,
-                    "provenance": place.provenance,
-                    "summed": place.summed,
-                    "notes": list(place.notes),
-                    "missing": place.missing,
+                    "device": energy.device,
+                    "scope": energy.scope,
+                    "joules": energy.joules,
+                    "low": energy.low,
+                    "high": energy.high,
+                    "watts": _power(energy.joules, seconds),
+                    "method": energy.method,
+                    "provenance": energy.provenance,
+                    "summed": energy.summed,
+                    "notes": list(energy.notes),
+                    "missing": energy.missing,
                 }
-                for place in self._settle().devices
+                for energy in self._settle().devices
             ],
         }
 
@@ -220,55 +219,55 @@ class Measurement(Window):
         return "  ".join([*parts, quantity(self.watts, "W"), self._source()])
 
     def __repr__(self) -> str:
-        # Never waits: debuggers and notebooks ask at any time.
+        # Must not wait, because debuggers and notebooks call it at any time.
         if self.is_open:
             return f"<Measurement {self.name or 'window'}: open>"
         if self._settled is None:
-            return f"<Measurement {self.name or 'window'}: {quantity(self.seconds, 's')}, energy not asked for yet>"
+            return f"<Measurement {self.name or 'window'}: {quantity(self.seconds, 's')}, energy not read yet>"
         return f"<Measurement {self}>"
 
     def __reduce__(self) -> str:
-        raise TypeError("a Measurement stays in the process that measured it. hint: send its to_dict()")
+        raise TypeError(with_hint("a Measurement cannot be pickled", "pickle the result of to_dict()"))
 
     def _repr_html_(self) -> str:
         if self.is_open:
             return f"<p>{escape(str(self))}</p>"
-        heads = ("device", "energy", "mean power", "", "method")
+        headings = ("device", "energy", "mean power", "", "method")
         rows = []
-        for name, place in self.devices.items():
-            figures = estimate(place.joules, place.low, place.high, "J")
-            power = quantity(_power(place.joules, self.seconds), "W")
-            provenance = place.provenance or ""
-            if provenance == "measured" and not place.summed:
+        for name, energy in self.devices.items():
+            energy_text = estimate(energy.joules, energy.low, energy.high, "J")
+            power = quantity(_power(energy.joules, self.seconds), "W")
+            provenance = energy.provenance or ""
+            if provenance == "measured" and not energy.summed:
                 provenance += ", part of another"
-            rows.append((name, figures, power, provenance, place.method or place.missing or ""))
-        lines = [f"<caption>{escape(str(self))}</caption>", _row("th", heads), *(_row("td", row) for row in rows)]
+            rows.append((name, energy_text, power, provenance, energy.method or energy.missing or ""))
+        lines = [f"<caption>{escape(str(self))}</caption>", _row("th", headings), *(_row("td", row) for row in rows)]
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
         return f"<table>{''.join(lines)}</table>{notes}"
 
     def _source(self) -> str:
-        """Which devices the energy is of, and how it is known: `gpu:0 measured (activity_aware)`."""
+        """The devices, provenance and method of the energy: `gpu:0 measured (activity_aware)`."""
         provenance = self.provenance
-        # What is modelled is found by the model: once said is enough.
+        # Modelled energy has the method `modelled`: do not print the word twice.
         method = "" if self.method == provenance else f" ({self.method})"
         return f"{' + '.join(self._counted())} {provenance}{method}".strip()
 
     def _counted(self) -> list[str]:
-        """The devices whose joules are in the sum: those that were measured, or else those that were modelled."""
+        """The devices in the sum: the measured ones, or the modelled ones if nothing was measured."""
         provenance = self.provenance
         return [
             name
-            for name, place in self.devices.items()
-            if place.joules is not None
-            and place.provenance == provenance
-            and (place.summed or provenance == "modelled")
+            for name, energy in self.devices.items()
+            if energy.joules is not None
+            and energy.provenance == provenance
+            and (energy.summed or provenance == "modelled")
         ]
 
     def _ended_ns(self) -> int:
         if self.end_ns is None:
             self._meter.check_process()
             raise MeterError(
-                f"{self.name or 'the window'} is still being measured. hint: look at it after the `with` block"
+                f"{self.name or 'the window'} is still being measured", hint="read its values after the `with` block"
             )
         return self.end_ns
 

@@ -1,4 +1,4 @@
-"""The readings of all sensors over a stretch of time: `Monitor`."""
+"""`Monitor`: keeps the readings of all sensors over a period of time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ergometer._shared_meter import LATE_NS, Settled, open_window
 from ergometer.errors import MeterError
 from ergometer._measure import _device_names
-from ergometer.measurement import Measurement, place_name
+from ergometer.measurement import Measurement, scope_name
 
 if TYPE_CHECKING:
     from ergometer._native import Meter, Table
 
 
 class _Span(Measurement):
-    """The time a monitor was on. When it is settled, its readings are taken over from the meter."""
+    """The period of a monitor. When it is settled, it copies its readings from the meter."""
 
     timeline: Table | None = None
     warnings: list[str] | None = None
@@ -28,18 +28,18 @@ class _Span(Measurement):
 
 
 class Monitor:
-    """Keeps every reading of the sensors while it is on: power, energy, memory, temperature, clocks, utilization.
+    """Keeps all sensor readings while it is on: power, energy, memory, temperature, clocks, utilization.
 
-    It is on in a `with` block, or from `start()` to `stop()`, once. What it has read can be asked for at any time,
-    also after its end; the readings of the last 0.4 s may not be in yet while it is on. They are kept until the
-    monitor is let go: an hour with one GPU is some 480,000 readings, 10 MB.
+    It is on during a `with` block, or from `start()` to `stop()`, and can be used once. Its readings are available at
+    any time, also after its end; while it is on, readings of the last 0.4 s may be missing. They are kept until the
+    monitor is deleted: an hour with one GPU has about 480,000 readings, which take 10 MB.
 
     Args:
-        devices: only these, as `ergo doctor` names them: `gpu:0`, `gpu`, `cpu:0`; all by default.
-        model: whether the power of a CPU that nothing measures is modelled from its use.
+        devices: The devices to read, with the names of `ergo doctor`: `gpu:0`, `gpu`, `cpu:0`; by default all.
+        model: Whether to model the power of a CPU without a power sensor from its utilization.
 
     Raises:
-        MeterError: when it is started: there is no such device.
+        MeterError: A device does not exist. Raised when the monitor starts.
 
     >>> import ergometer
     >>> with ergometer.Monitor() as monitor:
@@ -56,9 +56,9 @@ class Monitor:
         self._span: _Span | None = None
 
     def start(self) -> Monitor:
-        """Begins to keep readings, when each sensor of energy or power has a first one; half a second at most."""
+        """Starts keeping readings. Waits up to half a second for the first reading of each energy or power sensor."""
         if self._span is not None:
-            raise MeterError("this monitor was started before. hint: make another one")
+            raise MeterError("this monitor was already started", hint="create another Monitor")
         span = _Span("monitor")
         meter = open_window(span, self._devices, self._model)
         try:
@@ -72,7 +72,7 @@ class Monitor:
         return self
 
     def stop(self) -> None:
-        """Ends the span. What was read stays. Stopping again does nothing."""
+        """Stops keeping readings. Existing readings stay. Has no effect on a stopped monitor."""
         span = self._started()
         if span.is_open:
             span._meter.check_process()
@@ -84,7 +84,7 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # In a process that was forked inside the block there is nothing to stop.
+        # A process forked inside the block has nothing to stop.
         if not self._started()._meter.is_forked:
             self.stop()
 
@@ -94,11 +94,10 @@ class Monitor:
         return self._span is not None and self._span.is_open and not self._span._meter.is_forked
 
     def timeline(self) -> Table:
-        """All readings of the span so far, a row each, with the columns of a run's `telemetry.parquet` but for its
-        session.
+        """All readings so far, one row each, with the columns of a run's `telemetry.parquet` except `session`.
 
-        `time_ns` is the sensor's own time in nanoseconds since the Unix epoch; `after_ns` the earliest time at which
-        the value can have come to be, where that is another. Rows stand by sensor and channel, then time.
+        `time_ns` is the sensor's own time in nanoseconds since the Unix epoch. `after_ns` is the earliest time at which
+        the value can have been reached, if that differs. Rows are sorted by sensor, channel and time.
         """
         span = self._started()
         if not span.is_open:
@@ -109,7 +108,7 @@ class Monitor:
         return span._meter.native.timeline(span.start_ns, span.end_ns)
 
     def energy(self) -> Measurement:
-        """The energy of the span so far: until 0.4 s ago while the monitor is on, all of it after its end."""
+        """The energy so far: until 0.4 s ago while the monitor is on, of the whole period after its end."""
         span = self._started()
         if not span.is_open:
             return span
@@ -118,7 +117,7 @@ class Monitor:
         so_far._notes.extend(span._notes)
         so_far._meter, so_far._start_ns = span._meter, span.start_ns
         now_ns = span._meter.now_ns()
-        # A monitor younger than that says what it has; who asks waits until its readings are in.
+        # A shorter period is measured until now, and reading its energy waits for the readings.
         so_far._end_ns = now_ns - LATE_NS if now_ns - span.start_ns >= 2 * LATE_NS else now_ns
         span._meter.add_part(so_far)
         return so_far
@@ -126,17 +125,17 @@ class Monitor:
     def latest(self) -> dict[tuple[str, str], float]:
         """The last value of each signal, by device and signal: `("gpu:0", "power_average")`.
 
-        The parts of a device have names of their own: `("gpu:0 memory", "power_average")`.
+        Parts of a device have separate names: `("gpu:0 memory", "power_average")`.
         """
         span = self._started()
-        # Rows of a channel stand in the order of time, so that of a whole timeline the last one stays.
+        # Rows of a channel are sorted by time, so the last value wins.
         table = span._meter.native.latest() if self.is_on else self.timeline()
         places = zip(table["device"], table["scope"], table["signal"], table["value"])
-        return {(place_name(device, scope), signal): value for device, scope, signal, value in places}
+        return {(scope_name(device, scope), signal): value for device, scope, signal, value in places}
 
     @property
     def warnings(self) -> list[str]:
-        """What happened to the sensors in its time: reads that failed, samples lost, a clock that was stepped."""
+        """Problems of the sensors during the period: failed reads, lost samples, a clock that was stepped."""
         span = self._started()
         if not span.is_open:
             span._settle()
@@ -158,7 +157,7 @@ class Monitor:
         return self.timeline().to_pyarrow()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The timeline for whatever takes Arrow: `polars.DataFrame(monitor)`."""
+        """Exports the timeline through Arrow: `polars.DataFrame(monitor)`."""
         return self.timeline().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
@@ -168,5 +167,5 @@ class Monitor:
 
     def _started(self) -> _Span:
         if self._span is None:
-            raise MeterError("this monitor was not started. hint: use `with ergometer.Monitor() as monitor:`")
+            raise MeterError("this monitor was not started", hint="use `with ergometer.Monitor() as monitor:`")
         return self._span

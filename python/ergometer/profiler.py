@@ -1,4 +1,4 @@
-"""The profiler that autotuners of JAX kernels know, with exact times and without TensorFlow."""
+"""`Profiler`: a drop-in replacement for the profiler of JAX kernel autotuners, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from typing import Any
 
 from ergometer import _native, _patterns
 from ergometer._capture import profile_files, profiler_session
-from ergometer.errors import ErgometerError, ProfilingError, TraceError
+from ergometer.errors import ErgometerError, ProfilingError, TraceError, hint_of, message_of
 
 _logger = logging.getLogger("ergometer")
 
-# A `ProfileData` has to be walked event by event, which takes seconds where there are many, and is asked for its planes
-# one after the other. It never changes, and takes no weak reference: so the last one is kept until another profile is
-# given, and only that.
+# Converting a `ProfileData` reads every event, which can take seconds, and callers ask for its planes one by one. It
+# never changes, but supports no weak references: so only the last one is cached, until another profile is passed.
 _last_converted: tuple[Any, _native.Trace] | None = None
 
-# Which planes there are does not depend on what of them counts.
+# The planes of a profile do not depend on the filters.
 _ANY_EVENT = _native.ProfilerRules(
     prefix_filter="", event_filter_regex=None, min_duration_ns=0.0, max_events_per_profile=None, verbose=False
 )
 
 
 class Profiler:
-    """Times of events and functions from profiles of JAX.
+    """Computes times of events and functions from JAX profiles.
 
     Attributes:
-        prefix_filter: Events whose module, or name where they have none, begins with this count; empty for all.
-        event_filter_regex: Where it is found in the module, op or kernel of an event, that event counts; times are then
-            those of such events only. In the syntax of `re`. With look-around or back references it sees names only,
-            without the numbers in brackets.
-        min_duration_ns: Events at least this long count. Many kernels are shorter than a microsecond: `verbose` tells.
-        max_events_per_profile: So many events of a plane at most; None for all. What that cuts, a warning tells.
-        verbose: Whether to log what is only worth knowing.
-        require_tf: Whether to refuse to profile without TensorFlow's hooks. Nothing here needs them.
+        prefix_filter: Prefix of the module of an event, or of its name if it has no module; empty for all events.
+        event_filter_regex: Only events whose module, op or kernel matches this pattern count. In the syntax of `re`. A
+            pattern with look-around or back references matches names only, without the numbers in parentheses.
+        min_duration_ns: Minimum duration of an event. Many kernels are shorter than a microsecond: `verbose` logs how
+            many.
+        max_events_per_profile: Maximum number of events of a plane; None for all. A warning reports events left out.
+        verbose: Whether to log events that are too short, too.
+        require_tf: Whether to refuse to profile without TensorFlow's profiler. Nothing here needs TensorFlow.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -66,19 +65,19 @@ class Profiler:
         require_tf: bool = False,
         silence_tf_cpp_logs: bool = True,
     ) -> None:
-        """Takes note of what is to count.
+        """Creates a profiler; the attributes describe the arguments.
 
         Args:
-            prefix_filter: See the attribute of this name, as for all but the last.
-            event_filter_regex: See there.
-            min_duration_ns: See there.
-            max_events_per_profile: See there.
-            verbose: See there.
-            require_tf: See there.
-            silence_tf_cpp_logs: Sets TF_CPP_MIN_LOG_LEVEL to 3 where it is not set: XLA heeds it too.
+            prefix_filter: See the attribute.
+            event_filter_regex: See the attribute.
+            min_duration_ns: See the attribute.
+            max_events_per_profile: See the attribute.
+            verbose: See the attribute.
+            require_tf: See the attribute.
+            silence_tf_cpp_logs: Whether to set TF_CPP_MIN_LOG_LEVEL to 3 if it is not set. XLA uses it, too.
 
         Raises:
-            re.error: `event_filter_regex` is no pattern.
+            re.error: `event_filter_regex` is not a valid pattern.
         """
         if event_filter_regex is not None:
             re.compile(event_filter_regex)
@@ -94,60 +93,61 @@ class Profiler:
 
     @staticmethod
     def parse_profile_from_bytes(profile_bytes: bytes) -> _native.Trace:
-        """A profile from the bytes of an `.xplane.pb` file, packed or not.
+        """Reads a profile from the bytes of an `.xplane.pb` file, compressed or not.
 
-        What comes back has the properties of `jax.profiler.ProfileData`, and the tables of `ergometer.read_trace`.
+        The result has the properties of `jax.profiler.ProfileData`, and the tables of `ergometer.read_trace`.
 
         Raises:
-            ProfilingError: They are none, or damaged.
+            ProfilingError: The bytes are not a profile, or damaged.
         """
         try:
-            # Bytes are read where they are, any other memory is copied. A text would be a path.
+            # Other buffers than bytes become a memoryview; a string would be a path.
             is_bytes = isinstance(profile_bytes, bytes)
             return _native.read_trace(profile_bytes if is_bytes else memoryview(profile_bytes))
         except Exception as cause:
-            raise ProfilingError(f"Failed to parse profile data: {cause}") from cause
+            raise _wrapped("Failed to parse profile data", cause) from cause
 
     @staticmethod
     def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
-        """The numbers of the planes whose name has the device in it, whatever the case: "gpu", "TPU:1", "cpu".
+        """The numbers of the planes with the device in their name, in any case: "gpu", "TPU:1", "cpu".
 
         Args:
             p: A profile: `ergometer.Trace`, `jax.profiler.ProfileData`, an XSpace message, bytes or a path.
-            device_str: What to look for.
+            device_str: The device.
 
         Raises:
-            ProfilingError: There are none, and the message lists those that are there; or `p` is no profile.
+            ProfilingError: No plane matches (the message lists the planes of the profile), or `p` is not a profile.
         """
-        return _ANY_EVENT.find_device_plane_ids(_trace_of(p), device_str)
+        return _ANY_EVENT.find_device_plane_ids(_as_trace(p), device_str)
 
     def get_events_from_plane(self, p: Any, plane_idx: int) -> dict[str, float]:
-        """Seconds by `name(P-S)` of the events of a plane whose names pass the prefix.
+        """Seconds by `name(P-S)` of the events of a plane whose names start with the prefix.
 
-        The name is that of the module, or of the event where it has none; P is the `program_id`, or the `run_id` where
-        there is none; S the `scope_range_id`; what is missing reads None. Events of one name count by the length of
-        their union. With `event_filter_regex` the time is that of what matches: these events, or those nested in them.
+        The name is the event's module, or the event's own name if it has no module; P is the `program_id`, or the
+        `run_id` if there is none; S is the `scope_range_id`; a missing number reads None. The time of several events
+        with the same key is the length of their union. With `event_filter_regex` only matching events count, and
+        matching events nested in them.
 
         Args:
             p: A profile, as for `find_device_plane_ids`.
-            plane_idx: A number from there; below zero it counts from the last.
+            plane_idx: The number of a plane; a negative number counts from the end.
 
         Raises:
-            ProfilingError: There is no such plane, `p` is no profile, or the pattern was changed to one that is none.
+            ProfilingError: There is no such plane, `p` is not a profile, or `event_filter_regex` is invalid.
         """
         try:
-            trace = _trace_of(p)
+            trace = _as_trace(p)
             count = len(trace.planes)
             plane = operator.index(plane_idx)
             if not -count <= plane < count:
                 raise ProfilingError(f"Plane index {plane_idx} out of range (0-{count - 1})")
-            found, notes = self._rules(trace).events_of_plane(trace, plane % count)
+            seconds, notes = self._rules(trace).events_of_plane(trace, plane % count)
         except re.error as cause:
             raise ProfilingError(f"Invalid regex pattern '{self.event_filter_regex}': {cause}") from cause
         except Exception as cause:
-            raise ProfilingError(f"Failed to extract events from plane {plane_idx}: {cause}") from cause
-        _tell(notes)
-        return found
+            raise _wrapped(f"Failed to extract events from plane {plane_idx}", cause) from cause
+        _warn(notes)
+        return seconds
 
     def profile_time_by_function_id(
         self,
@@ -157,29 +157,31 @@ class Profiler:
     ) -> dict[int, tuple[float, float]]:
         """Mean and standard deviation in seconds of the device time of `jit_autotune_fn_<id>`, by id.
 
-        The closure runs so many times in one session of `jax.profiler`; compile before, or the first time has that in
-        it. Each execution counts once, with the longest of its devices. Of more than two the smallest and the largest
-        are dropped, and the deviation is that of the population.
+        Runs the closure `total_calls_number` times in one session of `jax.profiler`. Compile the functions before, or
+        the first time includes compilation. Each execution counts once, with the time of its slowest device. With more
+        than two executions the shortest and the longest are dropped; the deviation is the population standard
+        deviation.
 
         Args:
-            timing_closure: Calls the functions. The devices are waited for.
-            platform: "gpu", "tpu" or "cpu": all planes that have it in their name count.
-            total_calls_number: How many times.
+            timing_closure: Calls the functions. The profiler waits for the devices afterwards.
+            platform: "gpu", "tpu" or "cpu": all planes with it in their name count.
+            total_calls_number: How often to run the closure.
 
         Returns:
-            Those that ran on the platform; nothing, where none did.
+            The functions that ran on the platform; empty if none did.
 
         Raises:
-            ProfilingError: JAX is missing, a session is active already, the profile has no plane of the platform, the
-                number is not positive, or `require_tf` asks for hooks that are not there.
+            ProfilingError: JAX is missing, another session is active, the profile has no plane of the platform,
+                `total_calls_number` is not positive, or `require_tf` is set and TensorFlow's profiler is missing.
             RuntimeError: No profile was created.
-            Exception: What the closure raises comes through. The session has ended then.
+            Exception: Exceptions of the closure propagate, after the session has ended.
         """
         if self.require_tf and not self._tf_python_profiler_available():
             raise ProfilingError("TensorFlow Python profiler hooks are not available")
         if total_calls_number < 1:
             raise ProfilingError(
-                f"total_calls_number is {total_calls_number}: nothing would run. hint: 5 or more give a deviation"
+                f"total_calls_number must be at least 1, not {total_calls_number}",
+                hint="set it to 5 or more to get a standard deviation",
             )
         with tempfile.TemporaryDirectory(prefix="tuning_profile_") as name:
             folder = Path(name)
@@ -189,14 +191,14 @@ class Profiler:
             trace = _read_files(profile_files(folder))
         self.find_device_plane_ids(trace, platform)
         try:
-            found, notes = self._rules(trace).function_seconds([trace], platform)
+            seconds, notes = self._rules(trace).function_seconds([trace], platform)
         except re.error as cause:
             raise ProfilingError(f"Invalid regex pattern '{self.event_filter_regex}': {cause}") from cause
-        _tell(notes)
-        return found
+        _warn(notes)
+        return seconds
 
     def _rules(self, trace: _native.Trace) -> _native.ProfilerRules:
-        # Made anew each time: attributes may have changed.
+        # Created for each call, because attributes may have changed.
         pattern = self.event_filter_regex
         return _native.ProfilerRules(
             prefix_filter=self.prefix_filter or "",
@@ -212,13 +214,13 @@ class Profiler:
                 importlib.import_module("tensorflow.python.profiler.trace")
                 self._tf_avail_cache = True
             except Exception:
-                # A broken installation raises whatever it likes.
+                # A broken installation can raise any exception.
                 self._tf_avail_cache = False
         return self._tf_avail_cache
 
 
-def _trace_of(p: Any) -> _native.Trace:
-    """The profile as ours, whatever it was."""
+def _as_trace(p: Any) -> _native.Trace:
+    """Converts a profile of any supported type to a `Trace`."""
     global _last_converted
     last = _last_converted
     if last is not None and last[0] is p:
@@ -229,9 +231,9 @@ def _trace_of(p: Any) -> _native.Trace:
     try:
         trace = _native.read_trace(p)
     except (TraceError, OSError) as cause:
-        raise ProfilingError(f"Failed to parse profile data: {cause}") from cause
+        raise _wrapped("Failed to parse profile data", cause) from cause
     except (AttributeError, TypeError, ErgometerError) as cause:
-        raise ProfilingError(f"Invalid profile structure: {cause}") from cause
+        raise _wrapped("Invalid profile structure", cause) from cause
     if type(p).__name__ == "ProfileData":
         _last_converted = (p, trace)
     return trace
@@ -241,10 +243,14 @@ def _read_files(files: list[Path]) -> _native.Trace:
     try:
         return _native.read_trace(files)
     except Exception as cause:
-        raise ProfilingError(f"Failed to parse profile data: {cause}") from cause
+        raise _wrapped("Failed to parse profile data", cause) from cause
 
 
-def _tell(notes: list[tuple[bool, str]]) -> None:
+def _wrapped(message: str, cause: Exception) -> ProfilingError:
+    return ProfilingError(f"{message}: {message_of(cause)}", hint_of(cause))
+
+
+def _warn(notes: list[tuple[bool, str]]) -> None:
     for is_caution, note in notes:
         if is_caution:
             warnings.warn(note, UserWarning, stacklevel=3)

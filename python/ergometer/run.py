@@ -1,4 +1,4 @@
-"""Saved runs: the folder that `ergo profile` wrote goes in, its tables come out. Nothing is written."""
+"""Loads saved runs and sweeps: the folders that `ergo profile` writes. Never writes to them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Run", "Sweep", "load_run", "load_sweep"]
 
 
 class Run:
-    """A finished run. `load_run` makes one.
+    """A finished run, from `load_run`.
 
-    Its tables are read when they are asked for first, and kept. What each column is stands in docs/run-folder.md.
+    Its tables are read on first access and cached. docs/run-folder.md describes the columns.
 
     >>> run = load_run("fixtures/runs/h200_one")
     >>> run.name, run.requests.num_rows
@@ -41,27 +41,27 @@ class Run:
 
     @property
     def records(self) -> Table:
-        """One row for each query: problem, answer, what the model answered, its metrics, and what Ergometer adds."""
+        """One row per query: problem, reference answer, model answer, metrics, and the columns that Ergometer adds."""
         return self._table("records")
 
     @property
     def requests(self) -> Table:
-        """One row for each request: when it was due and sent, when each chunk came, tokens, outcome."""
+        """One row per request: scheduled and sent time, time of each chunk, tokens, outcome."""
         return self._table("requests")
 
     @property
     def telemetry(self) -> Table:
-        """Every reading of every sensor: time, device, scope, signal, value, provenance."""
+        """One row per sensor reading: time, device, scope, signal, value, provenance."""
         return self._table("telemetry")
 
     @property
     def summary(self) -> Table:
-        """What the run came to, in one row."""
+        """The summary of the run as one row, with a column for each value, such as `energy.measured.gross_j`."""
         return self._table("summary")
 
     @property
     def summary_dict(self) -> dict[str, Any]:
-        """The same as summary.json has it: dictionaries in dictionaries. Each call gives a new one.
+        """summary.json as nested dictionaries. Each access returns a new copy.
 
         >>> load_run("fixtures/runs/h200_one").summary_dict["total_queries"]
         60
@@ -70,13 +70,13 @@ class Run:
         return summary
 
     def _table(self, name: str) -> Table:
-        # Two threads may both read one for the first time: they get equal tables, and the later is kept.
+        # Two threads may both read a table for the first time: they get equal tables, and the later one is cached.
         if name not in self._tables:
             self._tables[name] = getattr(self._native, name)
         return self._tables[name]
 
     def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
-        """Another process reads it from its folder."""
+        """Pickles the path; the other process reads the folder again."""
         return load_run, (self.folder.resolve(),)
 
     def __repr__(self) -> str:
@@ -89,11 +89,11 @@ def load_run(path: str | PathLike[str]) -> Run:
     """Opens the folder of a finished run.
 
     Args:
-        path: what `ergo profile` told as `saved`.
+        path: The folder that `ergo profile` prints as `saved`.
 
     Raises:
-        FileNotFoundError: there is no such folder.
-        RunError: it is no run, a run that has not ended, a sweep, or a file of it is damaged.
+        FileNotFoundError: The folder does not exist.
+        RunError: The folder is not a run, is a sweep, the run has not finished, or a file is damaged.
 
     >>> run = load_run("fixtures/runs/h200_one")
     >>> run.requests["outcome"].count("completed")
@@ -103,7 +103,7 @@ def load_run(path: str | PathLike[str]) -> Run:
 
 
 class Sweep(Sequence[Run]):
-    """The runs of a sweep, in its order, repeats beside one another. `load_sweep` makes one.
+    """The runs of a sweep in order, repeats next to each other, from `load_sweep`.
 
     >>> sweep = load_sweep("fixtures/runs/h200_sweep")
     >>> sweep.axis, sweep.values[:3]
@@ -121,17 +121,17 @@ class Sweep(Sequence[Run]):
 
     @property
     def axis(self) -> str:
-        """What differs between its runs: "concurrency", "rate" or "replay"."""
+        """The variable of the sweep: "concurrency", "rate" or "replay"."""
         return self._native.axis
 
     @property
     def values(self) -> list[float]:
-        """Of each run its place on the axis."""
+        """The value of each run on the axis."""
         return [value for value, _ in self._native.runs]
 
     @property
     def points(self) -> Table:
-        """A row for each point of the axis: its value, and its figures with the ends of the interval of repeats.
+        """One row per point of the axis: its value, and its metrics with their intervals over repeats.
 
         >>> points = load_sweep("fixtures/runs/h200_sweep").points
         >>> points.column_names[:4]
@@ -141,17 +141,17 @@ class Sweep(Sequence[Run]):
         names = sorted({name for _, figures in points for name in figures})
         columns: dict[str, list[Any]] = {self.axis: [value for value, _ in points]}
         for name in names:
-            found = [figures.get(name, (None, None, None)) for _, figures in points]
-            for place, end in enumerate(("", "_low", "_high")):
-                columns[f"{name}{end}"] = [figure[place] for figure in found]
+            values = [figures.get(name, (None, None, None)) for _, figures in points]
+            for index, suffix in enumerate(("", "_low", "_high")):
+                columns[f"{name}{suffix}"] = [value[index] for value in values]
         return table(columns)
 
     @overload
-    def __getitem__(self, place: int) -> Run: ...
+    def __getitem__(self, index: int) -> Run: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Run]: ...
-    def __getitem__(self, place: int | slice) -> Run | list[Run]:
-        return self._runs[place]
+    def __getitem__(self, index: slice) -> list[Run]: ...
+    def __getitem__(self, index: int | slice) -> Run | list[Run]:
+        return self._runs[index]
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -164,11 +164,11 @@ def load_sweep(path: str | PathLike[str]) -> Sweep:
     """Opens the runs of a sweep.
 
     Args:
-        path: the folder with `sweep.json`, as `ergo profile --concurrency 1,4,16` makes it.
+        path: The folder with `sweep.json`, from `ergo profile --concurrency 1,4,16`.
 
     Raises:
-        FileNotFoundError: there is no such folder.
-        RunError: it is no sweep, or one of its runs has no end yet or cannot be read.
+        FileNotFoundError: The folder does not exist.
+        RunError: The folder is not a sweep, or one of its runs has not finished or cannot be read.
 
     >>> [run.name for run in load_sweep("fixtures/runs/h200_sweep")][:3]
     ['concurrency_1', 'concurrency_2', 'concurrency_4']

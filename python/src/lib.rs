@@ -1,7 +1,14 @@
-//! The extension module behind the Python package `ergometer`: what is read, summed and sampled in Rust, for Python.
+//! The extension module of the Python package `ergometer`: reads traces and runs, and samples sensors.
 //!
-//! Long calls release Python's lock and heed Ctrl-C. Tables are handed on without a copy, by Arrow's `PyCapsule`
-//! interface. Errors are the exceptions of `ergometer.errors`.
+//! Long calls release Python's global lock and can be interrupted with Ctrl-C. Tables are exported without a copy
+//! through Arrow's `PyCapsule` interface. Errors are raised as the exceptions of `ergometer.errors`.
+//!
+//! ```python
+//! import ergometer
+//!
+//! trace = ergometer.read_trace("host.xplane.pb")
+//! print(trace.kernels().to_pandas())
+//! ```
 
 mod command;
 mod error;
@@ -13,7 +20,7 @@ mod statistics;
 mod table;
 mod trace;
 
-/// What Python imports as `ergometer._native`.
+/// The Python module `ergometer._native`.
 #[pyo3::pymodule(name = "_native", gil_used = true)]
 mod native {
     #[pymodule_export]

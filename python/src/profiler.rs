@@ -1,4 +1,4 @@
-//! The rules of the profiler that autotuners know; the class that people use is Python's, in `ergometer.profiler`.
+//! Exposes the profiler's rules to Python; `ergometer.profiler` has the class for users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use ergometer_profiler::{FunctionSeconds, Profiled, Profiler, ProfilerOptions, P
 use pyo3::prelude::*;
 use regex::Regex;
 
-use crate::error::ProfilingError;
+use crate::error::{ProfilingError, exception};
 use crate::interruptible::interruptible;
 use crate::trace::Trace;
 
 /// Whether the result may be wrong because of it, and the text of a warning.
 type WarningText = (bool, String);
 
-/// Times of events and functions by these options.
+/// Computes times of events and functions.
 #[pyclass(frozen, module = "ergometer._native")]
 pub(crate) struct ProfilerRules {
     profiler: Profiler,
@@ -34,15 +34,15 @@ impl ProfilerRules {
     ) -> PyResult<Self> {
         let options =
             ProfilerOptions { prefix_filter, event_filter_regex, min_duration_ns, max_events_per_profile, verbose };
-        Ok(Self { profiler: Profiler::new(options).map_err(|error| told(&error))? })
+        Ok(Self { profiler: Profiler::new(options).map_err(|error| exception::<ProfilingError>(&error))? })
     }
 
-    /// The numbers of the planes whose name has the device in it.
+    /// The numbers of the planes with the device in their name.
     fn find_device_plane_ids(&self, trace: &Trace, device: &str) -> PyResult<Vec<usize>> {
-        self.profiler.find_device_plane_ids(&trace.table, device).map_err(|error| told(&error))
+        self.profiler.find_device_plane_ids(&trace.table, device).map_err(|error| exception::<ProfilingError>(&error))
     }
 
-    /// Seconds by event of a plane, and warnings.
+    /// Seconds by event of a plane, with warnings.
     fn events_of_plane(
         &self,
         py: Python<'_>,
@@ -51,10 +51,10 @@ impl ProfilerRules {
     ) -> PyResult<(BTreeMap<String, f64>, Vec<WarningText>)> {
         let (profiler, trace) = (self.profiler.clone(), Arc::clone(&trace.table));
         let found = interruptible(py, move || profiler.get_events_from_plane(&trace, plane))?;
-        Ok(split(found.map_err(|error| told(&error))?))
+        Ok(split(found.map_err(|error| exception::<ProfilingError>(&error))?))
     }
 
-    /// Mean and standard deviation in seconds by function id, and warnings.
+    /// Mean and standard deviation in seconds by function id, with warnings.
     fn function_seconds(
         &self,
         py: Python<'_>,
@@ -69,7 +69,7 @@ impl ProfilerRules {
         let found = interruptible(py, move || {
             profiler.profile_times_by_function_id(traces.iter().map(AsRef::as_ref), &platform)
         })?;
-        Ok(split(found.map_err(|error| told(&error))?))
+        Ok(split(found.map_err(|error| exception::<ProfilingError>(&error))?))
     }
 }
 
@@ -79,11 +79,7 @@ fn split<T>(profiled: Profiled<T>) -> (T, Vec<WarningText>) {
     (profiled.value, profiled.warnings.iter().map(text).collect())
 }
 
-fn told(error: &ergometer_profiler::ProfilingError) -> PyErr {
-    ProfilingError::new_err(error.to_string())
-}
-
-/// Whether a regular expression is one that `pattern` and the profiler's rules take: Rust's have no look-around.
+/// Whether Rust's `regex` can parse a regular expression; it supports no look-around.
 #[pyfunction]
 pub(crate) fn is_pattern(pattern: &str) -> bool {
     Regex::new(pattern).is_ok()

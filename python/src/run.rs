@@ -1,4 +1,4 @@
-//! A saved run, for Python: its files as tables.
+//! Exposes saved runs and sweeps to Python, with their files as tables.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,11 +11,12 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::saved::{Estimate, Summary, Sweep, SweepPoint, data_files};
+use ergometer_diagnostics::{Hint, Message, command, hint};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use crate::error::{MissingFileError, RunError};
+use crate::error::{RunError, exception, missing_file};
 use crate::interruptible::interruptible;
 use crate::table::{Columns, Table};
 
@@ -31,19 +32,16 @@ pub(crate) struct SavedRun {
 pub(crate) fn open_run(py: Python<'_>, folder: PathBuf) -> PyResult<SavedRun> {
     let path = folder.clone();
     if Sweep::is_in(&folder) {
-        let told = format!("{} is a sweep of several runs. hint: load_sweep() opens each of them", folder.display());
-        return Err(RunError::new_err(told));
+        let message = Message::new(format!("{} is a sweep, not a run", folder.display()));
+        return Err(exception::<RunError>(&message.with_hint(Hint::text("open it with load_sweep()"))));
     }
     let summary = interruptible(py, move || Summary::open(&path).map(|summary| summary.value().clone()))?;
     let summary = summary.map_err(|error| match error {
-        AnalysisError::NotARun { path, .. } if !path.exists() => MissingFileError::new_err((
-            format!(
-                "cannot read {}: there is nothing at this path. hint: a run is a folder that `ergo profile` wrote",
-                path.display()
-            ),
-            path,
-        )),
-        error => told(&error),
+        AnalysisError::NotARun { path, .. } if !path.exists() => {
+            let message = Message::new(format!("cannot read {}: no such file or folder", path.display()));
+            missing_file(&message.with_hint(hint!("pass the folder that ", command("profile"), " wrote")), &path)
+        }
+        error => run_error(&error),
     })?;
     Ok(SavedRun { folder, summary })
 }
@@ -51,37 +49,35 @@ pub(crate) fn open_run(py: Python<'_>, folder: PathBuf) -> PyResult<SavedRun> {
 /// A saved sweep.
 #[pyclass(frozen, get_all, name = "Sweep", module = "ergometer._native")]
 pub(crate) struct SavedSweep {
-    /// Where it is.
+    /// The folder it was read from.
     folder: PathBuf,
-    /// What differs between its points: `concurrency`, `rate` or `replay`.
+    /// The variable of the sweep: `concurrency`, `rate` or `replay`.
     axis: String,
-    /// Of each run that is there: the value of its point on the axis, and its folder.
+    /// For each existing run, its value on the axis and its folder.
     runs: Vec<(f64, PathBuf)>,
-    /// Of each point its value, and by name its figures: mean, and the ends of the interval of repeats.
+    /// For each point, its value on the axis and its metrics by name: mean, and the interval over repeats.
     points: Vec<(f64, BTreeMap<String, Figure>)>,
 }
 
-/// A mean, and the ends of its interval where it has one.
+/// A mean, and the low and high end of its interval if it has one.
 type Figure = (f64, Option<f64>, Option<f64>);
 
 /// Opens the sweep in a folder.
 #[pyfunction]
 pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep> {
     if !folder.exists() {
-        let told = format!(
-            "cannot read {}: there is nothing at this path. hint: a sweep is a folder that `ergo profile` wrote for several loads",
-            folder.display()
-        );
-        return Err(MissingFileError::new_err((told, folder)));
+        let message = Message::new(format!("cannot read {}: no such file or folder", folder.display()));
+        let hint = hint!("pass the folder that ", command("profile"), " wrote for several concurrencies or rates");
+        return Err(missing_file(&message.with_hint(hint), &folder));
     }
     if !Sweep::is_in(&folder) {
-        let told = format!("{} is no sweep: it has no sweep.json. hint: load_run() opens a run", folder.display());
-        return Err(RunError::new_err(told));
+        let message = Message::new(format!("{} is not a sweep: it has no sweep.json", folder.display()));
+        return Err(exception::<RunError>(&message.with_hint(Hint::text("open a run with load_run()"))));
     }
     let path = folder.clone();
-    let sweep = interruptible(py, move || Sweep::open(&path))?.map_err(|error| told(&error))?;
+    let sweep = interruptible(py, move || Sweep::open(&path))?.map_err(|error| run_error(&error))?;
     if sweep.points.iter().all(|point| point.runs.is_empty()) {
-        return Err(damaged(&folder.join("sweep.json"), &"it names no run that is there"));
+        return Err(damaged(&folder.join("sweep.json"), &"none of its runs exists"));
     }
     let figures = |point: &SweepPoint| {
         let figure = |estimate: &Estimate| {
@@ -100,32 +96,32 @@ pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep
 
 #[pymethods]
 impl SavedRun {
-    /// Where it is.
+    /// The folder it was read from.
     #[getter]
     fn folder(&self) -> String {
         self.folder.display().to_string()
     }
 
-    /// One row a query, as `datasets.load_from_disk` has them.
+    /// One row per query, as in `datasets.load_from_disk`.
     #[getter]
     fn records(&self, py: Python<'_>) -> PyResult<Table> {
         let folder = self.folder.clone();
         interruptible(py, move || records(&folder))?
     }
 
-    /// One row a request.
+    /// One row per request.
     #[getter]
     fn requests(&self, py: Python<'_>) -> PyResult<Table> {
         self.parquet(py, "requests.parquet")
     }
 
-    /// One row a reading.
+    /// One row per sensor reading.
     #[getter]
     fn telemetry(&self, py: Python<'_>) -> PyResult<Table> {
         self.parquet(py, "telemetry.parquet")
     }
 
-    /// `summary.json` in one row: a column for each value, named by its path as `energy.measured.gross_j`.
+    /// `summary.json` as one row, with a column for each value, named by its path: `energy.measured.gross_j`.
     #[getter]
     fn summary(&self) -> PyResult<Table> {
         let mut values = Vec::new();
@@ -133,7 +129,7 @@ impl SavedRun {
         values.into_iter().fold(Columns::default(), |columns, (name, array)| columns.array(name, array)).finish()
     }
 
-    /// `summary.json` as it is.
+    /// The text of `summary.json`.
     #[getter]
     fn summary_json(&self) -> String {
         self.summary.to_string()
@@ -144,7 +140,7 @@ impl SavedRun {
     fn parquet(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
         let path = self.folder.join(name);
         interruptible(py, move || {
-            let file = File::open(&path).map_err(|cause| unread(&path, &cause))?;
+            let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|cause| damaged(&path, &cause))?;
             let reader = builder.build().map_err(|cause| damaged(&path, &cause))?;
             let schema = arrow_array::RecordBatchReader::schema(&reader);
@@ -157,24 +153,24 @@ impl SavedRun {
 fn records(folder: &Path) -> PyResult<Table> {
     let mut schema: Option<SchemaRef> = None;
     let mut batches = Vec::new();
-    for path in data_files(folder).map_err(|error| told(&error))? {
-        let file = File::open(&path).map_err(|cause| unread(&path, &cause))?;
+    for path in data_files(folder).map_err(|error| run_error(&error))? {
+        let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|cause| damaged(&path, &cause))?;
-        let known = schema.get_or_insert_with(|| reader.schema());
-        if known.fields() != reader.schema().fields() {
-            return Err(damaged(&path, &"its columns are not those of the files before it"));
+        let first = schema.get_or_insert_with(|| reader.schema());
+        if first.fields() != reader.schema().fields() {
+            return Err(damaged(&path, &"its columns differ from those of the previous files"));
         }
-        let known = Arc::clone(known);
+        let first = Arc::clone(first);
         for batch in reader {
             let batch = batch.map_err(|cause| damaged(&path, &cause))?;
-            batches.push(batch.with_schema(Arc::clone(&known)).map_err(|cause| damaged(&path, &cause))?);
+            batches.push(batch.with_schema(Arc::clone(&first)).map_err(|cause| damaged(&path, &cause))?);
         }
     }
-    let schema = schema.ok_or_else(|| damaged(folder, &"it names no file of records"))?;
+    let schema = schema.ok_or_else(|| damaged(folder, &"it lists no data file"))?;
     Ok(Table::new(schema, batches))
 }
 
-/// Every value of a summary, by its path. Lists stay JSON; what is absent is no column.
+/// Every value of a summary by its path. Lists stay JSON; null values have no column.
 fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
     let array: ArrayRef = match value {
         Value::Object(fields) => {
@@ -183,7 +179,7 @@ fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
             }
             return;
         }
-        // What a run does not have is no column: of which type it would be is not known here.
+        // The type of a missing value is not known.
         Value::Null => return,
         Value::Bool(value) => Arc::new(BooleanArray::from(vec![*value])),
         Value::Number(number) => match number.as_i64() {
@@ -197,16 +193,27 @@ fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
     values.push((path, array));
 }
 
-fn told(error: &AnalysisError) -> PyErr {
-    RunError::new_err(error.to_string())
+fn run_error(error: &AnalysisError) -> PyErr {
+    let message = match error {
+        AnalysisError::NotARun { path, why } => Message::new(format!("{} is not a run: {why}", path.display()))
+            .with_hint(hint!("pass the folder that ", command("profile"), " wrote, with summary.json in it")),
+        AnalysisError::NotClosed { path } => {
+            let finalize = command(format!("finalize {}", path.display()));
+            Message::new(format!("{} has a journal but no results: the run was not finalized", path.display()))
+                .with_hint(hint!("write its results with ", finalize))
+        }
+        AnalysisError::Damaged { path, what } => Message::new(format!("{} is damaged: {what}", path.display()))
+            .with_hint(hint!("if the run still has journal/, write its files again with ", command("finalize"))),
+        other => Message::new(other.to_string()),
+    };
+    exception::<RunError>(&message)
 }
 
-fn unread(path: &Path, cause: &std::io::Error) -> PyErr {
-    let told =
-        format!("cannot read {}: {cause}. hint: is the run whole? `ergo finalize` writes its files", path.display());
-    RunError::new_err(told)
+fn unreadable(path: &Path, cause: &std::io::Error) -> PyErr {
+    let message = Message::new(format!("cannot read {}: {cause}", path.display()));
+    exception::<RunError>(&message.with_hint(hint!("write the files of an interrupted run with ", command("finalize"))))
 }
 
 fn damaged(path: &Path, cause: &dyn std::fmt::Display) -> PyErr {
-    RunError::new_err(AnalysisError::Damaged { path: path.to_path_buf(), what: cause.to_string() }.to_string())
+    run_error(&AnalysisError::Damaged { path: path.to_path_buf(), what: cause.to_string() })
 }

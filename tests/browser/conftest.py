@@ -1,7 +1,7 @@
-"""A browser without a network, and a page with every kind of block and chart in it.
+"""Shared by the browser tests: a browser without a network, and a page with every kind of block and chart.
 
-What goes in: `cargo run --example page`. What comes out: an open page that has kept an account of everything it asked for
-and complained about; a test fails when there is anything of the kind.
+`cargo run --example page` writes the page. The browser records all network requests and console errors of the page, and a
+test fails if there are any.
 """
 
 import os
@@ -25,8 +25,8 @@ def find_browser() -> str:
         if found:
             return found
     pytest.fail(
-        "no browser is there: neither chromium, chromium-browser nor google-chrome is on PATH. "
-        "hint: install Chromium, or name one with ERGOMETER_CHROMIUM=/path/to/chromium"
+        "no browser found: neither chromium, chromium-browser nor google-chrome is on PATH. "
+        "hint: install Chromium, or set ERGOMETER_CHROMIUM=/path/to/chromium"
     )
 
 
@@ -43,14 +43,14 @@ def page_file(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def long_page_file(tmp_path_factory) -> Path:
-    """One with so many requests that their numbers are packed."""
+    """A page with so many requests that its numbers are packed."""
     return write_page(tmp_path_factory.mktemp("page") / "long.html", "20000")
 
 
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as playwright:
-        # Root has no sandbox to be put in, as in a container.
+        # Chromium's sandbox does not work as root, as in a container.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
         yield browser
@@ -58,8 +58,8 @@ def browser():
 
 
 @dataclass
-class Account:
-    """What a page asked for and complained about."""
+class PageLog:
+    """The network requests and console errors of a page."""
 
     address: str
     requests: list[str] = field(default_factory=list)
@@ -81,14 +81,14 @@ class Account:
 
 @pytest.fixture
 def open_page(browser, page_file):
-    """Opens the page, with these options of a browser context; what it did is looked at when the test is over."""
+    """Opens the page with options of a browser context; checks its requests and errors at the end of the test."""
     opened = []
 
     def open_with(hash: str = "", path: Path = page_file, **options) -> Page:
         options = {"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce", **options}
         context = browser.new_context(offline=True, **options)
         page = context.new_page()
-        account = Account(path.as_uri())
+        account = PageLog(path.as_uri())
         account.keep(page)
         page.goto(path.as_uri() + hash)
         opened.append((context, account))
@@ -98,7 +98,7 @@ def open_page(browser, page_file):
     yield open_with
     for context, account in opened:
         context.close()
-        assert account.requests == [], "a page asks nothing of a network"
+        assert account.requests == [], "the page made network requests"
         assert account.complaints == []
 
 

@@ -1,4 +1,4 @@
-"""The page as a person meets it: it opens without a network, obeys no text, and its charts and tables answer."""
+"""Tests the page in a browser: it works without a network, escapes text, and its charts and tables are interactive."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def stage(page: Page, chart: str) -> Locator:
 
 
 def drag(page: Page, chart: str, start: float, end: float) -> None:
-    """Over parts of the chart's width, half way down."""
+    """Moves the mouse between fractions of the chart's width, at half of its height."""
     box = stage(page, chart).bounding_box()
     middle = box["y"] + box["height"] / 3
     page.mouse.move(box["x"] + box["width"] * start, middle)
@@ -35,9 +35,9 @@ def column(page: Page, number: int) -> list[str]:
     return page.locator(f"#request_table tbody td:nth-child({number})").all_inner_texts()
 
 
-def test_it_opens_alone(page):
+def test_the_page_opens_without_a_network(page):
     expect(page.locator("h1")).to_have_text("Profile of tiny on builtin")
-    # Every chart has drawn something.
+    # Every chart has drawn pixels.
     painted = """canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(v => v)"""
     for figure in page.locator("figure.chart:not(#nothing)").all():
         assert figure.locator("canvas").evaluate(painted), figure.get_attribute("id")
@@ -49,13 +49,13 @@ def test_headings_have_no_gap(page):
     assert all(after - before <= 1 for before, after in zip(levels, levels[1:]))
 
 
-def test_charts_say_what_they_are(page):
+def test_charts_have_accessible_names(page):
     for figure in page.locator("figure.chart").all():
         label = figure.locator("[role=img]").get_attribute("aria-label")
         assert label.startswith(figure.locator("h3").inner_text())
 
 
-def test_hostile_text_is_shown_and_not_obeyed(page):
+def test_hostile_text_is_escaped(page):
     expect(page.locator("#nothing h3")).to_have_text(HOSTILE)
     expect(page.locator("#hostile .legend button")).to_have_text(HOSTILE)
     expect(page.locator(".facts dd").last).to_have_text(HOSTILE)
@@ -65,7 +65,7 @@ def test_hostile_text_is_shown_and_not_obeyed(page):
 
 
 def test_a_tooltip_shows_hostile_names_literally(page):
-    # The only point of the chart has its name beside it.
+    # The only point of the chart has its name next to it.
     stage(page, "hostile")
     name = page.locator("#hostile .name").bounding_box()
     page.mouse.move(name["x"] - 8, name["y"] + name["height"] / 2)
@@ -73,11 +73,11 @@ def test_a_tooltip_shows_hostile_names_literally(page):
     assert page.evaluate("window.obeyed") is None
 
 
-def test_the_policy_holds(open_page):
+def test_the_content_security_policy_blocks_scripts_and_styles(open_page):
     page = open_page()
     policy = page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content")
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    # A script in the page, a handler, and a style: none of them counts.
+    # An inline script, an event handler and a style: the policy blocks all of them.
     page.evaluate("""() => {
         const script = document.createElement("script");
         script.textContent = "window.injected = true";
@@ -107,7 +107,7 @@ def test_a_script_written_into_the_file_does_not_run(open_page, page_file, tmp_p
 
 
 @pytest.mark.parametrize("chart", ["timeline", "ttft", "distribution", "accuracy"])
-def test_a_drag_zooms_and_a_double_click_goes_back(page, chart):
+def test_a_drag_zooms_and_a_double_click_resets(page, chart):
     low, high = domain(page, chart)
     drag(page, chart, 0.4, 0.6)
     closer = domain(page, chart)
@@ -119,7 +119,7 @@ def test_a_drag_zooms_and_a_double_click_goes_back(page, chart):
     expect(button).to_be_hidden()
 
 
-def test_the_button_goes_back(page):
+def test_the_button_resets_the_zoom(page):
     whole = domain(page, "sweep")
     drag(page, "sweep", 0.3, 0.5)
     assert domain(page, "sweep") != whole
@@ -127,7 +127,7 @@ def test_the_button_goes_back(page):
     assert domain(page, "sweep") == whole
 
 
-def test_names_cannot_be_zoomed(page):
+def test_a_category_axis_cannot_be_zoomed(page):
     whole = domain(page, "energy_by_subject")
     drag(page, "energy_by_subject", 0.3, 0.5)
     assert domain(page, "energy_by_subject") == whole
@@ -159,7 +159,7 @@ def test_a_wheel_zooms_only_with_ctrl(page):
     assert domain(page, "timeline")[1] < whole[1]
 
 
-def test_a_tooltip_tells_values_with_units(page):
+def test_a_tooltip_shows_values_with_units(page):
     box = stage(page, "timeline").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 80)
     tooltip = page.locator("#timeline .tooltip")
@@ -171,7 +171,7 @@ def test_a_tooltip_tells_values_with_units(page):
     expect(tooltip).to_be_hidden()
 
 
-def test_a_bar_tells_its_name_and_interval(page):
+def test_the_tooltip_of_a_bar_shows_name_and_interval(page):
     box = stage(page, "accuracy").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     tooltip = page.locator("#accuracy .tooltip")
@@ -179,13 +179,13 @@ def test_a_bar_tells_its_name_and_interval(page):
     expect(tooltip).to_contain_text("97 % to 100 %")
 
 
-def test_ticks_use_units_that_read_well(page):
+def test_ticks_use_readable_units(page):
     assert "10 ms" in page.locator("#distribution .tick").all_text_contents()
     expect(page.locator("#sweep .axis").first).to_have_text("time to first token (ms)")
     assert "100 mJ" in page.locator("#frontier .tick").all_text_contents()
 
 
-def test_a_legend_hides_and_shows(page):
+def test_the_legend_hides_and_shows_series(page):
     ends = page.locator("#timeline .label")
     expect(ends).to_have_count(2)
     button = page.locator("#timeline .legend button", has_text="package")
@@ -210,19 +210,19 @@ def test_tables_sort_by_number(page):
     expect(head).to_have_attribute("aria-sort", "descending")
     values = [float(text.split()[0]) for text in column(page, 4)]
     assert values == sorted(values, reverse=True)
-    # As text 9.9 would come before 58.2.
+    # Sorted as text, 58.2 would come before 9.9.
     assert values[0] > 10
     assert page.locator("#request_table th[aria-sort]").count() == 1
 
 
-def test_what_is_absent_is_sorted_last(page):
+def test_missing_values_are_sorted_last(page):
     button = page.locator("#request_table th", has_text="Energy").get_by_role("button")
     for _ in range(2):
         button.click()
         assert "-" not in column(page, 5)
 
 
-def test_a_long_table_begins_short(page):
+def test_a_long_table_is_shortened(page):
     assert len(column(page, 1)) == 20
     page.get_by_role("button", name="Show all 600").click()
     assert len(column(page, 1)) == 600
@@ -235,7 +235,7 @@ def test_rows_can_be_searched(page):
 
 
 def span_of(page: Page, request: int) -> list[float]:
-    """Where the page has a request, read from the file: start and end."""
+    """The start and end of a request, read from the file of the page."""
     text = Path(page.account.address.removeprefix("file://")).read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="timeline-data">(.*?)</script>', text, re.DOTALL).group(1))["chart"]
     spans = next(mark for panel in data["panels"] for mark in panel["marks"] if mark["kind"] == "spans")
@@ -253,21 +253,21 @@ def expect_request(page: Page, request: int) -> None:
     assert page.evaluate("location.hash") == f"#request={request}"
 
 
-def test_a_request_leads_to_its_span(page):
+def test_a_request_link_zooms_to_its_span(page):
     page.locator("#request_table input").fill("117")
     page.locator('a[href="#request=117"]').click()
     expect_request(page, 117)
 
 
-def test_the_address_leads_to_a_request(open_page):
+def test_a_url_fragment_zooms_to_a_request(open_page):
     expect_request(open_page(hash="#request=42"), 42)
 
 
-def test_a_point_leads_to_its_request(page):
+def test_clicking_a_point_zooms_to_its_request(page):
     box = stage(page, "ttft").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
-    # The tooltip is of the nearest point; the ring around it says where that is.
+    # The tooltip belongs to the nearest point, which is marked with a ring.
     ring = page.locator("#ttft .cross circle").bounding_box()
     page.mouse.move(ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2)
     request = int(page.locator("#ttft .tooltip dd").last.inner_text())
@@ -277,8 +277,8 @@ def test_a_point_leads_to_its_request(page):
     expect_request(page, request)
 
 
-def test_packed_numbers_are_what_they_were(open_page, page_file, long_page_file):
-    # The first requests are the same on both pages; on the long one their numbers are packed.
+def test_packed_numbers_are_unpacked_exactly(open_page, page_file, long_page_file):
+    # The first requests are the same on both pages; on the long page their numbers are packed.
     short, long = open_page(hash="#request=117"), open_page(path=long_page_file, hash="#request=117")
     assert domain(long, "timeline") == pytest.approx(domain(short, "timeline"), abs=1e-6)
     told = [page.locator("#timeline .tooltip").inner_text() for page in (short, long)]
@@ -288,7 +288,7 @@ def test_packed_numbers_are_what_they_were(open_page, page_file, long_page_file)
     expect(long.locator("#timeline .tooltip .head")).to_have_text(re.compile(" 19999$"))
 
 
-def test_an_unknown_request_leads_nowhere(page):
+def test_an_unknown_request_in_the_url_is_ignored(page):
     assert page.evaluate("window.ergometer.showRequest(123456)") is False
 
 
@@ -296,7 +296,7 @@ def background(page: Page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_dark_is_dark(open_page):
+def test_dark_mode(open_page):
     light, dark = open_page(color_scheme="light"), open_page(color_scheme="dark")
     assert background(light) == "rgb(255, 255, 255)"
     assert background(dark) != background(light)
@@ -306,7 +306,7 @@ def test_dark_is_dark(open_page):
     assert (background(light), background(dark)) == grounds
 
 
-def test_paper_is_light(open_page):
+def test_printing_uses_light_mode(open_page):
     page = open_page(color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert background(page) == "rgb(255, 255, 255)"
@@ -314,12 +314,12 @@ def test_paper_is_light(open_page):
 
 
 @pytest.mark.parametrize("width", [360, 800, 1900])
-def test_nothing_is_wider_than_the_screen(open_page, width):
+def test_the_page_is_not_wider_than_the_screen(open_page, width):
     page = open_page(viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_it_reads_without_javascript(open_page):
+def test_the_page_is_readable_without_javascript(open_page):
     page = open_page(java_script_enabled=False)
     assert page.locator("#request_table tbody tr").count() == 600
     expect(page.locator("#timeline .needs")).to_be_visible()
@@ -327,7 +327,7 @@ def test_it_reads_without_javascript(open_page):
     expect(page.locator("button.theme")).to_be_hidden()
 
 
-def test_a_chart_can_be_kept(page):
+def test_a_chart_can_be_saved(page):
     page.locator("#frontier figcaption").scroll_into_view_if_needed()
     with page.expect_download() as kept:
         page.locator("#frontier .save").click()

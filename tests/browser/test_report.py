@@ -1,4 +1,4 @@
-"""Reports of real runs and traces, made by `ergo`, opened as people open them."""
+"""Tests reports of real runs and traces, written by `ergo`, in a browser."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def built() -> None:
 
 
 def ergo(*arguments: str | Path) -> str:
-    """Runs the command as built by cargo, and gives back what it prints."""
+    """Runs the `ergo` built by cargo, and returns its output."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     binary = ROOT / target / "debug" / "ergo"
     done = subprocess.run([str(binary), *map(str, arguments)], check=True, capture_output=True, text=True)
@@ -47,7 +47,7 @@ def compared_file(tmp_path_factory) -> Path:
     return page
 
 
-def test_the_figures_are_those_of_the_summary(open_page, report_file):
+def test_the_report_matches_the_summary(open_page, report_file):
     page = open_page(path=report_file)
     summary = json.loads((report_file.parent / "summary.json").read_text())
     joules = summary["energy"]["measured"]["gross_j_per_query"]["value"]

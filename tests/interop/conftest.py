@@ -1,4 +1,4 @@
-"""What the tests share: run folders, each written once for all of them, and a server."""
+"""Shared by the interop tests: run folders, written once per session, and a server."""
 
 import os
 import shutil
@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gguf_of_demo
+import demo_to_gguf
 import pytest
 
-# Nothing here may reach for a network, and a progress bar is no test's business.
+# Tests must not use a network, and print no progress bars.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
@@ -18,9 +18,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
 
 
 def built(*parts):
-    """A program of this repository, as the Rust tests left it; without them it is built.
+    """The path of a program of this repository; builds it if the Rust tests have not.
 
-    `cargo run` would choose other features than `cargo test --workspace` does, and build most dependencies again.
+    `cargo run` would select other features than `cargo test --workspace`, and build most dependencies again.
     """
     program = REPOSITORY.joinpath(TARGET, "debug", *parts)
     if not program.is_file():
@@ -29,14 +29,14 @@ def built(*parts):
 
 
 def write_sample(folder, *arguments):
-    """Writes a run's files into this folder and says what the example printed."""
+    """Writes the files of a run into the folder, and returns the output of the example."""
     command = [built("examples", "store_sample"), folder, *arguments]
     return subprocess.run(list(map(str, command)), cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    """A run folder with twelve records, of which every fourth failed. Not to be changed."""
+    """A run folder with twelve records, of which every fourth failed. Tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "profile_H200_sample"
     assert write_sample(folder).startswith("12 records, 12 requests, 2400 readings")
     return folder
@@ -44,7 +44,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def run_folder(written, tmp_path):
-    """A copy of that folder: `map` and `filter` leave files beside the data."""
+    """A copy of that folder, because `map` and `filter` write files into it."""
     return Path(shutil.copytree(written, tmp_path / "run"))
 
 
@@ -56,7 +56,7 @@ def ergo(*arguments):
 
 @pytest.fixture(scope="session")
 def profiled(tmp_path_factory):
-    """The run folder of a real run: the embedded model on 120 of the built-in problems, three at a time."""
+    """The folder of a real run: the embedded model on 120 built-in problems, with concurrency 3."""
     runs = tmp_path_factory.mktemp("profiled")
     ergo("profile", "--quiet", "-n", 120, "-c", 3, "--idle", "500ms", "--output-dir", runs)
     (folder,) = runs.iterdir()
@@ -65,14 +65,14 @@ def profiled(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def llama_server(tmp_path_factory):
-    """The address of a llama.cpp server with the demo model `tiny`, for four requests at a time."""
+    """The URL of a llama.cpp server with the demo model `tiny`, for four concurrent requests."""
     gguf = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
-    gguf_of_demo.convert(REPOSITORY / "assets" / "models" / "tiny", gguf)
+    demo_to_gguf.convert(REPOSITORY / "assets" / "models" / "tiny", gguf)
     command = [sys.executable, Path(__file__).with_name("llama_server.py"), gguf, "--name", "tiny", "--slots", "4"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         address = server.stdout.readline().strip()
         assert address.startswith("http://"), "the server ended before it listened; it says why above"
         yield address
-        # The end of its input is the end of the server.
+        # The server ends when its standard input is closed.
         server.stdin.close()
         assert server.wait(timeout=30) == 0

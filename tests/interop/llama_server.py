@@ -1,8 +1,8 @@
-"""A llama.cpp server in this process: says the address it listens on in a line, then serves until its input ends.
+"""Runs a llama.cpp server in this process: prints its URL, then serves until standard input is closed.
 
     python llama_server.py tiny.gguf [--name tiny] [--slots 4] [--context 256] [--port 8080]
 
-It comes from the package `xllamacpp`, which has the server of llama.cpp inside.
+The package `xllamacpp` contains the server of llama.cpp.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def start(arguments):
         params.api_keys = [arguments.key]
     if arguments.template is not None:
         params.chat_template = arguments.template.read_text()
-    # Exact weights deserve exact keys and values.
+    # Exact keys and values, so that answers equal those of the embedded model.
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     return xllamacpp.Server(params)
 
@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--slots", type=int, default=4, help="requests at a time")
     parser.add_argument("--context", type=int, default=256, help="tokens of a request")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--ping", type=int, help="seconds of silence before a comment in a stream; 30 unless told")
+    parser.add_argument("--ping", type=int, help="seconds of silence before a comment in a stream; default 30")
     parser.add_argument("--key", help="who has not got it is sent away")
     parser.add_argument("--template", type=Path, help="a chat template in place of the model's own")
     server = start(parser.parse_args())

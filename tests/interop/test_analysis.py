@@ -1,4 +1,4 @@
-"""What `ergo analyze` finds in a run, found again from the run's own files with numpy, scipy and statsmodels."""
+"""Compares the results of `ergo analyze` with numpy, scipy and statsmodels, computed from the files of the run."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ RUNS = REPOSITORY / "fixtures" / "runs"
 
 @pytest.fixture(scope="module")
 def varied(tmp_path_factory):
-    """A run against the mock server: answers of varied length, some of them faults."""
+    """A run against the mock server, with answers of different lengths and some failures."""
     command = [built("ergo"), "mock-server", "--port", "0", "--format", "json", "--ttft", "normal:4ms,1ms", "--gap", "200us"]
     command += ["--tokens", "uniform:8..90", "--fault", "500=10%", "--seed", "5"]
     runs = tmp_path_factory.mktemp("varied")
@@ -39,11 +39,11 @@ def varied(tmp_path_factory):
 
 
 class Analysed:
-    """A run, its records, and what `ergo analyze` wrote beside them."""
+    """A run, its records, and the files of `ergo analyze`."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.told = json.loads(ergo("analyze", "--format", "json", folder))
+        self.printed = json.loads(ergo("analyze", "--format", "json", folder))
         (state,) = json.loads((folder / "state.json").read_text())["_data_files"]
         with pyarrow.OSFile(str(folder / state["filename"])) as file:
             rows = pyarrow.ipc.open_stream(file).read_all().to_pylist()
@@ -60,7 +60,7 @@ class Analysed:
 def analysed(request, tmp_path_factory):
     given = {"embedded": "profiled", "mock": "varied"}.get(request.param)
     source = request.getfixturevalue(given) if given else RUNS / request.param
-    # Analyses are written into the run, and what is given is not ours.
+    # Analyses are written into the run folder, and the fixture must not change.
     return Analysed(Path(shutil.copytree(source, tmp_path_factory.mktemp("analysed") / "run")))
 
 
@@ -86,7 +86,7 @@ def gross(ours, which="gross"):
 
 
 def samples(analysed):
-    """The pairs of every regression by its name, as intelligence-per-watt takes them."""
+    """The pairs of every regression by name, as in intelligence-per-watt."""
 
     def pairs(x, y):
         found = [(x(*record), finite(y(*record))) for record in analysed.records]
@@ -108,11 +108,11 @@ THEIRS = 5
 
 
 def near(wanted, rel=1e-9, scale=0.0):
-    """Within this of the value, or of what it is a small difference of."""
+    """Approximately equal, relative to the value or to `scale`."""
     return pytest.approx(wanted, rel=rel, abs=rel * abs(scale))
 
 
-def test_the_five_regressions_are_those_of_numpy(analysed):
+def test_the_five_regressions_match_numpy(analysed):
     written = analysed.artifact("regression")
     assert list(written) == ["analysis", "summary", "warnings", "data"] and written["analysis"] == "regression"
     assert written["summary"] == {"total_samples": len(analysed.records)}
@@ -123,21 +123,21 @@ def test_the_five_regressions_are_those_of_numpy(analysed):
         assert list(line) == ["count", "slope", "intercept", "r2", "avg_y"]
         pairs = wanted[name]
         assert line["count"] == len(pairs)
-        of_mean = wanted["total_tokens_vs_power"] if name.endswith("_log") else pairs
-        assert line["avg_y"] == (near(numpy.mean([y for _, y in of_mean])) if of_mean else None)
+        mean_pairs = wanted["total_tokens_vs_power"] if name.endswith("_log") else pairs
+        assert line["avg_y"] == (near(numpy.mean([y for _, y in mean_pairs])) if mean_pairs else None)
         x, y = numpy.array(pairs, dtype=float).reshape(-1, 2).T
         if len(set(x)) < 2:
             assert line["slope"] is line["intercept"] is line["r2"] is None
             continue
         slope, intercept = numpy.polyfit(x, y, 1)
         rest, whole = numpy.sum((y - slope * x - intercept) ** 2), numpy.sum((y - y.mean()) ** 2)
-        # A slope near zero is a small difference of large sums: what counts is what it adds over the range.
+        # A slope near zero is a small difference of large sums: compare its effect over the range.
         assert line["slope"] == near(slope, scale=numpy.ptp(y) / numpy.ptp(x))
         assert line["intercept"] == near(intercept, scale=numpy.abs(y).max())
         assert line["r2"] == pytest.approx(1.0 if whole == 0 else 1 - rest / whole, abs=1e-9)
 
 
-def test_zeros_are_told_in_the_words_tools_know(analysed):
+def test_warnings_about_zeros_match_intelligence_per_watt(analysed):
     def zeros(value):
         return sum(1 for record in analysed.records if (found := finite(value(*record))) is not None and abs(found) < 1e-12)
 
@@ -154,7 +154,7 @@ def test_zeros_are_told_in_the_words_tools_know(analysed):
     assert [warning for warning in analysed.artifact("regression")["warnings"] if warning.startswith("encountered")] == wanted
 
 
-def test_intervals_are_those_of_statsmodels(analysed):
+def test_intervals_match_statsmodels(analysed):
     fits = analysed.artifact("regression")["data"]["fits"]
     wanted = samples(analysed)
     for name, fit in fits.items():
@@ -176,7 +176,7 @@ def test_intervals_are_those_of_statsmodels(analysed):
             assert not fit["is_evidence"] and fit["verdict"].startswith("no evidence of a slope")
 
 
-def test_theil_sen_is_that_of_scipy(analysed):
+def test_theil_sen_matches_scipy(analysed):
     fits = analysed.artifact("regression")["data"]["fits"]
     compared = 0
     for name, pairs in samples(analysed).items():
@@ -194,22 +194,22 @@ def test_theil_sen_is_that_of_scipy(analysed):
     assert compared >= 2
 
 
-def test_huber_is_that_of_statsmodels(analysed):
+def test_huber_matches_statsmodels(analysed):
     fits = analysed.artifact("regression")["data"]["fits"]
     for name, pairs in samples(analysed).items():
         x, y = numpy.array(pairs, dtype=float).reshape(-1, 2).T
-        # Net energy of an idle machine is nothing but rounding, of which no two programs make the same line.
+        # The net energy of an idle machine is only rounding error, for which programs fit different lines.
         if name not in fits or len(set(x)) < 2 or numpy.ptp(y) < 1e-12:
             continue
         model = statsmodels.api.RLM(y, statsmodels.api.add_constant(x), M=statsmodels.api.robust.norms.HuberT())
         line = fits[name]["huber"]
-        # As it comes it stops early, within some 1e-5 of where it would settle; we go on until nothing moves.
+        # By default statsmodels stops within about 1e-5 of convergence; ours iterates until nothing changes.
         for wanted, limit in [(model.fit(), 3e-5), (model.fit(maxiter=1000, tol=1e-13, conv="coefs"), 1e-8)]:
             assert line["slope"] == near(wanted.params[1], rel=limit, scale=numpy.ptp(y) / numpy.ptp(x))
             assert line["intercept"] == near(wanted.params[0], rel=limit, scale=numpy.abs(y).max())
 
 
-def test_percentiles_are_those_of_numpy(analysed):
+def test_percentiles_match_numpy(analysed):
     found = analysed.artifact("percentiles")["data"]
     records = analysed.completed()
 
@@ -249,7 +249,7 @@ def test_percentiles_are_those_of_numpy(analysed):
             assert distribution["p50_interval"] == {"low": near(interval.low), "high": near(interval.high)}, name
 
 
-def test_percentiles_are_those_of_the_summary(analysed):
+def test_percentiles_match_the_summary(analysed):
     found = analysed.artifact("percentiles")["data"]
     latency = json.loads((analysed.folder / "summary.json").read_text())["latency"]
     compared = [name for name in latency if name in found and latency[name]]
@@ -278,7 +278,7 @@ def test_joules_per_token_are_ratios_of_sums(analysed):
             assert found["low"] <= found["value"] <= found["high"]
 
 
-def test_the_costs_of_tokens_are_those_of_statsmodels(analysed):
+def test_token_costs_match_statsmodels(analysed):
     data = analysed.artifact("phases")["data"]
     costs = {
         "time_s": lambda m, o: m["latency_metrics"]["total_query_seconds"],
@@ -314,8 +314,8 @@ def test_phases_are_sums_of_the_records(analysed):
         assert clock["prefill"]["time_s"]["share"] + clock["decode"]["time_s"]["share"] == pytest.approx(1.0)
 
 
-def test_what_is_printed_is_what_is_written(analysed):
-    (run,) = analysed.told
+def test_printed_json_equals_written_json(analysed):
+    (run,) = analysed.printed
     for findings in run["findings"]:
         assert findings == analysed.artifact(findings["analysis"])
     rows = list(csv.DictReader(io.StringIO(ergo("analyze", "--no-save", "--format", "csv", analysed.folder))))

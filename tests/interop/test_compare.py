@@ -1,4 +1,4 @@
-"""`ergo compare`, beside what scipy and numpy make of the same runs."""
+"""Compares `ergo compare` with scipy and numpy."""
 
 import json
 
@@ -11,7 +11,7 @@ from conftest import ergo
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Three runs each of the two demo models on the same 400 problems."""
+    """Three runs of each of the two demo models on the same 400 problems."""
 
     def profile(model, repeat):
         folder = tmp_path_factory.mktemp(f"{model}_{repeat}")
@@ -33,7 +33,7 @@ def compared(runs):
     return rows(runs["tiny"][0], runs["small"][0])
 
 
-def of_queries(run, model, read):
+def query_values(run, model, read):
     records = datasets.load_from_disk(str(run))
     return numpy.array([read(metrics[model]) for metrics in records["model_metrics"]], dtype=float)
 
@@ -42,14 +42,14 @@ def width(interval):
     return interval["high"] - interval["low"]
 
 
-def test_the_interval_of_accuracy_is_that_of_a_paired_bootstrap(runs, compared):
+def test_the_accuracy_interval_matches_a_paired_bootstrap(runs, compared):
     candidate, found = compared
     assert candidate["paired_queries"] == 400
-    right = [of_queries(runs[model][0], model, lambda metrics: metrics["lm_correctness"]) for model in ("tiny", "small")]
+    right = [query_values(runs[model][0], model, lambda metrics: metrics["lm_correctness"]) for model in ("tiny", "small")]
     change = found["accuracy"]["change"]
     assert change["value"] == pytest.approx(right[1].mean() - right[0].mean())
-    # The built-in problems take turns by subject, so that blocks are more alike than queries, and the interval of single
-    # queries counts.
+    # The built-in problems alternate between subjects, so blocks vary less than queries, and the interval of single
+    # queries applies.
     theirs = scipy.stats.bootstrap(
         right,
         lambda one, other, axis: other.mean(axis) - one.mean(axis),
@@ -60,15 +60,15 @@ def test_the_interval_of_accuracy_is_that_of_a_paired_bootstrap(runs, compared):
         random_state=1,
     ).confidence_interval
     ours = change["interval"]
-    # 2,000 draws know a width to about 3 %.
+    # With 2,000 draws the width has an error of about 3 %.
     assert width(ours) == pytest.approx(theirs.high - theirs.low, rel=0.1)
     assert [ours["low"], ours["high"]] == pytest.approx([theirs.low, theirs.high], abs=0.1 * width(ours))
 
 
-def test_medians_are_numpys(runs, compared):
+def test_medians_match_numpy(runs, compared):
     _, found = compared
     times = [
-        of_queries(runs[model][0], model, lambda metrics: metrics["latency_metrics"]["time_to_first_token_seconds"])
+        query_values(runs[model][0], model, lambda metrics: metrics["latency_metrics"]["time_to_first_token_seconds"])
         for model in ("tiny", "small")
     ]
     for percent in (50, 90, 99):
@@ -79,7 +79,7 @@ def test_medians_are_numpys(runs, compared):
         assert row["change"]["interval"]["low"] <= row["change"]["value"] <= row["change"]["interval"]["high"]
 
 
-def test_repeats_have_the_interval_of_welchs_test(runs):
+def test_repeats_have_the_interval_of_welchs_t_test(runs):
     joined = ["+".join(map(str, runs[model])) for model in ("tiny", "small")]
     _, found = rows(*joined)
 
@@ -97,11 +97,11 @@ def test_repeats_have_the_interval_of_welchs_test(runs):
     before, after = both(lambda summary: summary["load"]["requests_per_second"])
     ours = found["requests_per_second"]["change"]
     if ours["interval"] is None:
-        # Runs of a busy machine may vary so much that the baseline might be zero.
+        # On a busy machine runs may vary so much that the interval of the baseline contains zero.
         assert numpy.mean(before) <= scipy.stats.t.ppf(0.975, 2) * scipy.stats.sem(before)
         return
     assert (ours["kind"], ours["method"]) == ("ratio", "fieller")
     assert ours["interval"]["low"] < numpy.mean(after) / numpy.mean(before) < ours["interval"]["high"]
-    # An end of the interval is a ratio which the test only just rejects.
+    # An end of the interval is a ratio that the test only just rejects.
     for end in (ours["interval"]["low"], ours["interval"]["high"]):
         assert scipy.stats.ttest_ind(after, end * before, equal_var=False).pvalue == pytest.approx(0.05, rel=1e-6)

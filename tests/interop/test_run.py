@@ -1,4 +1,4 @@
-"""A run of `ergo profile`, opened by the tools people have: what it says fits together."""
+"""Opens a run of `ergo profile` with common tools, and checks that its files agree."""
 
 import json
 
@@ -18,7 +18,7 @@ def summary(profiled):
     return json.loads((profiled / "summary.json").read_text())
 
 
-def test_every_query_has_its_record_in_the_order_of_the_dataset(records, summary):
+def test_records_are_in_dataset_order(records, summary):
     assert len(records) == summary["total_queries"] == 120
     assert records[0]["problem"] == "What is 39 + 1?"
     assert [column["query_index"] for column in records["ergometer"]] == list(range(120))
@@ -46,7 +46,7 @@ def test_joules_are_conserved(records, summary):
             assert whole == pytest.approx(metrics["tiny"]["energy_metrics"]["cpu_per_query_joules"], rel=1e-6)
 
 
-def test_times_are_in_order_and_durations_are_theirs(records):
+def test_times_are_in_order_and_match_durations(records):
     for record in records:
         ours, latency = record["ergometer"], record["model_metrics"]["tiny"]["latency_metrics"]
         assert ours["scheduled_ns"] <= ours["sent_ns"] <= ours["first_token_ns"] <= ours["last_token_ns"] <= ours["end_ns"]

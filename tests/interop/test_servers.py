@@ -1,6 +1,6 @@
-"""A llama.cpp server with a demo model, asked by `ergo profile`: it answers what the embedded model answers.
+"""Profiles a llama.cpp server with a demo model: it gives the answers of the embedded model.
 
-The weights are the same and so is the arithmetic but for the order of its sums, so one point of accuracy is ample.
+Weights and arithmetic are the same except for the order of sums, so a tolerance of one point of accuracy is ample.
 """
 
 import json
@@ -22,7 +22,7 @@ def post(server, path, body):
 
 
 def run(folder, *arguments):
-    """The records of a run over the built-in dataset, and its summary."""
+    """The records and the summary of a run over the built-in dataset."""
     ergo("profile", "--quiet", "--idle", "0s", "--output-dir", folder, *arguments)
     (written,) = folder.iterdir()
     return datasets.load_from_disk(str(written)), json.loads((written / "summary.json").read_text())
@@ -47,10 +47,10 @@ def tokens(records, side):
     return [metrics[MODEL]["token_metrics"][side] for metrics in records["model_metrics"]]
 
 
-def test_the_server_reads_every_prompt_as_the_demo_model_does(llama_server):
+def test_the_server_tokenizes_prompts_like_the_demo_model(llama_server):
     lines = (REPOSITORY / "assets" / "datasets" / "builtin.jsonl").read_text().splitlines()
     assert len(lines) == QUERIES
-    # Every prompt once, and what no problem has: letters of several bytes, spaces in a row, special tokens in the text.
+    # Every prompt once, and text that no problem has: multi-byte letters, repeated spaces, special tokens.
     problems = [json.loads(line)["problem"] for line in lines]
     for problem in [*problems, "é 東京 🦀\n\t  !!"]:
         messages = [{"role": "user", "content": problem}]
@@ -67,26 +67,26 @@ def test_the_models_of_a_server_are_listed(llama_server):
     assert MODEL in listed.split()
 
 
-def test_every_query_is_answered_in_its_place(served):
+def test_every_query_is_answered(served):
     records, summary = served
     assert len(records) == summary["total_queries"] == QUERIES
     assert [column["query_index"] for column in records["ergometer"]] == list(range(QUERIES))
     assert {column["outcome"] for column in records["ergometer"]} == {"completed"}
 
 
-def test_the_server_is_as_often_right_as_the_embedded_model(served, embedded):
+def test_the_server_is_as_accurate_as_the_embedded_model(served, embedded):
     right = [summary["accuracy"]["correct"] for _, summary in (served, embedded)]
     assert right[0] == pytest.approx(right[1], abs=ONE_POINT)
     differing = sum(mine != theirs for mine, theirs in zip(answers(served[0]), answers(embedded[0])))
     assert differing <= ONE_POINT
 
 
-def test_tokens_are_those_the_server_counted(served, embedded):
+def test_token_counts_come_from_the_server(served, embedded):
     (records, summary), (expected, _) = served, embedded
     assert tokens(records, "input") == tokens(expected, "input")
     same = [mine == theirs for mine, theirs in zip(answers(records), answers(expected))]
     counted = zip(same, tokens(records, "output"), tokens(expected, "output"))
-    # The end of the answer is a token, too, and has no text: who counted chunks is one short.
+    # The end of the answer is a token without text, so counting chunks gives one less.
     assert all(mine == theirs for same, mine, theirs in counted if same)
     assert sum(tokens(records, "output")) == summary["tokens"]["output"]
     assert {column["token_source"] for column in records["ergometer"]} == {"usage"}

@@ -1,4 +1,4 @@
-"""The files of a run, opened by the tools they are made for: datasets, pyarrow, DuckDB and pandas."""
+"""Opens the files of a run with datasets, pyarrow, DuckDB and pandas."""
 
 import json
 
@@ -24,7 +24,7 @@ def doubles(*names):
     return dict.fromkeys(names, "double")
 
 
-# Every field of the record, under its name and with its type.
+# Every field of the record, with its type.
 METRICS = {
     "compute_metrics": doubles("flops_per_request", "macs_per_request", "total_flops", "flops_per_token"),
     "energy_metrics": doubles(
@@ -131,7 +131,7 @@ def described(kind):
 
 
 def leaves(value, path=()):
-    """Every value that is no structure, with its path."""
+    """Every value that is not a struct, with its path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves(inner, (*path, name))
@@ -139,7 +139,7 @@ def leaves(value, path=()):
         yield path, value
 
 
-def test_every_field_is_there_under_its_name_and_in_its_place(run_folder):
+def test_records_have_every_field_in_order(run_folder):
     schema = datasets.load_from_disk(run_folder).data.schema
     found = {field.name: described(field.type) for field in schema}
     assert found == RECORD
@@ -181,7 +181,7 @@ def test_a_completed_query_has_its_values(run_folder):
     assert devices == [("gpu:0", "device", False), ("cpu:0", "package", True)]
 
 
-def test_a_failed_query_is_null_wherever_nothing_is_known(run_folder):
+def test_unknown_values_of_a_failed_query_are_null(run_folder):
     row = datasets.load_from_disk(run_folder)[FAILED]
     metrics = row["model_metrics"][MODEL]
     assert row["model_answers"] == {MODEL: None}
@@ -208,7 +208,7 @@ def test_map_and_filter_work_and_the_folder_still_opens(run_folder, tmp_path):
     assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path / 'wider.parquet'}'").fetchall() == [(9,)]
 
 
-def test_the_state_has_its_seven_keys_and_says_the_same_of_the_same(run_folder, tmp_path):
+def test_the_state_has_seven_keys_and_is_deterministic(run_folder, tmp_path):
     state = json.loads((run_folder / "state.json").read_text())
     assert sorted(state) == [
         "_data_files",
@@ -231,12 +231,12 @@ def test_the_state_has_its_seven_keys_and_says_the_same_of_the_same(run_folder, 
 
 
 @pytest.mark.parametrize("records", [0, 2500])
-def test_none_and_many_open_alike(tmp_path, records):
+def test_empty_and_large_folders_open(tmp_path, records):
     write_sample(tmp_path, records)
     dataset = datasets.load_from_disk(tmp_path)
     assert [row["query_index"] for row in dataset["ergometer"]] == list(range(records))
     described_types = {field.name: described(field.type) for field in dataset.data.schema}
-    # Without records there is no metadata to tell the shape from; all else is as ever.
+    # Without records there is no metadata to infer types from; the rest is the same.
     shape = {"dataset_metadata": METADATA if records else {"other_json": "string"}}
     assert described_types == {**RECORD, **shape}
     assert len(dataset.filter(lambda row: row["ergometer"]["failure"] is None)) == records - records // 4
@@ -293,8 +293,8 @@ def test_pyarrow_reads_the_telemetry(run_folder):
     first, second = table.slice(0, 2).to_pylist()
     assert first["time_ns"] == START_NS and first["after_ns"] == START_NS - 5_000_000
     assert second["after_ns"] is None
-    told = (first["device"], first["scope"], first["signal"], first["unit"], first["provenance"])
-    assert told == ("gpu:0", "device", "energy", "J", "counter")
+    channel = (first["device"], first["scope"], first["signal"], first["unit"], first["provenance"])
+    assert channel == ("gpu:0", "device", "energy", "J", "counter")
     one = pyarrow.parquet.read_table(run_folder / "telemetry.parquet", filters=[("signal", "=", "temperature")])
     assert one.num_rows == table.num_rows // 2
 
@@ -310,7 +310,7 @@ def test_duckdb_joins_readings_requests_and_records(run_folder):
     """).fetchall()
     assert energy == [(request, pytest.approx(140.0), 41) for request in range(12)]
 
-    records = datasets.load_from_disk(run_folder).data.table  # DuckDB finds it by its name.
+    records = datasets.load_from_disk(run_folder).data.table  # DuckDB finds the variable by its name.
     joined = duckdb.sql(f"""
         SELECT count(*), count(*) FILTER (sent_ns = records.ergometer.sent_ns), sum(output_tokens)
         FROM {requests} AS requests JOIN records

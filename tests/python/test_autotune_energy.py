@@ -1,4 +1,4 @@
-"""Joules of a call, by the sensors of this machine."""
+"""The energy of a call, with the sensors of this machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from ergometer import _native, _shared_meter
 from ergometer._autotune import Progress, autotune
 from ergometer._shared_meter import has_energy
-from tuned import FAR_APART
+from tuning_variants import FAR_APART
 
 
 def has_sensor() -> bool:
     return has_energy(None, model=False)
 
 
-def test_whether_there_is_energy_is_asked_of_the_meter_that_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sensors are looked for once, and a child that is forked meanwhile has no meter that nobody told of it."""
+def test_energy_uses_the_shared_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sensors are probed once, and a child forked meanwhile knows about the meter."""
     made: list[bool] = []
     make = _native.Meter
 
@@ -35,8 +35,8 @@ def test_whether_there_is_energy_is_asked_of_the_meter_that_measures(monkeypatch
 
 
 def test_energy_is_labelled() -> None:
-    told: list[Progress] = []
-    tuning = autotune(FAR_APART, timer="wall", calls=8, energy=True, energy_seconds=0.5, progress=told.append)
+    reports: list[Progress] = []
+    tuning = autotune(FAR_APART, timer="wall", calls=8, energy=True, energy_seconds=0.5, progress=reports.append)
     for row in tuning.rows:
         assert row.energy_provenance == ("measured" if has_sensor() else "modelled")
         assert row.joules_per_call is not None and row.joules_low is not None and row.joules_high is not None
@@ -44,10 +44,10 @@ def test_energy_is_labelled() -> None:
         assert row.energy_devices and row.energy_missing is None
         assert f"energy of {row.energy_devices}, {row.energy_provenance}" in str(tuning)
     assert "energy/call" in str(tuning).splitlines()[0]
-    assert [one.best_name for one in told if one.phase == "energy"] == ["short", "long"]
+    assert [one.best_name for one in reports if one.phase == "energy"] == ["short", "long"]
 
 
-def test_energy_by_itself_is_measured_or_absent_with_a_reason() -> None:
+def test_energy_is_measured_by_default_or_absent_with_a_reason() -> None:
     tuning = autotune(FAR_APART, timer="wall", calls=8, energy_seconds=0.2)
     for row in tuning.rows:
         if has_sensor():

@@ -1,4 +1,4 @@
-"""By which clock variants are timed, what becomes of the profiler's session and its files, and Ctrl-C in it."""
+"""Timers of `autotune`, the profiler's session and its files, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pytest
 
 import ergometer
 from ergometer._autotune import Progress, autotune
-from ergometer._autotune.agreement import distance_of
+from ergometer._autotune.agreement import relative_difference
 from ergometer._capture import interrupts_held
 from ergometer.errors import ProfilingError, TraceError
-from other_process import run_python
-from tuned import FAR_APART, product
+from subprocess_python import run_python
+from tuning_variants import FAR_APART, product
 
 
 def is_profiler_free(folder: Path) -> bool:
-    """Whether a session can be started; a RuntimeError says no."""
+    """Starts and stops a session; raises RuntimeError if another one is active."""
     with jax.profiler.trace(str(folder / "free")):
         pass
     return True
@@ -33,7 +33,7 @@ def test_wall_times_are_labelled() -> None:
     tuning = autotune(FAR_APART, timer="wall", calls=8, energy=False)
     assert (tuning.timer, tuning.trace, tuning.platform) == ("wall", None, None)
     assert {row.timer for row in tuning.rows} == {"wall"}
-    assert "wall times, with what the host does for a call" in str(tuning)
+    assert "wall times, including host time" in str(tuning)
     assert "wall times" in tuning._repr_html_() and "wall times" in repr(tuning)
 
 
@@ -64,7 +64,7 @@ assert "numpy" not in sys.modules
     assert run_python(program) == ""
 
 
-def test_wall_times_where_the_device_cannot_tell(tmp_path: Path, matrix: jax.Array) -> None:
+def test_wall_times_if_the_profiler_cannot_start(tmp_path: Path, matrix: jax.Array) -> None:
     variants = {"a": product(64), "b": product(512)}
     with jax.profiler.trace(str(tmp_path)):
         with pytest.raises(ProfilingError, match="cannot start the profiler"):
@@ -77,11 +77,11 @@ def test_wall_times_where_the_device_cannot_tell(tmp_path: Path, matrix: jax.Arr
 
 def test_a_platform_that_the_trace_does_not_have(matrix: jax.Array) -> None:
     variants = {"a": product(64), "b": product(512)}
-    problem = r"^no plane has tpu in its name\. The trace has planes .*/host:CPU"
+    problem = r"^no plane of the trace has 'tpu' in its name; its planes are .*/host:CPU"
     with pytest.raises(ProfilingError, match=problem) as raised:
         autotune(variants, matrix, calls=3, platform="tpu", energy=False)
     assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint and "platform=" in raised.value.hint
-    with pytest.warns(UserWarning, match="wall times instead of device times: no plane has tpu in its name"):
+    with pytest.warns(UserWarning, match="wall times instead of device times: no plane of the trace has 'tpu' in its name"):
         tuning = autotune(variants, matrix, calls=3, platform="tpu", timer="device-or-wall", energy=False)
     assert tuning.timer == "wall" and {row.n for row in tuning.rows} == {3}
 
@@ -105,41 +105,41 @@ def test_a_trace_that_cannot_be_read(matrix: jax.Array, monkeypatch: pytest.Monk
     with pytest.raises(ProfilingError, match="xplane.pb") as raised:
         autotune([product(64)], matrix, calls=3, energy=False)
     assert isinstance(raised.value.__cause__, TraceError)
-    assert raised.value.hint is not None and raised.value.hint.startswith('timer="wall"')
+    assert raised.value.hint is not None and raised.value.hint.startswith('set timer="wall"')
     with pytest.warns(UserWarning, match="wall times instead of device times: "):
         tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
     assert tuning.timer == "wall"
 
 
-def test_device_times_where_the_device_can_tell(matrix: jax.Array) -> None:
+def test_device_or_wall_prefers_device_times(matrix: jax.Array) -> None:
     tuning = autotune([product(64)], matrix, calls=3, timer="device-or-wall", energy=False)
     assert tuning.timer == "device"
 
 
-def test_a_variant_that_leaves_no_event_has_a_row(matrix: jax.Array) -> None:
+def test_a_variant_without_events_has_a_row(matrix: jax.Array) -> None:
     tuning = autotune({"nothing": lambda x: None, "product": product(64)}, matrix, calls=3, energy=False)
     rows = [(row.name, row.n, row.verdict) for row in tuning.rows]
     assert rows == [("product", 3, "fastest"), ("nothing", 0, "failed")]
     error = tuning.rows[1].error
-    assert error == "the trace has no time of it on 'cpu': nothing of it ran there"
+    assert error == "the trace has no times of it on 'cpu': nothing of it ran there"
     assert f"  nothing failed: {error}" in str(tuning).splitlines()
 
 
-def test_no_variant_leaves_an_event(matrix: jax.Array) -> None:
+def test_all_variants_without_events(matrix: jax.Array) -> None:
     with pytest.raises(ProfilingError) as raised:
         autotune({"nothing": lambda x: None}, matrix, calls=3)
     message = str(raised.value)
-    assert message.startswith("the trace has no time of nothing on 'cpu'. It has ") and "/host:CPU" in message
+    assert message.startswith("the trace has no times of nothing on 'cpu'; it has ") and "/host:CPU" in message
     assert raised.value.hint is not None and 'timer="wall"' in raised.value.hint
 
 
-def test_the_trace_has_the_variants_only(matrix: jax.Array) -> None:
+def test_the_trace_has_only_the_variants(matrix: jax.Array) -> None:
     tuning = autotune([product(64)], matrix, calls=3, energy=False)
     assert tuning.trace is not None
     assert {module for module in tuning.trace.modules()["module"] if module} == {"jit_autotune_fn_0"}
 
 
-def test_a_text_is_no_interrupt(matrix: jax.Array) -> None:
+def test_a_message_with_the_word_keyboardinterrupt_is_not_an_interrupt(matrix: jax.Array) -> None:
     def raises(x: jax.Array) -> jax.Array:
         raise ValueError("bad KeyboardInterrupt word")
 
@@ -147,7 +147,7 @@ def test_a_text_is_no_interrupt(matrix: jax.Array) -> None:
     assert tuning.rows[-1].error == "ValueError: bad KeyboardInterrupt word"
 
 
-def test_what_a_callback_raised_is_told(matrix: jax.Array) -> None:
+def test_the_exception_of_a_callback_is_reported(matrix: jax.Array) -> None:
     def called(x: Any) -> Any:
         raise RuntimeError("runtime boom")
 
@@ -158,15 +158,15 @@ def test_what_a_callback_raised_is_told(matrix: jax.Array) -> None:
     assert tuning.rows[-1].error is not None and tuning.rows[-1].error.endswith("RuntimeError: runtime boom")
 
 
-def test_outputs_that_are_not_of_jax_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX looks at every leaf of a long list, which takes longer than to make it."""
+def test_outputs_without_jax_arrays_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX visits every leaf of a long list, which takes longer than creating the list."""
     walked: list[object] = []
     monkeypatch.setattr(jax, "block_until_ready", walked.append)
     tuning = autotune({"list": list, "sorted": sorted}, [3, 1, 2], timer="wall", calls=4, energy=False)
     assert tuning.timer == "wall" and walked == []
 
 
-def test_tables_of_two_tunings_have_one_schema(matrix: jax.Array) -> None:
+def test_tables_of_two_tunings_have_the_same_schema(matrix: jax.Array) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     whole = autotune({"one": product(64)}, matrix, calls=3, energy=False).table
     part = autotune({"one": product(64), "fails": lambda x: 1 / 0}, matrix, calls=3, energy=False).table
@@ -177,12 +177,12 @@ def test_tables_of_two_tunings_have_one_schema(matrix: jax.Array) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"calls": "3"}, {"calls": 2.5}, {"energy": "yes"}, {"level": 1.5}, {"timer": "sun"}, {"kwargs": [1]}]
 )
-def test_arguments_that_cannot_be(matrix: jax.Array, wrong: dict[str, Any]) -> None:
+def test_invalid_arguments(matrix: jax.Array, wrong: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
         autotune([product(64)], matrix, **wrong)
 
 
-def test_one_function_alone_is_told(matrix: jax.Array) -> None:
+def test_a_single_function_is_an_error(matrix: jax.Array) -> None:
     with pytest.raises(TypeError, match="hint: autotune"):
         autotune(product(64), matrix)  # type: ignore[arg-type]
 
@@ -196,13 +196,13 @@ def test_a_trace_can_be_kept(tmp_path: Path, matrix: jax.Array) -> None:
     assert ergometer.Profiler.find_device_plane_ids(file, "cpu")
 
 
-def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
+def test_no_files_are_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     autotune([product(64)], matrix, calls=3, energy=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_in_a_session_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
+def test_an_interrupt_ends_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: jax.Array) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def interrupt(progress: Progress) -> None:
@@ -215,7 +215,7 @@ def test_an_interrupt_in_a_session_ends_it(tmp_path: Path, monkeypatch: pytest.M
     assert is_profiler_free(tmp_path)
 
 
-def test_an_interrupt_in_a_variant_is_no_failure_of_it(tmp_path: Path, matrix: jax.Array) -> None:
+def test_an_interrupt_in_a_variant_is_not_its_failure(tmp_path: Path, matrix: jax.Array) -> None:
     is_compiled = []
 
     def variant(x: jax.Array) -> jax.Array:
@@ -241,7 +241,7 @@ def test_an_interrupt_in_a_variant_is_no_failure_of_it(tmp_path: Path, matrix: j
         autotune([interrupted], timer="wall")
 
 
-def test_an_interrupt_waits_for_what_must_be_whole() -> None:
+def test_an_interrupt_is_delayed_during_an_atomic_step() -> None:
     steps = []
     with pytest.raises(KeyboardInterrupt):
         with interrupts_held():
@@ -252,13 +252,13 @@ def test_an_interrupt_waits_for_what_must_be_whole() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_variants_that_compute_something_else_fail(matrix: jax.Array) -> None:
+def test_check_fails_variants_with_different_results(matrix: jax.Array) -> None:
     variants = {"product": product(64), "nothing of it": lambda x: x[:64, :64] * 0, "other shape": product(32)}
     tuning = autotune(variants, matrix, check=1e-3, calls=3, energy=False)
     errors = {row.name: row.error for row in tuning.rows}
     assert errors["product"] is None and tuning.best_name == "product"
     assert errors["nothing of it"] == "its results differ from those of product by 1 of the largest value, check=0.001"
-    assert errors["other shape"] is not None and "in their shape or kind" in errors["other shape"]
+    assert errors["other shape"] is not None and "in shape or type" in errors["other shape"]
     tuning = autotune({"one": product(64), "half": lambda x: half(x)}, matrix, check=0.1, calls=3, energy=False)
     assert [row.error for row in tuning.rows] == [None, None]
 
@@ -285,5 +285,5 @@ def half(x: jax.Array) -> jax.Array:
         (2, 3, 0.5),
     ],
 )
-def test_how_far_results_are_apart(one: Any, other: Any, distance: float) -> None:
-    assert distance_of(one, other) == distance
+def test_relative_differences(one: Any, other: Any, distance: float) -> None:
+    assert relative_difference(one, other) == distance

@@ -1,4 +1,4 @@
-"""Threads, forks and Ctrl-C around a native call. Each case is a process of its own, ended if it hangs."""
+"""Threads, forks and Ctrl-C during native calls. Each test runs in a separate process with a timeout."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import textwrap
 
 import ergometer
 import pytest
-from other_process import run_python
+from subprocess_python import run_python
 
-# No thread is made to give way for so long: others run when a native call lets go of Python's lock, or not at all.
+# Disables thread switching: other threads run only while a native call releases Python's global lock.
 UNDISTURBED = "sys.setswitchinterval(3600)"
 
 
 @pytest.fixture
 def pipe(tmp_path):
-    """A named pipe: to read it takes until somebody has written all of it."""
+    """A named pipe: reading it blocks until a writer has written and closed it."""
     path = tmp_path / "pipe.xplane.pb"
     os.mkfifo(path)
     return path
 
 
-def test_a_thread_of_python_can_write_what_is_being_read(pipe, autotune_trace):
-    """It could not if the reader kept Python's lock while it waits."""
+def test_a_python_thread_can_write_to_a_pipe_that_is_being_read(pipe, autotune_trace):
+    """This would hang if the reader kept Python's global lock while it waits."""
     script = """
         import sys, threading
         import ergometer
@@ -41,7 +41,7 @@ def test_a_thread_of_python_can_write_what_is_being_read(pipe, autotune_trace):
     assert run_python(script, autotune_trace, pipe) == "True\n"
 
 
-def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(long_trace):
+def test_other_threads_run_during_long_calls(long_trace):
     script = f"""
         import sys, threading, time
         import ergometer
@@ -53,7 +53,7 @@ def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(long
             global turns
             while not is_over:
                 turns += 1
-                time.sleep(0)  # lets go of the lock, as nobody may take it away
+                time.sleep(0)  # releases the lock, because thread switching is disabled
 
         other = threading.Thread(target=turn)
         other.start()
@@ -61,7 +61,7 @@ def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(long
         {UNDISTURBED}
 
         def does_let_others_run(call):
-            # On a busy machine a turn may come later than the end of one call.
+            # On a busy machine the other thread may run only after the end of a call.
             before = turns
             return any(call() and turns > before for _ in range(50))
 
@@ -75,7 +75,7 @@ def test_other_threads_run_while_a_long_trace_is_read_and_made_into_a_table(long
     assert run_python(script, long_trace) == "reading True\nevents True\nops True\n"
 
 
-# Sends Ctrl-C to itself as soon as the main thread lets go of Python's lock, which it does in the next native call.
+# Sends Ctrl-C to itself as soon as the main thread releases Python's global lock, in the next native call.
 INTERRUPT = f"""
 import os, signal, sys, threading
 import ergometer
@@ -91,25 +91,25 @@ threading.Thread(target=interrupt, daemon=True).start()
 """
 
 
-def test_ctrl_c_ends_a_read_that_would_never_end(pipe):
-    """Nobody writes into the pipe, so only the signal can have ended the call."""
+def test_ctrl_c_interrupts_a_blocked_read(pipe):
+    """Nothing writes to the pipe, so only the signal can end the call."""
     script = """
         is_about_to_read.set()
         try:
             ergometer.read_trace(sys.argv[1])
         except KeyboardInterrupt:
             print("interrupted", flush=True)
-        # What still waits for the pipe does not keep the process.
+        # The thread that still waits for the pipe does not keep the process alive.
         os._exit(0)
     """
     assert run_python(INTERRUPT + textwrap.dedent(script), pipe) == "interrupted\n"
 
 
-def test_after_ctrl_c_the_next_read_is_whole(long_trace, autotune_trace):
+def test_the_next_read_after_ctrl_c_is_complete(long_trace, autotune_trace):
     script = """
         is_about_to_read.set()
         try:
-            # The signal comes in one of these; on a busy machine not always in the first.
+            # The signal arrives in one of these calls; on a busy machine not always in the first.
             for _ in range(50):
                 ergometer.read_trace(sys.argv[1])
         except KeyboardInterrupt:
@@ -119,7 +119,7 @@ def test_after_ctrl_c_the_next_read_is_whole(long_trace, autotune_trace):
     assert run_python(INTERRUPT + textwrap.dedent(script), long_trace, autotune_trace) == "interrupted\n[0, 1, 2, 3]\n"
 
 
-def test_a_handler_of_ones_own_is_called_and_may_let_the_call_go_on(long_trace):
+def test_a_custom_signal_handler_can_let_the_call_continue(long_trace):
     script = """
         heard = []
         signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
@@ -133,7 +133,7 @@ def test_a_handler_of_ones_own_is_called_and_may_let_the_call_go_on(long_trace):
     assert run_python(INTERRUPT + textwrap.dedent(script), long_trace, events) == "True True\n"
 
 
-def test_reading_in_a_thread_that_is_not_the_main_one(autotune_trace):
+def test_reading_in_another_thread(autotune_trace):
     script = """
         import sys, threading
         import ergometer
@@ -148,8 +148,8 @@ def test_reading_in_a_thread_that_is_not_the_main_one(autotune_trace):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_children_read_after_their_parent_did(autotune_trace, method):
-    """The parent's threads are not in a child that was forked: it needs some of its own."""
+def test_child_processes_read_after_their_parent(autotune_trace, method):
+    """A forked child does not have the threads of its parent: it needs its own."""
     script = """
         import multiprocessing, sys
         import ergometer
@@ -167,7 +167,7 @@ def test_children_read_after_their_parent_did(autotune_trace, method):
     assert run_python(script, autotune_trace, method) == "True\n"
 
 
-def test_a_child_uses_a_trace_of_its_parent(autotune_trace):
+def test_a_forked_child_uses_a_trace_of_its_parent(autotune_trace):
     script = """
         import os, sys
         import ergometer
@@ -183,7 +183,7 @@ def test_a_child_uses_a_trace_of_its_parent(autotune_trace):
     assert run_python(script, autotune_trace) == "0\n"
 
 
-def test_a_process_ends_in_good_order_with_everything_still_in_use(autotune_trace):
+def test_a_process_exits_cleanly_with_objects_in_use(autotune_trace):
     script = """
         import sys
         import ergometer

@@ -1,4 +1,4 @@
-"""Waiting for the devices of JAX, which is there, and of torch, of which a stand-in records what is asked."""
+"""Waiting for the devices of JAX, and of torch, which is replaced by a fake that records calls."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import ergometer
 from ergometer import _device_sync
 from ergometer._device_sync import wait_for_devices, wait_for_output
 from ergometer._shared_meter import SharedMeter
-from other_process import run_python
+from subprocess_python import run_python
 
 
 @pytest.mark.parametrize("sync", ["auto", None])
-def test_a_window_ends_after_what_jax_was_given_last(monkeypatch: pytest.MonkeyPatch, sync: Any) -> None:
-    """On a processor JAX may compute within the call, so not the time tells but the order of what is done."""
+def test_a_window_ends_after_the_last_queued_work(monkeypatch: pytest.MonkeyPatch, sync: Any) -> None:
+    """On CPU JAX may compute within the call, so the test checks the order of calls, not times."""
     jax = pytest.importorskip("jax")
     device = jax.devices()[0]
     steps: list[str] = []
@@ -71,7 +71,7 @@ def test_a_window_ends_when_an_array_is_ready(monkeypatch: pytest.MonkeyPatch) -
     assert len(left) == 1 and not left[0].is_open
 
 
-def test_what_jax_raises_is_kept_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_jax_is_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     jax.devices()
     broken = SimpleNamespace(is_deleted=lambda: False, block_until_ready=_raise)
@@ -85,7 +85,7 @@ def _raise() -> None:
     raise RuntimeError("out of memory")
 
 
-def test_arrays_that_were_deleted_are_not_waited_for() -> None:
+def test_deleted_arrays_are_not_waited_for() -> None:
     jax = pytest.importorskip("jax")
     array = jax.numpy.ones(8)
     array.delete()
@@ -93,7 +93,7 @@ def test_arrays_that_were_deleted_are_not_waited_for() -> None:
     assert array.is_deleted()
 
 
-def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_device_runs_a_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     device = jax.devices()[0]
     accelerator = type("Accelerator", (), {"platform": "gpu"})()
@@ -115,7 +115,7 @@ def test_each_device_is_given_a_last_computation(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The collector ends its generator wherever it likes, and the end of a window waits for the devices, too."""
+    """The garbage collector can close a generator at any time, and closing its window waits for the devices."""
     jax = pytest.importorskip("jax")
     jax.devices()
     compile_barrier = _device_sync._compile_barrier
@@ -140,7 +140,7 @@ def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest
         del generator
         monkeypatch.setattr(_device_sync, "_compile_barrier", compile_and_collect)
         monkeypatch.setattr(_device_sync, "_barriers", {})
-        # In a thread of its own: where it waits for itself the test fails, and does not hang.
+        # In a separate thread, so that a deadlock fails the test instead of hanging it.
         thread = threading.Thread(target=wait_for_devices, daemon=True)
         thread.start()
         thread.join(60)
@@ -150,7 +150,7 @@ def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest
     assert len(forgotten) == 1 and not forgotten[0].is_open
 
 
-def test_jax_that_is_only_imported_is_not_started() -> None:
+def test_jax_is_not_initialized_by_waiting() -> None:
     pytest.importorskip("jax")
     script = (
         "import jax, ergometer\n"
@@ -161,8 +161,8 @@ def test_jax_that_is_only_imported_is_not_started() -> None:
     assert run_python(script).strip() == "False"
 
 
-def test_devices_of_one_kind_are_waited_for_together_too() -> None:
-    """What runs on several of them at once stands in a queue of its own."""
+def test_devices_of_one_platform_run_a_common_barrier() -> None:
+    """Computations on several devices have a separate queue."""
     pytest.importorskip("jax")
     script = """
         import os
@@ -181,7 +181,7 @@ def test_devices_of_one_kind_are_waited_for_together_too() -> None:
 
 
 @pytest.mark.parametrize("is_initialized", [True, False])
-def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, is_initialized: bool) -> None:
+def test_every_torch_device_in_use_is_waited_for(monkeypatch: pytest.MonkeyPatch, is_initialized: bool) -> None:
     waited: list[object] = []
 
     def backend(name: str, count: int) -> SimpleNamespace:
@@ -205,9 +205,9 @@ def test_every_device_torch_uses_is_waited_for(monkeypatch: pytest.MonkeyPatch, 
         assert waited == ([("cuda", 0), ("cuda", 2), ("xpu", 0), "mps"] if is_initialized else [])
 
 
-def test_what_runs_on_several_devices_is_waited_for() -> None:
-    """A processor as two devices: a computation on both ends when that of a later barrier on both does."""
-    told = run_python(
+def test_work_on_several_devices_is_waited_for() -> None:
+    """The CPU as two devices: a barrier on both waits for an earlier computation on both."""
+    output = run_python(
         """
         import os
         os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -229,7 +229,7 @@ def test_what_runs_on_several_devices_is_waited_for() -> None:
             print(ergometer.read_trace(profile_files(Path(folder))).functions()["n"])
         """
     )
-    assert told.strip().endswith("[10]")
+    assert output.strip().endswith("[10]")
 
 
 def test_without_jit_nothing_is_compiled() -> None:

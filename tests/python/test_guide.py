@@ -1,4 +1,4 @@
-"""The code in the guide runs, from its top to its end, and says what the guide says it does."""
+"""Runs the code of the guide from top to bottom, and compares its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def python_only(text):
-    """The text with everything blank but its blocks of Python, each line where it was."""
+    """The text with everything except Python blocks replaced by empty lines, so that line numbers stay."""
     lines, is_python = [], False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -26,20 +26,20 @@ def python_only(text):
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_code_of_a_guide_runs(name, monkeypatch, tmp_path):
-    """Its paths are those of a clone."""
+    """Paths in the guide are relative to a clone."""
     for folder in ("fixtures", "docs"):
         (tmp_path / folder).symlink_to(REPOSITORY / folder)
     monkeypatch.chdir(tmp_path)
     text = python_only((REPOSITORY / name).read_text())
     examples = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
     assert len(examples.examples) >= 4, "there is nothing to run"
-    told = []
-    result = doctest.DocTestRunner(optionflags=FLAGS).run(examples, out=told.append)
-    assert result.failed == 0, "".join(told)
+    output = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(examples, out=output.append)
+    assert result.failed == 0, "".join(output)
 
 
-def test_every_block_of_python_is_written_as_it_is_typed():
-    """What has no `>>>` would not be run."""
+def test_every_python_block_has_prompts():
+    """A block without `>>>` would not run."""
     for name in GUIDES:
         inside = []
         for line in (REPOSITORY / name).read_text().splitlines():
@@ -51,8 +51,8 @@ def test_every_block_of_python_is_written_as_it_is_typed():
                 inside.append(line)
 
 
-def test_the_notebook_is_clean():
-    """What it prints belongs to the machine it ran on."""
+def test_notebooks_have_no_output():
+    """Output depends on the machine, so it is not committed."""
     notebooks = list((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
     assert notebooks
     for path in notebooks:

@@ -13,12 +13,12 @@ import ergometer
 from ergometer import Measurement, measure, measured
 from ergometer._native import Meter
 from ergometer.errors import MeterError
-from metered import needs_energy, work
+from energy_sensors import needs_energy, work
 
 pytestmark = needs_energy
 
 
-def test_a_block_has_energy_with_its_interval() -> None:
+def test_a_block_has_energy_with_an_interval() -> None:
     with measure("work") as m:
         work()
     assert m.joules is not None and m.low is not None and m.high is not None
@@ -33,7 +33,7 @@ def test_a_block_has_energy_with_its_interval() -> None:
     assert m.joules == pytest.approx(sum(joules for joules in summed if joules is not None))
 
 
-def test_an_open_window_has_no_figures() -> None:
+def test_an_open_window_has_no_values() -> None:
     with measure("work") as m:
         for figure in ("joules", "low", "watts", "seconds", "devices", "missing", "table", "notes"):
             with pytest.raises(MeterError, match="still being measured") as raised:
@@ -43,23 +43,23 @@ def test_an_open_window_has_no_figures() -> None:
     assert not m.is_open
 
 
-def test_leaving_the_block_does_not_find_the_energy_yet() -> None:
+def test_leaving_the_block_does_not_compute_the_energy() -> None:
     with measure() as m:
         work(0.01)
-    assert m._settled is None and "not asked for" in repr(m)
+    assert m._settled is None and "energy not read yet" in repr(m)
     first = m.joules
     assert m._settled is not None and m.joules is not None and m.joules == first
 
 
-def test_a_window_serves_once() -> None:
+def test_a_window_can_be_used_once() -> None:
     block = measure()
     with block:
         pass
-    with pytest.raises(MeterError, match="opened before"), block:
+    with pytest.raises(MeterError, match="already used"), block:
         pass
 
 
-def test_an_exception_passes_and_the_energy_is_kept() -> None:
+def test_an_exception_propagates_and_the_energy_is_kept() -> None:
     with pytest.raises(ZeroDivisionError), measure() as m:
         work()
         _ = 1 / 0
@@ -108,20 +108,20 @@ def test_windows_of_many_threads_share_one_meter() -> None:
             thread.join(60)
     assert sorted(found) == [0, 1, 2, 3]
     for outer, inner in found.values():
-        # A thread begins with no window around it.
+        # A thread starts without an enclosing window.
         assert outer.parent is None and inner.parent is outer
         assert outer._meter is around._meter
         low, high = around.interval or (0, 0)
         assert inner.low is not None and inner.low <= high
 
 
-def test_a_device_that_is_not_there_is_an_error() -> None:
+def test_an_unknown_device_is_an_error() -> None:
     with pytest.raises(MeterError, match="gpu:99") as raised, measure(devices=["gpu:99"]):
         pytest.fail("a window was opened")
     assert raised.value.hint is not None
 
 
-def test_devices_can_be_chosen() -> None:
+def test_devices_can_be_selected() -> None:
     with measure() as everything:
         work(0.05)
     device = next(place.device for place in everything.devices.values() if place.joules is not None)
@@ -131,24 +131,24 @@ def test_devices_can_be_chosen() -> None:
     assert one._meter is not everything._meter
 
 
-def test_without_a_sensor_there_is_a_reason_and_no_error() -> None:
+def test_a_missing_sensor_is_a_reason_not_an_error() -> None:
     if Meter(model=False).has_energy:
         pytest.skip("this machine measures energy")
     with measure(model=False) as m:
         work(0.01)
     assert m.joules is None and m.watts is None and m.provenance is None
-    assert m.missing is not None and "hint: `ergo doctor`" in m.missing
+    assert m.missing is not None and "hint: run `ergo doctor`" in m.missing
     assert m.seconds > 0 and m.missing in str(m)
 
 
 class TestSync:
-    def test_a_function_is_called_before_and_after(self) -> None:
+    def test_sync_function_is_called_before_and_after(self) -> None:
         calls: list[str] = []
         with measure(sync=lambda: calls.append("sync")):
             calls.append("block")
         assert calls == ["sync", "block", "sync"]
 
-    def test_a_failure_at_the_end_closes_the_window_first(self) -> None:
+    def test_a_failed_wait_at_the_end_closes_the_window(self) -> None:
         cause = OSError("the device is gone")
         calls = iter([None, cause])
 
@@ -162,7 +162,7 @@ class TestSync:
         assert raised.value.__cause__ is cause and raised.value.hint is not None
         assert not m.is_open and m.joules is not None
 
-    def test_a_failure_at_the_start_opens_nothing(self) -> None:
+    def test_a_failed_wait_at_the_start_opens_no_window(self) -> None:
         def sync() -> None:
             raise OSError("no device")
 
@@ -172,7 +172,7 @@ class TestSync:
             pass
         assert after.parent is None
 
-    def test_what_the_block_raises_comes_before(self) -> None:
+    def test_the_exception_of_the_block_has_priority(self) -> None:
         calls = iter([False, True])
 
         def sync() -> None:
@@ -183,14 +183,14 @@ class TestSync:
             raise KeyError
         assert any("the device is gone" in note for note in m.notes)
 
-    def test_something_else_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="sync is 'always'"):
+    def test_other_values_are_an_error(self) -> None:
+        with pytest.raises(TypeError, match="not 'always'"):
             measure(sync="always")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="sync is 7"):
+        with pytest.raises(TypeError, match="not 7"):
             measured(sync=7)  # type: ignore[call-overload]
 
 
-def test_a_window_in_a_generator_that_is_let_go_is_closed() -> None:
+def test_a_window_in_a_deleted_generator_is_closed() -> None:
     seen: list[Measurement] = []
 
     def numbers() -> Iterator[int]:
@@ -206,14 +206,14 @@ def test_a_window_in_a_generator_that_is_let_go_is_closed() -> None:
     assert not seen[0].is_open and seen[0].joules is not None
 
 
-def test_a_measurement_stays_in_its_process() -> None:
+def test_a_measurement_cannot_be_pickled() -> None:
     with measure() as m:
         pass
     with pytest.raises(TypeError, match="to_dict"):
         pickle.dumps(m)
 
 
-def test_what_was_measured_cannot_be_changed() -> None:
+def test_a_measurement_is_read_only() -> None:
     with measure() as m:
         pass
     shown = [name for name in dir(m) if not name.startswith("_") and name != "to_dict"]
@@ -223,5 +223,5 @@ def test_what_was_measured_cannot_be_changed() -> None:
             setattr(m, name, 1)
 
 
-def test_the_names_are_there() -> None:
+def test_public_names_exist() -> None:
     assert {"measure", "measured", "Measure", "MeasuredFunction", "Measurement", "Monitor"} <= set(ergometer.__all__)

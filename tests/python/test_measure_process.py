@@ -1,4 +1,4 @@
-"""The meter that all windows of a process share: when it starts and stops, what it keeps, signals and forks."""
+"""The meter shared by all windows of a process: start and stop, memory, signals and forks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from ergometer import _shared_meter, measure
 from ergometer._native import Meter
-from metered import needs_energy, wait_for, work
-from other_process import run_python
+from energy_sensors import needs_energy, wait_for, work
+from subprocess_python import run_python
 
 pytestmark = needs_energy
 
 
-def test_ctrl_c_breaks_the_wait_and_it_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_interrupts_the_wait_and_a_later_access_works(monkeypatch: pytest.MonkeyPatch) -> None:
     with measure() as m:
         work(0.01)
     with monkeypatch.context() as patch:
@@ -29,17 +29,17 @@ def test_ctrl_c_breaks_the_wait_and_it_can_be_asked_again(monkeypatch: pytest.Mo
     assert m.joules is not None
 
 
-def test_a_handler_of_a_signal_may_ask_while_energy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_handler_can_read_energy_during_the_computation(monkeypatch: pytest.MonkeyPatch) -> None:
     with measure() as m:
         work(0.01)
     with measure() as other:
         work(0.01)
-    told: list[float | None] = []
+    output: list[float | None] = []
     meter = m._meter
     native = meter.native
 
     class Interrupted:
-        """The meter, with a signal in the middle of its work."""
+        """A meter that gets a signal during its computation."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(native, name)
@@ -50,10 +50,10 @@ def test_a_handler_of_a_signal_may_ask_while_energy_is_found(monkeypatch: pytest
             return native.energies(*arguments)
 
     def ask(number: int, frame: object) -> None:
-        # In a thread that waits for itself nothing would ever come.
+        # A deadlocked thread would never finish.
         assert meter._settling.acquire(blocking=False), "it would wait for itself"
         meter._settling.release()
-        told.extend([m.joules, other.joules])
+        output.extend([m.joules, other.joules])
 
     before = signal.signal(signal.SIGUSR1, ask)
     try:
@@ -61,10 +61,10 @@ def test_a_handler_of_a_signal_may_ask_while_energy_is_found(monkeypatch: pytest
         first = m.joules
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert first is not None and told[0] == first == m.joules and told[1] == other.joules is not None
+    assert first is not None and output[0] == first == m.joules and output[1] == other.joules is not None
 
 
-def test_a_meter_that_has_stopped_keeps_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_meter_keeps_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     with measure() as m:
         work(0.3)
     assert m.joules is not None
@@ -77,7 +77,7 @@ def test_a_meter_that_has_stopped_keeps_no_readings(monkeypatch: pytest.MonkeyPa
     assert m._meter.is_stopped and m.joules is not None
 
 
-def test_nobody_has_to_ask_and_the_meter_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_window_does_not_keep_the_meter_running(monkeypatch: pytest.MonkeyPatch) -> None:
     with measure() as m:
         work(0.05)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
@@ -89,13 +89,13 @@ def test_nobody_has_to_ask_and_the_meter_stops(monkeypatch: pytest.MonkeyPatch) 
     assert later._meter is not m._meter and later.joules is not None
 
 
-def test_what_nobody_needs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_readings_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_shared_meter, "HISTORY_NS", 0)
     with measure() as keeps_the_meter:
         with measure() as m:
             work(0.05)
         assert m.joules is not None
-        # The outer window is open: nothing of it goes.
+        # The outer window is open, so its readings are kept.
         end_ns = m.end_ns or 0
         assert first_power_ns(m._meter.native) <= end_ns
     assert keeps_the_meter.joules is not None
@@ -103,7 +103,7 @@ def test_what_nobody_needs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
     wait_for(lambda: first_power_ns(m._meter.native) > end_ns)
 
 
-def test_a_window_that_is_let_go_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_window_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     block = measure()
     meter = block.__enter__()._meter
     del block
@@ -111,9 +111,9 @@ def test_a_window_that_is_let_go_holds_nothing(monkeypatch: pytest.MonkeyPatch) 
     wait_for(lambda: meter.is_stopped)
 
 
-def test_a_forked_child_has_a_meter_of_its_own() -> None:
-    told = run_python(FORKS)
-    assert told.splitlines() == [
+def test_a_forked_child_starts_its_own_meter() -> None:
+    output = run_python(FORKS)
+    assert output.splitlines() == [
         "child: the window was opened before this process was forked",
         "child: joules True, new meter True, parent None",
         "parent: joules True",
@@ -121,14 +121,14 @@ def test_a_forked_child_has_a_meter_of_its_own() -> None:
     ]
 
 
-def test_a_process_may_end_with_a_window_open_or_unread() -> None:
-    told = run_python(
+def test_a_process_can_exit_with_open_or_unread_windows() -> None:
+    output = run_python(
         "import atexit, ergometer\n"
         "with ergometer.measure() as unread: sum(range(100000))\n"
         "ergometer.measure().__enter__()\n"
         "print('ends')"
     )
-    assert told.strip() == "ends"
+    assert output.strip() == "ends"
 
 
 FORKS = """
@@ -141,21 +141,21 @@ with ergometer.measure("parent") as m:
     sum(range(1_000_000))
     child = os.fork()
     if child == 0:
-        told = os.fdopen(writable, "w")
+        output = os.fdopen(writable, "w")
         try:
             try:
                 m.joules
             except MeterError as error:
-                print("child:", str(error).partition(";")[0], file=told)
+                print("child:", str(error).partition(";")[0], file=output)
             with ergometer.measure("child") as own:
                 sum(range(1_000_000))
             print(f"child: joules {own.joules is not None}, new meter {own._meter is not m._meter}",
-                  end=", ", file=told)
-            print("parent", own.parent, file=told)
-            told.flush()
+                  end=", ", file=output)
+            print("parent", own.parent, file=output)
+            output.flush()
             code = 0
         except BaseException as error:
-            print("child:", repr(error), file=told, flush=True)
+            print("child:", repr(error), file=output, flush=True)
             code = 1
         os._exit(code)
     os.close(writable)
@@ -176,7 +176,7 @@ print("child exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def first_power_ns(meter: Meter) -> int:
-    """The time of the oldest reading of energy or power there is."""
+    """The time of the oldest energy or power reading."""
     timeline = meter.timeline()
     kinds = zip(timeline["time_ns"], timeline["provenance"])
     return min(int(time_ns) for time_ns, provenance in kinds if provenance != "gauge")

@@ -8,12 +8,12 @@ import inspect
 import pytest
 
 from ergometer import Measurement, measure, measured
-from metered import needs_energy
+from energy_sensors import needs_energy
 
 pytestmark = needs_energy
 
 
-def test_a_function_keeps_its_face() -> None:
+def test_a_function_keeps_its_signature() -> None:
     def add(first: int, second: int = 2) -> int:
         """Adds."""
         return first + second
@@ -27,16 +27,16 @@ def test_a_function_keeps_its_face() -> None:
     assert wrapped.last.joules is not None
 
 
-def test_results_are_told() -> None:
-    told: list[Measurement] = []
+def test_on_result_is_called() -> None:
+    results: list[Measurement] = []
 
-    @measured(name="halving", on_result=told.append, sync=None)
+    @measured(name="halving", on_result=results.append, sync=None)
     def half(number: float) -> float:
         return number / 2
 
     assert [half(4), half(8)] == [2, 4]
-    assert told == list(half.measurements) and [m.name for m in told] == ["halving"] * 2
-    assert not any(m.is_open for m in told)
+    assert results == list(half.measurements) and [m.name for m in results] == ["halving"] * 2
+    assert not any(m.is_open for m in results)
 
 
 def test_a_call_that_raises_is_measured() -> None:
@@ -49,19 +49,19 @@ def test_a_call_that_raises_is_measured() -> None:
     assert fail.last is not None and fail.last.seconds > 0
 
 
-def test_the_last_thousand_are_kept() -> None:
+def test_the_last_1000_measurements_are_kept() -> None:
     @measured(sync=None)
     def nothing() -> None: ...
 
     for _ in range(1001):
         nothing()
     assert len(nothing.measurements) == 1000
-    # They are settled together, off one curve.
+    # They are settled together, from one power curve.
     assert nothing.measurements[-1].joules is not None
     assert all(m._settled is not None for m in nothing.measurements)
 
 
-def test_methods_are_functions() -> None:
+def test_methods_can_be_decorated() -> None:
     class Model:
         @measured
         def run(self, number: int) -> int:
@@ -71,7 +71,7 @@ def test_methods_are_functions() -> None:
     assert Model.run.last is not None and Model.run.last.name == "Model.run"
 
 
-def test_a_coroutine_is_measured_over_its_awaiting() -> None:
+def test_a_coroutine_window_includes_awaiting() -> None:
     @measured
     async def wait(event: asyncio.Event) -> int:
         with measure("inside") as inside:
@@ -93,7 +93,7 @@ def test_a_coroutine_is_measured_over_its_awaiting() -> None:
     assert [m.depth for m in wait.measurements] == [0, 0]
 
 
-def test_generators_are_refused() -> None:
+def test_generators_are_an_error() -> None:
     def numbers() -> object:
         yield 1
 

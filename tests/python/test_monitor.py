@@ -9,15 +9,15 @@ import pytest
 
 from ergometer import Monitor, _shared_meter, measure
 from ergometer.errors import MeterError
-from metered import needs_energy, wait_for, work
-from other_process import run_python
+from energy_sensors import needs_energy, wait_for, work
+from subprocess_python import run_python
 
 pytestmark = needs_energy
 
 COLUMNS = ["time_ns", "after_ns", "sensor", "device", "scope", "signal", "value", "unit", "provenance"]
 
 
-def test_a_timeline_has_the_readings_of_its_span() -> None:
+def test_the_timeline_has_the_readings_of_its_period() -> None:
     with Monitor() as monitor:
         wait_for(lambda: monitor.timeline().num_rows > 0)
     energy = monitor.energy()
@@ -27,19 +27,19 @@ def test_a_timeline_has_the_readings_of_its_span() -> None:
     assert {"power_modelled", "energy", "power_ring", "power_average"} & set(timeline["signal"])
 
 
-def test_a_timeline_goes_into_data_frames() -> None:
+def test_the_timeline_converts_to_data_frames() -> None:
     with Monitor() as monitor:
         wait_for(lambda: monitor.timeline().num_rows > 0)
     rows = monitor.timeline().num_rows
     frames = {"pandas": Monitor.to_pandas, "polars": Monitor.to_polars, "pyarrow": Monitor.to_pyarrow}
     for library, frame in frames.items():
         pytest.importorskip(library)
-        told = frame(monitor)
-        assert told.shape == (rows, len(COLUMNS))
+        output = frame(monitor)
+        assert output.shape == (rows, len(COLUMNS))
     assert set(monitor.to_pandas()["unit"]) >= {"W"}
 
 
-def test_it_tells_while_it_is_on() -> None:
+def test_values_are_available_while_the_monitor_is_on() -> None:
     with Monitor() as monitor:
         assert monitor.is_on
         work(1.0)
@@ -56,8 +56,8 @@ def test_it_tells_while_it_is_on() -> None:
     assert set(monitor.latest()) == set(latest)
 
 
-def test_its_warnings_are_those_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The meter may be older, and have seen more."""
+def test_warnings_are_limited_to_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meter may have started earlier and have more warnings."""
     asked: list[tuple[int, int | None]] = []
 
     class Warned:
@@ -82,14 +82,14 @@ def test_its_warnings_are_those_of_its_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == [(span.start_ns, None), (span.start_ns, span.end_ns)]
 
 
-def test_nothing_happened_to_sensors_before_they_were_there() -> None:
+def test_there_are_no_warnings_before_the_start() -> None:
     with Monitor() as monitor:
         span = monitor.energy()
         assert span._meter.native.warnings(0, 1) == []
 
 
-def test_asking_while_it_is_on_leaves_no_trace() -> None:
-    """Nothing begins or ends when somebody asks: it is no activity, and the meter is not used for longer by it."""
+def test_reading_energy_while_on_is_not_activity() -> None:
+    """Reading the energy so far is not recorded as activity, and does not extend the life of the meter."""
     with Monitor() as monitor:
         work(0.05)
         span = monitor._span
@@ -106,7 +106,7 @@ def test_asking_while_it_is_on_leaves_no_trace() -> None:
     assert list(meter._recent)[-1] == (span.start_ns, span.end_ns)
 
 
-def test_it_agrees_with_a_window_of_the_same_time() -> None:
+def test_a_monitor_agrees_with_a_window_of_the_same_time() -> None:
     with Monitor() as monitor, measure() as m:
         work(0.3)
     assert m._meter is monitor.energy()._meter
@@ -114,7 +114,7 @@ def test_it_agrees_with_a_window_of_the_same_time() -> None:
     assert m.low is not None and m.high is not None and m.low <= high and m.high >= low
 
 
-def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings_stay_after_the_meter_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     with Monitor() as monitor:
         wait_for(lambda: monitor.timeline().num_rows > 0)
     monkeypatch.setattr(_shared_meter, "KEEP_NS", _shared_meter.LATE_NS)
@@ -125,27 +125,27 @@ def test_readings_stay_after_the_meter_is_gone(monkeypatch: pytest.MonkeyPatch) 
     assert monitor.energy().joules is not None and monitor.latest()
 
 
-def test_other_devices_have_a_meter_of_their_own() -> None:
+def test_other_devices_have_a_separate_meter() -> None:
     with Monitor() as everything, Monitor(devices=["cpu"]) as processors:
         wait_for(lambda: processors.timeline().num_rows > 0)
     assert everything.energy()._meter is not processors.energy()._meter
     assert {device.partition(":")[0] for device in processors.timeline()["device"]} == {"cpu"}
 
 
-def test_it_serves_once_and_only_when_started() -> None:
+def test_a_monitor_can_be_started_once() -> None:
     monitor = Monitor()
     for ask in (monitor.timeline, monitor.energy, monitor.latest, monitor.stop):
         with pytest.raises(MeterError, match="not started"):
             ask()
     assert monitor.start() is monitor
-    with pytest.raises(MeterError, match="started before"):
+    with pytest.raises(MeterError, match="already started"):
         monitor.start()
     monitor.stop()
     monitor.stop()
     assert repr(monitor) == "<Monitor: stopped>"
 
 
-def test_one_that_is_let_go_holds_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_monitor_keeps_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = Monitor().start()
     assert monitor._span is not None
     meter = monitor._span._meter
@@ -155,8 +155,8 @@ def test_one_that_is_let_go_holds_no_meter(monkeypatch: pytest.MonkeyPatch) -> N
     wait_for(lambda: meter.is_stopped)
 
 
-def test_a_forked_child_is_told_that_it_has_none() -> None:
-    told = run_python(
+def test_a_monitor_raises_an_error_in_a_forked_child() -> None:
+    output = run_python(
         """
 import os
 import ergometer
@@ -178,4 +178,4 @@ print(os.read(readable, 1000).decode())
 print(monitor.timeline().num_rows > 0)
 """
     )
-    assert told.splitlines() == ["the window was opened before this process was forked", "True"]
+    assert output.splitlines() == ["the window was opened before this process was forked", "True"]

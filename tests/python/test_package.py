@@ -1,4 +1,4 @@
-"""The package as it is installed: light, typed, documented."""
+"""The installed package: imports, types, documentation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import doctest
 import importlib.metadata
 import importlib.resources
 import inspect
+import pickle
 
 import ergometer
 import pytest
 from conftest import REPOSITORY
 from ergometer import _native
-from other_process import run_python
+from subprocess_python import run_python
 
 HEAVY = ["numpy", "jax", "jaxlib", "torch", "pandas", "polars", "pyarrow", "duckdb", "datasets", "tensorflow"]
 
 
-def test_nothing_heavy_is_imported_that_nobody_uses(autotune_trace):
-    """Nor does measuring a block, or reading a trace and tuning by the clock of the host."""
+def test_heavy_packages_are_not_imported(autotune_trace):
+    """Measuring a block, reading a trace and tuning with wall times import none of them either."""
     script = f"""
         import sys
         import ergometer
@@ -31,12 +32,12 @@ def test_nothing_heavy_is_imported_that_nobody_uses(autotune_trace):
     assert run_python(script, autotune_trace) == "[]\n"
 
 
-def test_it_works_where_nothing_else_is_installed(autotune_trace):
-    """None of the packages it knows how to feed is needed to read a trace and to look at it."""
+def test_the_package_works_without_optional_packages(autotune_trace):
+    """Reading and printing a trace needs none of the optional packages."""
     script = f"""
 import sys
 for name in {HEAVY}:
-    sys.modules[name] = None  # to import it is an error then
+    sys.modules[name] = None  # makes importing it an error
 import ergometer
 table = ergometer.read_trace(sys.argv[1]).functions()
 print(table["id"], len(repr(table)) > 100, len(table.to_pylist()))
@@ -46,17 +47,17 @@ for method in ("to_pyarrow", "to_pandas", "to_polars"):
     except ImportError as error:
         print(method, "hint: " in str(error))
 """
-    told = run_python(script, autotune_trace).splitlines()
-    assert told == ["[0, 1, 2, 3] True 4", "to_pyarrow True", "to_pandas True", "to_polars True"]
+    output = run_python(script, autotune_trace).splitlines()
+    assert output == ["[0, 1, 2, 3] True 4", "to_pyarrow True", "to_pandas True", "to_polars True"]
 
 
-def test_it_is_marked_as_typed():
+def test_the_package_is_typed():
     files = importlib.resources.files("ergometer")
     assert files.joinpath("py.typed").is_file()
     assert files.joinpath("_native.pyi").is_file()
 
 
-def test_it_asks_for_no_other_package():
+def test_the_package_has_no_dependencies():
     try:
         needed = importlib.metadata.requires("ergometer")
     except importlib.metadata.PackageNotFoundError:
@@ -64,15 +65,15 @@ def test_it_asks_for_no_other_package():
     assert not needed
 
 
-def test_the_names_people_use_are_there():
+def test_public_names_can_be_imported():
     wanted = {"Profiler", "ProfilingError", "autotune", "read_trace", "Trace", "Table", "measure", "measured"}
     wanted |= {"Measurement", "Monitor", "load_run", "load_sweep", "Run"}
     assert wanted <= set(ergometer.__all__)
     assert len(ergometer.__all__) == len(set(ergometer.__all__))
 
 
-def test_names_are_imported_when_they_are_used_first():
-    """Whoever only reads a trace, and the command, need not wait for the rest."""
+def test_names_are_imported_on_first_use():
+    """Reading a trace, and the command, do not import the rest."""
     script = """
 import sys
 import ergometer
@@ -85,13 +86,13 @@ try:
 except AttributeError as error:
     print(error)
 """
-    loaded, *told = run_python(script).splitlines()
+    loaded, *output = run_python(script).splitlines()
     assert loaded == "['ergometer', 'ergometer._native']"
-    assert told == ["True", "True True", "module 'ergometer' has no attribute 'no_such_name'"]
+    assert output == ["True", "True True", "module 'ergometer' has no attribute 'no_such_name'"]
 
 
 @pytest.mark.parametrize("name", sorted(ergometer.__all__))
-def test_every_public_name_is_there_and_documented(name):
+def test_every_public_name_is_documented(name):
     value = getattr(ergometer, name)
     if name == "__version__":
         return
@@ -103,7 +104,7 @@ def test_every_public_name_is_there_and_documented(name):
 
 
 def documented(value, name):
-    """This and all its members that have documentation."""
+    """The object and all its documented members."""
     if getattr(value, "__doc__", None):
         yield name, value.__doc__
     if inspect.isclass(value):
@@ -118,16 +119,21 @@ NATIVE = [pair for name in PUBLIC for pair in documented(getattr(_native, name),
 
 @pytest.mark.parametrize(("name", "text"), NATIVE, ids=[name for name, _ in NATIVE])
 def test_examples_of_the_extension_module(name, text, monkeypatch):
-    """`--doctest-modules` looks into sources, and these are in Rust."""
+    """`--doctest-modules` reads Python sources only, and this module is in Rust."""
     monkeypatch.chdir(REPOSITORY)
     examples = doctest.DocTestParser().get_doctest(text, {"ergometer": ergometer}, name, None, None)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert runner.run(examples).failed == 0
 
 
-def test_errors_have_their_hint():
-    error = ergometer.ErgometerError("it broke. hint: mend it")
-    assert error.hint == "mend it"
-    assert ergometer.ErgometerError("it broke").hint is None
+def test_errors_have_a_message_and_a_hint():
     for kind in (ergometer.TraceError, ergometer.RunError, ergometer.MeterError, ergometer.ProfilingError):
         assert issubclass(kind, ergometer.ErgometerError)
+        error = kind("it broke", hint="repair it")
+        assert (error.message, error.hint, str(error)) == ("it broke", "repair it", "it broke. hint: repair it")
+        assert (kind("it broke").hint, str(kind("it broke"))) == (None, "it broke")
+        copied = pickle.loads(pickle.dumps(error))
+        assert type(copied) is kind and (copied.message, copied.hint) == ("it broke", "repair it")
+    missing = ergometer.MissingFileError("no such file", "check the path", "a.pb")
+    assert isinstance(missing, FileNotFoundError)
+    assert (str(missing), missing.filename) == ("no such file. hint: check the path", "a.pb")

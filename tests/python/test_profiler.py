@@ -17,7 +17,7 @@ from ergometer import profiler as module
 from ergometer.errors import ErgometerError, ProfilingError
 from ergometer.profiler import Profiler
 from jax.profiler import ProfileData
-from profiled import AUTOTUNE, seconds_by_id, trace_of
+from recorded_profiles import AUTOTUNE, seconds_by_id, read_recorded
 
 KEY = "jit_autotune_fn_0(3981-281474976710658)"
 
@@ -48,13 +48,13 @@ def data() -> ProfileData:
     return ProfileData.from_serialized_xspace(AUTOTUNE.read_bytes())
 
 
-def test_events_of_a_plane_are_those_of_a_plain_loop(data: ProfileData) -> None:
+def test_events_of_a_plane_match_a_plain_loop(data: ProfileData) -> None:
     by_key: dict[str, list[tuple[float, float]]] = {}
     for start, end, stats in kernels_by_plain_loop(data):
         key = f"{stats['hlo_module']}({stats['program_id']}-{stats['scope_range_id']})"
         by_key.setdefault(key, []).append((start, end))
     expected = {key: union_ns(intervals) / 1e9 for key, intervals in by_key.items()}
-    trace = trace_of("gpu_autotune")
+    trace = read_recorded("gpu_autotune")
     [plane] = Profiler.find_device_plane_ids(trace, "gpu")
     found = Profiler().get_events_from_plane(trace, plane)
     assert found[KEY] == 4.191e-6
@@ -62,14 +62,14 @@ def test_events_of_a_plane_are_those_of_a_plain_loop(data: ProfileData) -> None:
     assert len(found) == 50
 
 
-def test_times_by_function_are_those_of_a_plain_loop(data: ProfileData) -> None:
-    # Nothing overlaps between two functions here, so what stands together in time is one execution.
+def test_times_by_function_match_a_plain_loop(data: ProfileData) -> None:
+    # Functions do not overlap in this trace, so events close in time are one execution.
     samples: dict[int, list[float]] = {}
     for name, kernels in itertools.groupby(kernels_by_plain_loop(data), key=lambda kernel: kernel[2]["hlo_module"]):
         busy_ns = union_ns([(start, end) for start, end, _ in kernels])
         samples.setdefault(int(name.removeprefix("jit_autotune_fn_")), []).append(busy_ns / 1e9)
     middle = {number: sorted(times)[1:-1] for number, times in samples.items()}
-    found = seconds_by_id(Profiler(), trace_of("gpu_autotune"), "gpu")
+    found = seconds_by_id(Profiler(), read_recorded("gpu_autotune"), "gpu")
     assert list(found) == [0, 1, 2, 3]
     for number, (mean_s, std_s) in found.items():
         assert len(samples[number]) == 5
@@ -79,7 +79,7 @@ def test_times_by_function_are_those_of_a_plain_loop(data: ProfileData) -> None:
 
 
 class Message:
-    """As an XSpace of protobuf: it knows how to be bytes."""
+    """Like an XSpace protobuf message: it can be serialized."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -89,7 +89,7 @@ class Message:
 
 
 @pytest.mark.parametrize("name, device", [("gpu_autotune", "gpu"), ("small_cpu_666", "cpu"), ("gpu_train_3", "gpu")])
-def test_every_kind_of_profile_gives_the_same(name: str, device: str) -> None:
+def test_every_kind_of_profile_gives_the_same_result(name: str, device: str) -> None:
     path = TRACES / f"{name}.xplane.pb"
     content = path.read_bytes()
     data = ProfileData.from_serialized_xspace(content)
@@ -104,7 +104,7 @@ def test_every_kind_of_profile_gives_the_same(name: str, device: str) -> None:
             assert profiler.get_events_from_plane(kind, expected_planes[0]) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_names_of_planes_are_as_in_profile_data(data: ProfileData) -> None:
+def test_plane_names_match_profile_data(data: ProfileData) -> None:
     trace = Profiler.parse_profile_from_bytes(AUTOTUNE.read_bytes())
     assert [plane.name for plane in trace.planes] == [plane.name for plane in data.planes]
     ours, theirs = trace.find_plane_with_name("/device:GPU:0"), data.find_plane_with_name("/device:GPU:0")
@@ -117,20 +117,20 @@ def test_the_names_of_planes_are_as_in_profile_data(data: ProfileData) -> None:
 
 
 def test_profile_data_is_converted_once(data: ProfileData) -> None:
-    assert module._trace_of(data) is module._trace_of(data)
+    assert module._as_trace(data) is module._as_trace(data)
     other = ProfileData.from_serialized_xspace((TRACES / "small_cpu_666.xplane.pb").read_bytes())
-    assert len(module._trace_of(other)) != len(module._trace_of(data))
+    assert len(module._as_trace(other)) != len(module._as_trace(data))
 
 
-def test_profile_data_is_let_go_when_another_profile_is_given(data: ProfileData) -> None:
+def test_cached_profile_data_is_released_for_another_profile(data: ProfileData) -> None:
     held = sys.getrefcount(data)
     Profiler.find_device_plane_ids(data, "gpu")
     assert sys.getrefcount(data) == held + 1
-    Profiler.find_device_plane_ids(trace_of("gpu_autotune"), "gpu")
+    Profiler.find_device_plane_ids(read_recorded("gpu_autotune"), "gpu")
     assert sys.getrefcount(data) == held
 
 
-def test_a_message_is_not_held() -> None:
+def test_a_protobuf_message_is_not_cached() -> None:
     message = Message(AUTOTUNE.read_bytes())
     Profiler.find_device_plane_ids(message, "gpu")
     gone = weakref.ref(message)
@@ -139,7 +139,7 @@ def test_a_message_is_not_held() -> None:
     assert gone() is None
 
 
-def test_attributes_are_those_given() -> None:
+def test_attributes_have_the_values_of_the_arguments() -> None:
     profiler = Profiler()
     assert profiler.prefix_filter == "jit_"
     assert profiler.event_filter_regex is None
@@ -161,7 +161,7 @@ def test_attributes_can_change(data: ProfileData) -> None:
         profiler.get_events_from_plane(data, plane)
 
 
-def test_tensorflow_is_silenced_only_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorflow_logs_are_silenced_only_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     Profiler(silence_tf_cpp_logs=False)
     assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ
@@ -172,7 +172,7 @@ def test_tensorflow_is_silenced_only_where_nobody_chose(monkeypatch: pytest.Monk
     assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "1"
 
 
-def test_what_is_no_profile() -> None:
+def test_invalid_profiles() -> None:
     with pytest.raises(ProfilingError, match="^Failed to parse profile data: ") as raised:
         Profiler.parse_profile_from_bytes(AUTOTUNE.read_bytes()[:-3])
     assert isinstance(raised.value, ErgometerError)
@@ -188,28 +188,28 @@ def test_what_is_no_profile() -> None:
         Profiler().get_events_from_plane(object(), 0)
 
 
-def test_no_such_device() -> None:
+def test_an_unknown_device() -> None:
     names = ["/host:metadata", "/host:__ScopeRangeCallStack__", "/device:GPU:0", "/host:CPU", "Task Environment"]
     with pytest.raises(ProfilingError) as raised:
-        Profiler.find_device_plane_ids(trace_of("gpu_autotune"), "tpu")
+        Profiler.find_device_plane_ids(read_recorded("gpu_autotune"), "tpu")
     assert str(raised.value) == f"No planes found for device 'tpu'. Available devices: {names}"
 
 
 @pytest.mark.parametrize("plane", [9, -6])
-def test_no_such_plane(plane: int) -> None:
+def test_a_plane_out_of_range(plane: int) -> None:
     with pytest.raises(ProfilingError) as raised:
-        Profiler().get_events_from_plane(trace_of("gpu_autotune"), plane)
+        Profiler().get_events_from_plane(read_recorded("gpu_autotune"), plane)
     expected = f"Failed to extract events from plane {plane}: Plane index {plane} out of range (0-4)"
     assert str(raised.value) == expected
 
 
-def test_a_plane_can_be_counted_from_the_last() -> None:
-    trace = trace_of("gpu_autotune")
+def test_a_negative_plane_counts_from_the_end() -> None:
+    trace = read_recorded("gpu_autotune")
     assert Profiler().get_events_from_plane(trace, -3) == Profiler().get_events_from_plane(trace, 2) != {}
 
 
-def test_a_cap_that_cuts_warns() -> None:
-    trace = trace_of("med_cpu_26820")
+def test_a_cap_that_leaves_out_events_warns() -> None:
+    trace = read_recorded("med_cpu_26820")
     [plane] = Profiler.find_device_plane_ids(trace, "cpu")
     profiler = Profiler(max_events_per_profile=10_000)
     with pytest.warns(UserWarning, match="max_events_per_profile = 10000 left out") as warned:
@@ -217,8 +217,8 @@ def test_a_cap_that_cuts_warns() -> None:
     assert warned[0].filename == __file__
 
 
-def test_verbose_tells_what_was_too_short(caplog: pytest.LogCaptureFixture) -> None:
-    trace = trace_of("gpu_autotune")
+def test_verbose_reports_short_events(caplog: pytest.LogCaptureFixture) -> None:
+    trace = read_recorded("gpu_autotune")
     with caplog.at_level(logging.INFO, logger="ergometer"):
         Profiler().get_events_from_plane(trace, 2)
         assert caplog.messages == []

@@ -1,4 +1,4 @@
-"""Patterns of the profiler mean what they mean in Python, whoever searches by them."""
+"""Patterns of the profiler match as in Python, whether Rust or Python searches."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 from ergometer import _native
 from ergometer._patterns import for_rules
 from ergometer.profiler import Profiler
-from profiled import seconds_by_id, trace_of
+from recorded_profiles import seconds_by_id, read_recorded
 
 
-def test_a_pattern_that_is_none() -> None:
+def test_an_invalid_pattern() -> None:
     with pytest.raises(re.error):
         Profiler(event_filter_regex="gemm(")
 
 
 def test_a_pattern_with_look_ahead() -> None:
-    trace = trace_of("gpu_autotune")
+    trace = read_recorded("gpu_autotune")
     pattern = r"gemm_fusion_dot(?![._]1)"
     assert not _native.is_pattern(pattern)
     looking = seconds_by_id(Profiler(event_filter_regex=pattern), trace, "gpu")
-    # Of fn_0 the first product is gemm_fusion_dot, the second gemm_fusion_dot_1, and its op gemm_fusion_dot.1.
+    # The kernels of fn_0 are gemm_fusion_dot and gemm_fusion_dot_1; the op of the second is gemm_fusion_dot.1.
     plain = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot$"), trace, "gpu")
     assert looking[0] == plain[0]
     both = seconds_by_id(Profiler(event_filter_regex="gemm_fusion_dot"), trace, "gpu")
@@ -31,8 +31,8 @@ def test_a_pattern_with_look_ahead() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Possible set:FutureWarning", "ignore:Possible nested set:FutureWarning")
-def test_patterns_mean_what_they_mean_in_python() -> None:
-    trace = trace_of("gpu_autotune")
+def test_patterns_match_as_in_python() -> None:
+    trace = read_recorded("gpu_autotune")
     names = trace.names()
     for pattern in [r"gemm", r"(?<=loop_)reduce", r"(.)\1", r"[a&&b]", r"fusion\Z", r"\<", r"[[f]usion", r"(?!)"]:
         compiled = re.compile(pattern)
@@ -44,9 +44,9 @@ def test_patterns_mean_what_they_mean_in_python() -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="they came with Python 3.11")
 @pytest.mark.parametrize("pattern", [r"[a-z_]*+fusion", r"m++m", r"_?+_", r"m{1,2}+m", r"(?>[a-z_]*)fusion"])
-def test_what_gives_nothing_back_means_what_it_means_in_python(pattern: str) -> None:
-    """To Rust `[a-z_]*+fusion` is `([a-z_]*)+fusion`, which finds what Python does not."""
-    trace = trace_of("gpu_autotune")
+def test_possessive_quantifiers_match_as_in_python(pattern: str) -> None:
+    """In Rust `[a-z_]*+fusion` is `([a-z_]*)+fusion`, which matches more than in Python."""
+    trace = read_recorded("gpu_autotune")
     names = trace.names()
     translated = for_rules(pattern, trace)
     found = [name for name in names if re.search(translated, name)]
@@ -55,6 +55,6 @@ def test_what_gives_nothing_back_means_what_it_means_in_python(pattern: str) -> 
     assert found != [name for name in names if re.search(giving, name)], "no name tells the two apart"
 
 
-def test_names_with_any_character_can_stand_for_a_pattern() -> None:
+def test_names_with_special_characters_are_escaped() -> None:
     for character in map(chr, [*range(1, 128), 0xE9, 0x2028]):
         assert _native.is_pattern("^(?:" + re.escape(f"a{character}b") + ")$"), repr(character)

@@ -1,4 +1,4 @@
-"""The drop-in profiler with JAX on this machine's processor."""
+"""The drop-in profiler with JAX on the CPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ergometer import _native
 from ergometer._capture import profile_files, profiler_session
 from ergometer.errors import ProfilingError
 from ergometer.profiler import Profiler
-from other_process import run_python
-from profiled import AUTOTUNE
+from subprocess_python import run_python
+from recorded_profiles import AUTOTUNE
 
 
 def named(number: int) -> Any:
@@ -28,7 +28,7 @@ def named(number: int) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made: what stays behind can be seen."""
+    """The parent of temporary folders, to see whether any are left behind."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -50,7 +50,7 @@ def test_functions_are_timed(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_results_that_nobody_holds_are_waited_for(tmp_path: Path) -> None:
+def test_discarded_results_are_waited_for(tmp_path: Path) -> None:
     function, x = named(2), jnp.ones((600, 600))
     function(x).block_until_ready()
     with profiler_session(tmp_path):
@@ -78,18 +78,18 @@ def test_a_closure_that_raises_ends_its_session(folder: Path) -> None:
     assert list(found) == [1]
 
 
-def test_a_session_is_active_already(tmp_path: Path) -> None:
+def test_another_session_is_active(tmp_path: Path) -> None:
     with jax.profiler.trace(str(tmp_path)):
         with pytest.raises(ProfilingError, match="cannot start the profiler") as raised:
             Profiler().profile_time_by_function_id(lambda: None, "cpu", 1)
         assert raised.value.hint is not None and "stop_trace" in raised.value.hint
 
 
-def test_nothing_ran_on_a_platform_that_is_there() -> None:
+def test_no_function_ran_on_the_platform() -> None:
     assert Profiler().profile_time_by_function_id(lambda: None, "cpu", 1) == {}
 
 
-def test_a_platform_that_is_not_there(folder: Path) -> None:
+def test_an_unknown_platform(folder: Path) -> None:
     with pytest.raises(ProfilingError, match="^No planes found for device 'tpu'"):
         Profiler().profile_time_by_function_id(lambda: None, "tpu", 1)
     assert list(folder.iterdir()) == []
@@ -109,12 +109,12 @@ def test_no_profile_was_created(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_nothing_to_run(number: int) -> None:
+def test_zero_calls_are_an_error(number: int) -> None:
     with pytest.raises(ProfilingError, match="total_calls_number"):
         Profiler().profile_time_by_function_id(lambda: None, "cpu", number)
 
 
-def test_tensorflow_can_be_asked_for() -> None:
+def test_tensorflow_can_be_required() -> None:
     calls: list[int] = []
     with pytest.raises(ProfilingError, match="^TensorFlow Python profiler hooks are not available$"):
         Profiler(require_tf=True).profile_time_by_function_id(lambda: calls.append(1), "cpu", 1)
@@ -140,8 +140,8 @@ assert "numpy" not in sys.modules and "tensorflow" not in sys.modules
     assert run_python(program, AUTOTUNE) == ""
 
 
-def test_executions_that_are_too_short_are_told() -> None:
-    """By default events below a microsecond do not count; a function of nothing else is then not there, or too slow."""
+def test_executions_that_are_too_short_warn() -> None:
+    """By default events below a microsecond do not count; a function with only such events is missing or too slow."""
 
     def autotune_fn_4(x: Any) -> Any:
         return x + 1
@@ -156,7 +156,7 @@ def test_executions_that_are_too_short_are_told() -> None:
 
 
 def test_a_profile_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a full disk. JAX would take the session for one that goes on, and refuse the next."""
+    """As on a full disk. JAX would consider the session active, and refuse the next one."""
 
     def full() -> None:
         raise OSError("No space left on device")

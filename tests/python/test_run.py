@@ -1,4 +1,4 @@
-"""Saved runs: what `load_run` gives is what the packages give that the files are written for."""
+"""Saved runs: the tables of `load_run` equal what datasets, pyarrow and others read."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def run(folder):
 
 @pytest.fixture
 def copied(tmp_path):
-    """A run that may be damaged."""
+    """A copy of a run, for tests that damage it."""
     return Path(shutil.copytree(RUNS / "h200_graded", tmp_path / "run"))
 
 
-def test_there_are_runs():
+def test_there_are_recorded_runs():
     assert len(SAVED_RUNS) >= 4
 
 
-def test_records_are_those_of_datasets(run, folder, tmp_path):
-    # `datasets` may leave files beside what it reads.
+def test_records_match_datasets(run, folder, tmp_path):
+    # `datasets` may write files into the folder it reads.
     theirs = datasets.load_from_disk(str(shutil.copytree(folder, tmp_path / "run")))
     assert run.records.column_names == theirs.column_names
     assert run.records.num_rows == len(theirs) > 0
@@ -47,14 +47,14 @@ def test_records_are_those_of_datasets(run, folder, tmp_path):
         assert ours == other
 
 
-def test_records_are_those_of_the_arrow_file(run, folder):
+def test_records_match_the_arrow_file(run, folder):
     with pa.OSFile(str(folder / "data-00000-of-00001.arrow")) as file:
         stored = pa.ipc.open_stream(file).read_all()
     assert pa.table(run.records).equals(stored)
 
 
 @pytest.mark.parametrize("name", ["requests", "telemetry"])
-def test_tables_are_those_of_the_parquet_files(run, folder, name):
+def test_tables_match_the_parquet_files(run, folder, name):
     stored = pyarrow.parquet.read_table(folder / f"{name}.parquet")
     table = getattr(run, name)
     assert table.shape == stored.shape
@@ -62,7 +62,7 @@ def test_tables_are_those_of_the_parquet_files(run, folder, name):
     assert table.to_pylist() == stored.to_pylist()
 
 
-def test_tables_go_into_a_frame(run):
+def test_tables_convert_to_data_frames(run):
     frame = pl.DataFrame(run.telemetry)
     assert frame.height == run.telemetry.num_rows > 0
     assert frame["time_ns"].to_list() == run.telemetry["time_ns"]
@@ -70,7 +70,7 @@ def test_tables_go_into_a_frame(run):
 
 
 def leaves(value, name=""):
-    """Every plain value in nested dictionaries, by the names that lead to it."""
+    """Every value in nested dictionaries, by its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, f"{name}.{key}" if name else key)
@@ -79,7 +79,7 @@ def leaves(value, name=""):
 
 
 def test_the_summary_is_one_row_with_the_values_of_the_file(run, folder):
-    """A column has the names that lead to it, or is the dictionary itself."""
+    """Columns are named by their path."""
     stored = json.loads((folder / "summary.json").read_text())
     assert run.summary.num_rows == 1
     (row,) = run.summary
@@ -96,13 +96,13 @@ def test_the_summary_is_one_row_with_the_values_of_the_file(run, folder):
     assert pa.table(run.summary).num_rows == 1
 
 
-def test_the_summary_as_the_file_has_it(run, folder):
+def test_the_summary_dict_matches_the_file(run, folder):
     assert run.summary_dict == json.loads((folder / "summary.json").read_text())
     run.summary_dict.clear()
     assert run.summary_dict, "each is one's own"
 
 
-def test_a_run_knows_itself(run, folder):
+def test_the_name_folder_and_repr_of_a_run(run, folder):
     assert run.folder == folder
     assert run.name == folder.name
     assert run.name in repr(run)
@@ -110,30 +110,30 @@ def test_a_run_knows_itself(run, folder):
     assert run.requests is run.requests, "it is read once"
 
 
-def test_a_text_is_a_path_too():
+def test_a_path_can_be_a_string():
     assert ergometer.load_run(str(SAVED_RUNS[0])).summary_dict == ergometer.load_run(SAVED_RUNS[0]).summary_dict
 
 
-def test_a_name_relative_to_the_working_folder(monkeypatch):
+def test_a_relative_path(monkeypatch):
     monkeypatch.chdir(RUNS / "h200_one")
     assert ergometer.load_run(".").name == "h200_one"
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_missing_folder(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         ergometer.load_run(tmp_path / "none")
     assert "none" in str(raised.value)
 
 
-def test_a_folder_that_is_no_run(tmp_path):
+def test_a_folder_that_is_not_a_run(tmp_path):
     with pytest.raises(RunError) as raised:
         ergometer.load_run(tmp_path)
     assert str(tmp_path) in str(raised.value)
     assert raised.value.hint
 
 
-def test_a_run_that_has_not_ended(tmp_path):
-    """While a run goes on its folder has a journal and nothing else."""
+def test_an_unfinished_run(tmp_path):
+    """The folder of an unfinished run has only a journal."""
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "events.jsonl").write_text("")
     with pytest.raises(RunError) as raised:
@@ -141,7 +141,7 @@ def test_a_run_that_has_not_ended(tmp_path):
     assert raised.value.hint and "ergo finalize" in raised.value.hint
 
 
-def test_a_sweep_says_how_it_is_opened():
+def test_load_run_of_a_sweep_has_a_hint():
     with pytest.raises(RunError) as raised:
         ergometer.load_run(SWEEP)
     assert str(SWEEP) in str(raised.value)
@@ -164,7 +164,7 @@ def test_a_damaged_summary_is_named(copied):
         ergometer.load_run(copied)
 
 
-def test_what_was_read_outlives_its_folder(copied):
+def test_cached_tables_survive_their_folder(copied):
     run = ergometer.load_run(copied)
     requests = run.requests
     expected = requests.to_pylist()
@@ -182,7 +182,7 @@ def test_a_sweep_has_its_runs_in_order():
     assert ergometer.load_sweep(str(SWEEP))[0].requests.num_rows == runs[0].requests.num_rows
 
 
-def test_what_is_no_sweep(tmp_path):
+def test_a_folder_that_is_not_a_sweep(tmp_path):
     with pytest.raises(RunError) as raised:
         ergometer.load_sweep(RUNS / "h200_one")
     assert raised.value.hint and "load_run" in raised.value.hint
@@ -203,12 +203,12 @@ def test_a_sweep_has_its_axis_and_its_points():
     assert [run.name for run in sweep[:2]] == [sweep[0].name, sweep[1].name]
 
 
-def test_summaries_of_a_sweep_go_into_one_frame():
+def test_summaries_of_a_sweep_fit_into_one_data_frame():
     frames = [pl.DataFrame(run.summary) for run in ergometer.load_sweep(RUNS / "h200_sweep")]
     together = pl.concat(frames, how="diagonal")
     assert together.height == len(frames) and together["energy.measured.gross_j.value"].null_count() == 0
 
 
-def test_a_run_goes_to_another_process():
+def test_a_run_can_be_pickled():
     run = ergometer.load_run(RUNS / "h200_one")
     assert pickle.loads(pickle.dumps(run)).requests.to_pylist() == run.requests.to_pylist()

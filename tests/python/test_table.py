@@ -1,4 +1,4 @@
-"""Tables in what people have: pyarrow, polars, pandas and DuckDB take them over the Arrow PyCapsule interface."""
+"""Tables in pyarrow, polars, pandas and DuckDB, through the Arrow PyCapsule interface."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def rows_of(columns):
 
 
 def addresses(arrow):
-    """Where the buffers of a pyarrow table are."""
+    """The addresses of the buffers of a pyarrow table."""
     chunks = [chunk for column in arrow.columns for chunk in column.chunks]
     return [buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None]
 
 
-def test_a_table_knows_its_shape(small):
+def test_the_shape_of_a_table(small):
     assert small.column_names == list(COLUMNS)
     assert (small.num_rows, small.num_columns, small.shape, len(small)) == (3, 4, (3, 4), 3)
     assert "count" in small
@@ -51,16 +51,16 @@ def test_a_table_knows_its_shape(small):
     assert 7 not in small
 
 
-def test_values_come_back_as_they_went_in(small):
+def test_values_keep_their_types(small):
     assert small.to_pydict() == COLUMNS
     assert small.to_pylist() == rows_of(COLUMNS)
     assert list(small) == rows_of(COLUMNS)
     assert small["count"] == [1, None, 3]
-    # An equal value of another type is another value: 1 is not 1.0, nor True.
+    # Types count: 1 is neither 1.0 nor True.
     assert [type(value) for value in small.to_pylist()[0].values()] == [str, int, float, bool]
 
 
-def test_a_column_that_is_not_there_names_those_that_are(small):
+def test_an_unknown_column_lists_the_columns(small):
     with pytest.raises(KeyError) as raised:
         small["seconds_"]
     assert "seconds_" in str(raised.value)
@@ -68,11 +68,11 @@ def test_a_column_that_is_not_there_names_those_that_are(small):
         assert name in str(raised.value)
 
 
-def test_what_is_no_number_is_absent():
+def test_nan_becomes_none():
     assert table({"seconds": [1.0, math.nan, math.inf]})["seconds"] == [1.0, None, None]
 
 
-def test_columns_that_make_no_table_are_refused():
+def test_invalid_columns_are_an_error():
     with pytest.raises(ValueError, match="short"):
         table({"long": [1, 2], "short": [1]})
     with pytest.raises(TypeError, match="mixed"):
@@ -117,7 +117,7 @@ def test_polars(ops):
     assert ops.to_polars().equals(frame)
 
 
-def test_polars_makes_categories_of_dictionaries(autotune):
+def test_polars_converts_dictionaries_to_categories(autotune):
     events = autotune.events(stats=False)
     frame = pl.DataFrame(events)
     assert pa.types.is_dictionary(pa.schema(events).field("name").type)
@@ -133,8 +133,8 @@ def test_pandas(ops):
         assert frame[name].tolist() == ops[name]
 
 
-def test_pandas_by_name_keeps_whole_numbers_whole(small, ops):
-    """pandas makes floating numbers of a column of whole ones where some are missing; those lose picoseconds."""
+def test_to_pandas_keeps_integers(small, ops):
+    """By default pandas converts integers with missing values to floats, which lose picoseconds."""
     frame = small.to_pandas()
     assert frame["count"].tolist() == [1, pd.NA, 3]
     assert str(frame["count"].dtype) == "Int64"
@@ -150,7 +150,7 @@ def test_duckdb_finds_a_table_by_its_variable(ops):
     assert duckdb.from_arrow(pa.table(ops)).shape == ops.shape
 
 
-def test_a_stream_is_consumed_once_and_a_table_as_often_as_one_likes(small):
+def test_a_table_can_be_exported_many_times(small):
     capsule = small.__arrow_c_stream__()
     stream = type("Stream", (), {"__arrow_c_stream__": lambda self, requested_schema=None: capsule})()
     assert pa.RecordBatchReader.from_stream(stream).read_all().num_rows == 3
@@ -159,7 +159,7 @@ def test_a_stream_is_consumed_once_and_a_table_as_often_as_one_likes(small):
     assert pa.table(small).num_rows == 3
 
 
-def test_capsules_that_nobody_consumes_are_dropped(ops):
+def test_unused_capsules_are_freed(ops):
     for _ in range(1000):
         ops.__arrow_c_stream__()
         ops.__arrow_c_schema__()
@@ -167,7 +167,7 @@ def test_capsules_that_nobody_consumes_are_dropped(ops):
     assert pa.table(ops).shape == ops.shape
 
 
-def test_what_was_exported_outlives_table_and_trace(autotune_trace):
+def test_exported_data_outlives_table_and_trace(autotune_trace):
     trace = ergometer.read_trace(autotune_trace)
     events = trace.events()
     expected = events.to_pylist()
@@ -200,7 +200,7 @@ def test_a_table_without_columns():
     assert pa.table(none).num_columns == 0
 
 
-def test_its_text_has_its_columns_and_rows(small):
+def test_repr_has_columns_and_rows(small):
     shape, header, *rows = repr(small).splitlines()
     assert shape == "3 rows, 4 columns"
     assert header.split() == list(COLUMNS)
@@ -211,7 +211,7 @@ def test_its_text_has_its_columns_and_rows(small):
     ]
 
 
-def test_its_text_stays_short_for_many_rows():
+def test_repr_is_short_for_many_rows():
     shape, *rows = repr(table({"number": list(range(100_000))})).splitlines()
     assert shape == "100000 rows, 1 column, the first 10"
     assert rows == ["number", *map(str, range(10))]
@@ -226,22 +226,22 @@ def test_html_is_escaped():
     assert "&lt;script&gt;" in html
 
 
-def test_a_table_is_made_by_the_package_alone():
+def test_a_table_cannot_be_constructed_directly():
     with pytest.raises(TypeError):
         ergometer.Table()
     with pytest.raises(TypeError):
         type("Mine", (ergometer.Table,), {})
 
 
-def test_a_table_goes_to_another_process(autotune_trace):
+def test_a_table_can_be_pickled(autotune_trace):
     table = ergometer.read_trace(autotune_trace).events()
     again = pickle.loads(pickle.dumps(table))
     assert again.column_names == table.column_names and again.to_pydict() == table.to_pydict()
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError, match="not a table"):
         ergometer._native.table_from_stream(b"nothing")
 
 
-def test_a_package_that_is_broken_is_not_missing(ops, tmp_path, monkeypatch):
+def test_a_broken_package_is_not_reported_as_missing(ops, tmp_path, monkeypatch):
     (tmp_path / "polars.py").write_text("raise RuntimeError('broken build')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "polars", raising=False)
@@ -249,6 +249,6 @@ def test_a_package_that_is_broken_is_not_missing(ops, tmp_path, monkeypatch):
         ops.to_polars()
 
 
-def test_a_column_is_asked_for_by_name(ops):
+def test_columns_are_selected_by_name(ops):
     with pytest.raises(TypeError, match="by its name"):
         ops[0]

@@ -1,4 +1,4 @@
-"""Traces: every way to hand one over, and what goes wrong says what, where, and what to do."""
+"""Reading traces from every kind of source, and the errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_there_are_traces():
     assert len(PLAIN_TRACES) >= 4
 
 
-def test_a_path_and_a_text_and_bytes_of_every_kind(trace_path, trace):
+def test_paths_strings_and_bytes(trace_path, trace):
     expected = trace.ops().to_pylist()
     data = trace_path.read_bytes()
     assert expected or trace.events().num_rows
@@ -36,14 +36,14 @@ def test_a_path_and_a_text_and_bytes_of_every_kind(trace_path, trace):
         assert read.ops().to_pylist() == expected
 
 
-def test_a_slice_of_memory_that_is_not_in_one_piece(autotune_trace, autotune):
+def test_a_memoryview_that_is_not_contiguous(autotune_trace, autotune):
     doubled = bytes(byte for byte in autotune_trace.read_bytes() for _ in range(2))
     read = ergometer.read_trace(memoryview(doubled)[::2])
     assert read.ops().to_pylist() == autotune.ops().to_pylist()
 
 
-def test_what_jax_has_read(trace_path, trace):
-    """It does not tell the name of the host, nor which scope lies in which: CUDA graphs have no executions then."""
+def test_profile_data_of_jax(trace_path, trace):
+    """It lacks the host name and the nesting of scopes, so CUDA graphs have no executions."""
     read = ergometer.read_trace(ProfileData.from_file(str(trace_path)))
     assert len(read) == len(trace)
     is_gpu = trace.find_plane_with_name("/device:GPU:0") is not None
@@ -52,20 +52,20 @@ def test_what_jax_has_read(trace_path, trace):
         assert getattr(read, method)().to_pylist() == expected
 
 
-def test_functions_of_what_jax_has_read(autotune, autotune_trace):
+def test_functions_of_profile_data(autotune, autotune_trace):
     read = ergometer.read_trace(ProfileData.from_file(str(autotune_trace)))
     assert read.functions().to_pylist() == autotune.functions().to_pylist()
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_packed(tmp_path, autotune_trace, autotune, ending, pack):
+def test_compressed_files(tmp_path, autotune_trace, autotune, ending, pack):
     packed = tmp_path / f"trace.xplane.pb{ending}"
     packed.write_bytes(pack(autotune_trace.read_bytes()))
     assert ergometer.read_trace(packed).ops().to_pylist() == autotune.ops().to_pylist()
     assert ergometer.read_trace(packed.read_bytes()).ops().to_pylist() == autotune.ops().to_pylist()
 
 
-def test_the_packed_fixture():
+def test_the_compressed_fixture():
     assert sum(ergometer.read_trace(PACKED).kernels()["count"]) > 70_000
 
 
@@ -86,7 +86,7 @@ def test_several_files_are_one_trace(tmp_path, autotune_trace, autotune):
     assert ergometer.read_trace(tuple(map(str, files))).ops().to_pylist() == read.ops().to_pylist()
 
 
-def test_a_trace_knows_its_files(autotune_trace, autotune):
+def test_the_files_of_a_trace(autotune_trace, autotune):
     assert [Path(file).name for file in autotune.files] == [autotune_trace.name]
     assert autotune.warnings == []
     assert autotune.start_time_ns > 1_600_000_000 * 10**9
@@ -94,7 +94,7 @@ def test_a_trace_knows_its_files(autotune_trace, autotune):
     assert repr(autotune) == f"<ergometer.Trace of {len(autotune)} events on {planes}>"
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         ergometer.read_trace(tmp_path / "none.xplane.pb")
     assert "none.xplane.pb" in str(raised.value)
@@ -109,7 +109,7 @@ def test_a_folder_without_a_trace(tmp_path):
 
 
 @pytest.mark.parametrize("source", [None, 7, 1.5, [], [b"bytes"], {"a": 1}, object()])
-def test_what_is_no_trace_at_all(source):
+def test_an_unsupported_source(source):
     with pytest.raises((TypeError, ValueError)):
         ergometer.read_trace(source)
 
@@ -121,19 +121,19 @@ def test_damaged_bytes(autotune_trace, autotune):
     assert isinstance(raised.value, ValueError)
     assert "byte" in str(raised.value)
     assert raised.value.hint and "lenient" in raised.value.hint
-    assert "--lenient" not in raised.value.hint, "that is how the command line says it"
+    assert "--lenient" not in raised.value.hint, "that is an option of the command line"
     read = ergometer.read_trace(cut, lenient=True)
     assert 0 < len(read) <= len(autotune)
     assert read.warnings
 
 
 @pytest.mark.parametrize("data", [b"<html>not a trace</html>", b"\xff" * 64, b"\x1f\x8b\x08broken"])
-def test_bytes_of_something_else(data):
+def test_bytes_that_are_not_a_trace(data):
     with pytest.raises(TraceError):
         ergometer.read_trace(data)
 
 
-def test_a_trace_is_not_copied_behind_ones_back(autotune):
+def test_reading_a_trace_object_shares_its_memory(autotune):
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
             attempt(autotune)
@@ -154,7 +154,7 @@ def test_four_threads_on_one_trace(autotune):
             assert events == len(autotune)
 
 
-def test_a_trace_is_held_whatever_becomes_of_its_file(autotune_trace, tmp_path):
+def test_a_trace_survives_changes_of_its_file(autotune_trace, tmp_path):
     path = tmp_path / "changing.xplane.pb"
     shutil.copy(autotune_trace, path)
     trace = ergometer.read_trace(path)
@@ -162,15 +162,15 @@ def test_a_trace_is_held_whatever_becomes_of_its_file(autotune_trace, tmp_path):
     assert trace.events().to_pydict() == ergometer.read_trace(autotune_trace).events().to_pydict()
 
 
-def test_sessions_that_are_left_out_are_told(autotune_trace, tmp_path):
+def test_skipped_sessions_are_reported(autotune_trace, tmp_path):
     for session in ("2026_01_01", "2026_01_02"):
         folder = tmp_path / "plugins" / "profile" / session
         folder.mkdir(parents=True)
         shutil.copy(autotune_trace, folder / "host.xplane.pb")
-    (told,) = ergometer.read_trace(tmp_path).warnings
-    assert "left out" in told and "2026_01_01" in told
+    (warning,) = ergometer.read_trace(tmp_path).warnings
+    assert "left out" in warning and "2026_01_01" in warning
     (tmp_path / "plugins" / "profile" / "2026_01_03").mkdir()
-    assert any("2026_01_03 has no trace" in told for told in ergometer.read_trace(tmp_path).warnings)
+    assert any("2026_01_03 has no trace" in warning for warning in ergometer.read_trace(tmp_path).warnings)
 
 
 def test_columns_do_not_depend_on_the_filter(autotune_trace):
@@ -179,8 +179,8 @@ def test_columns_do_not_depend_on_the_filter(autotune_trace):
     assert schemas[0] == schemas[1] == schemas[2]
 
 
-def test_times_since_the_epoch_keep_their_place():
-    """ProfileData shows them where the lines of a file count from the epoch; picoseconds since then fit into no number."""
+def test_times_since_the_epoch_of_profile_data():
+    """Lines can count from the epoch; picoseconds since the epoch do not fit into 64 bits."""
     start_ns = 1_790_000_000_000_000_000.0
     events = [
         SimpleNamespace(name="op", start_ns=start_ns + 4096 * number, duration_ns=1024.0, stats=[("hlo_module", "jit_f")])
@@ -193,7 +193,7 @@ def test_times_since_the_epoch_keep_their_place():
 
 
 def damage_of_a_stat(path):
-    """Bytes of a trace that is read, and in which the stats of an event cannot be."""
+    """The bytes of a trace that can be read, except the stats of one event."""
     draws = random.Random(0)
     for _ in range(500):
         data = bytearray(path.read_bytes())
@@ -209,7 +209,7 @@ def damage_of_a_stat(path):
     raise AssertionError("no byte of it does that")
 
 
-def test_what_is_damaged_is_left_out_one_by_one_too():
+def test_lenient_leaves_out_damaged_stats():
     data = damage_of_a_stat(TRACES / "small_cpu_666.xplane.pb")
     with pytest.raises(TraceError, match="lenient=True"):
         stats_of_all(ergometer.read_trace(data))
@@ -223,7 +223,7 @@ def stats_of_all(trace):
     return [event.stats for plane in trace.planes for line in plane.lines for event in line.events]
 
 
-def test_a_hint_is_there_for_what_python_has_an_exception_for(tmp_path):
+def test_a_missing_file_has_a_hint(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         ergometer.read_trace(tmp_path / "none")
     error = raised.value

@@ -1,4 +1,4 @@
-"""The figures of a trace are those of `ergo trace`, with every filter."""
+"""The tables of a trace equal those of `ergo trace`, with every filter."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from conftest import ergo
 
 
-def told(command, *arguments):
-    """The rows `ergo trace` prints."""
+def command_rows(command, *arguments):
+    """The rows that `ergo trace` prints."""
     done = ergo("trace", command, "--format", "json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def flat(row, before=""):
-    """A row as a table may have it: what is in a dictionary has the names of both, joined."""
+    """A row with nested dictionaries flattened: keys are joined."""
     columns = {}
     for name, value in row.items():
         columns.update(flat(value, f"{before}{name}_") if isinstance(value, dict) else {f"{before}{name}": value})
@@ -24,7 +24,7 @@ def flat(row, before=""):
 
 
 def assert_same_rows(table, rows, *wanted):
-    """Every column that both have is the same, and those that matter are there."""
+    """Compares the columns that both have, and checks that the required ones exist."""
     ours, theirs = [flat(row) for row in table], [flat(row) for row in rows]
     assert len(ours) == len(theirs) > 0
     shared = [name for name in theirs[0] if name in ours[0]]
@@ -45,8 +45,8 @@ def assert_same_rows(table, rows, *wanted):
         ("gaps", ["plane", "start_ps", "duration_ps", "before", "after", "before_module"]),
     ],
 )
-def test_figures_are_those_of_the_command(trace_path, trace, command, wanted):
-    rows = told(command, trace_path)
+def test_tables_match_the_command(trace_path, trace, command, wanted):
+    rows = command_rows(command, trace_path)
     if not rows:
         assert getattr(trace, command)().num_rows == 0
         return
@@ -54,21 +54,21 @@ def test_figures_are_those_of_the_command(trace_path, trace, command, wanted):
 
 
 def test_modules_have_the_times_of_an_execution(autotune, autotune_trace):
-    rows = told("modules", autotune_trace)
+    rows = command_rows("modules", autotune_trace)
     for what in ("busy", "span"):
         for figure in ("mean", "median", "p90", "min", "max"):
             expected = [row[f"{what}_per_execution_ps"][figure] for row in rows]
             assert autotune.modules()[f"{what}_per_execution_{figure}_ps"] == expected
 
 
-def test_names_are_those_of_modules_ops_and_events(autotune):
+def test_names_of_modules_ops_and_events(autotune):
     names = autotune.names()
     assert names == sorted(set(names))
     assert {"jit_autotune_fn_0", "gemm_fusion_dot_general.2", "gemm_fusion_dot_general_2"} <= set(names)
 
 
-def test_functions_are_those_of_the_command(autotune, autotune_trace):
-    table, rows = autotune.functions(), told("functions", autotune_trace)
+def test_functions_match_the_command(autotune, autotune_trace):
+    table, rows = autotune.functions(), command_rows("functions", autotune_trace)
     assert table["id"] == [row["id"] for row in rows] == [0, 1, 2, 3]
     assert table["n"] == [row["n"] for row in rows]
     assert table["modules"] == [row["modules"] for row in rows]
@@ -78,7 +78,7 @@ def test_functions_are_those_of_the_command(autotune, autotune_trace):
         assert table[f"busy_{figure}"] == pytest.approx([row["busy"][figure] for row in rows], abs=0.001)
     trimmed = [row["busy"]["trimmed"]["mean_ps"] for row in rows]
     assert table["busy_trimmed_mean_ps"] == pytest.approx(trimmed, abs=0.001)
-    compared = [row["comparison"] for row in told("functions", autotune_trace, "--compare")]
+    compared = [row["comparison"] for row in command_rows("functions", autotune_trace, "--compare")]
     for column in ("ratio", "p", "corrected_p", "verdict"):
         assert table[column] == [row[column] for row in compared]
 
@@ -104,8 +104,8 @@ def test_functions_by_another_name(autotune):
     ],
 )
 @pytest.mark.parametrize("command", ["ops", "kernels"])
-def test_filters_are_those_of_the_command(autotune, autotune_trace, command, keywords, arguments):
-    everything, rows = told(command, autotune_trace), told(command, autotune_trace, *arguments)
+def test_filters_match_the_command(autotune, autotune_trace, command, keywords, arguments):
+    everything, rows = command_rows(command, autotune_trace), command_rows(command, autotune_trace, *arguments)
     if keywords != {"device": "GPU:0"}:
         assert rows != everything, "a filter that leaves all as it was says nothing"
     if rows:
@@ -120,14 +120,14 @@ def test_several_devices(autotune):
     assert set(autotune.events(device="/host:CPU", stats=False)["plane"]) == {"/host:CPU"}
 
 
-def test_a_device_that_is_not_there_names_those_that_are(autotune):
+def test_an_unknown_device_lists_the_planes(autotune):
     with pytest.raises(ValueError, match="hint: ") as raised:
         autotune.ops(device="/device:TPU:7")
     assert "/device:TPU:7" in str(raised.value)
     assert "/device:GPU:0" in str(raised.value)
 
 
-def test_filters_that_make_no_sense(autotune):
+def test_invalid_filters(autotune):
     with pytest.raises(ValueError, match="gemm"):
         autotune.ops(pattern="gemm(")
     for duration in (-1.0, float("nan")):

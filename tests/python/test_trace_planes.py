@@ -1,4 +1,4 @@
-"""Planes, lines and events of a trace are those of JAX's own reader, and the table of events has them all."""
+"""Planes, lines and events of a trace equal those of JAX's reader, and the table of events has all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jax.profiler import ProfileData
 
 
 def plain(stats):
-    """Stats as they have them: bytes are characters there."""
+    """Stats as in JAX's reader, which shows bytes as characters."""
     def text(value):
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
@@ -21,7 +21,7 @@ def test_planes_and_lines(trace_path, trace):
     for plane, other in zip(trace.planes, theirs, strict=True):
         lines = [(line.name, len(list(line.events))) for line in other.lines]
         assert [(line.name, len(line)) for line in plane.lines] == lines
-        # Where the trace has no name for a stat they make none up, and sometimes lose the value; we have its number.
+        # For a stat without a name, JAX's reader has an empty name and may lose the value; ours has its number.
         named = [stat for stat in other.stats if stat[0]]
         assert [stat for stat in plain(plane.stats) if not stat[0].isdigit()] == named
 
@@ -32,7 +32,7 @@ def test_planes_are_found_by_name(autotune):
 
 
 def test_every_event_and_every_stat(trace_path, trace):
-    """Theirs are floating nanoseconds, which tell picoseconds apart for two hours."""
+    """JAX's reader has nanoseconds as floats, exact to a picosecond for two hours."""
     stats = 0
     for plane, other_plane in zip(trace.planes, ProfileData.from_file(str(trace_path)).planes, strict=True):
         for line, other_line in zip(plane.lines, other_plane.lines, strict=True):
@@ -47,14 +47,14 @@ def test_every_event_and_every_stat(trace_path, trace):
                 assert event.duration_ps == round(other.duration_ns * 1000)
                 ours, found = plain(event.stats), list(other.stats)
                 assert ours == found
-                # An equal value of another type is another value: 1 is not 1.0, nor True.
+                # Types count: 1 is neither 1.0 nor True.
                 assert [type(value) for _, value in ours] == [type(value) for _, value in found]
                 stats += len(found)
     assert stats > 500
 
 
 def test_the_table_of_events_has_every_event(trace_path, trace):
-    """Beside its time an event has all its stats: what the loop over events gives, in columns."""
+    """The table has all times and stats of a loop over events."""
     table = pa.table(trace.events())
     looped = [
         (plane.name, line.name, event.name, event.start_ps, event.duration_ps)

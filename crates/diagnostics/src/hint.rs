@@ -20,6 +20,8 @@ pub enum Part {
         /// What to set it to.
         value: Option<Cow<'static, str>>,
     },
+    /// An option without a value, such as `lenient`, by its long name on the command line, without the dashes.
+    Flag(Cow<'static, str>),
     /// A command of `ergo`, such as `doctor` or `profile --resume runs/a`.
     Command(Cow<'static, str>),
 }
@@ -27,6 +29,12 @@ pub enum Part {
 /// An option by its long name on the command line, without the dashes.
 pub fn option(name: impl Into<Cow<'static, str>>) -> Part {
     Part::Option { name: name.into(), value: None }
+}
+
+/// An option without a value, by its long name on the command line, without the dashes: `--lenient` on the command line
+/// is `lenient=True` in Python.
+pub fn flag(name: impl Into<Cow<'static, str>>) -> Part {
+    Part::Flag(name.into())
 }
 
 /// A command of `ergo`, without the program's name.
@@ -95,6 +103,7 @@ impl Hint {
             match part {
                 Part::Text(text) => words.push_str(text),
                 Part::Option { name, value } => words.push_str(&phrasing.option(name, value.as_deref())),
+                Part::Flag(name) => words.push_str(&phrasing.flag(name)),
                 Part::Command(arguments) => words.push_str(&phrasing.command(arguments)),
             }
         }
@@ -110,7 +119,7 @@ impl Hint {
     }
 }
 
-/// A [`Hint`] from its parts: text (`&'static str` or `String`), [`option`] and [`command`].
+/// A [`Hint`] from its parts: text (`&'static str` or `String`), [`option`], [`flag`] and [`command`].
 #[macro_export]
 macro_rules! hint {
     ($($part:expr),+ $(,)?) => {

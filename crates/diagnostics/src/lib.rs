@@ -31,5 +31,5 @@ mod hint;
 mod phrasing;
 
 pub use diagnostic::{Diagnostic, Message};
-pub use hint::{Hint, Part, command, option};
+pub use hint::{Hint, Part, command, flag, option};
 pub use phrasing::{CommandLine, Keywords, Phrasing};

@@ -5,6 +5,11 @@ pub trait Phrasing {
     /// An option, by its long name on the command line, and what to set it to.
     fn option(&self, name: &str, value: Option<&str>) -> String;
 
+    /// An option without a value, by its long name on the command line.
+    fn flag(&self, name: &str) -> String {
+        self.option(name, None)
+    }
+
     /// A command of `ergo`.
     fn command(&self, arguments: &str) -> String {
         format!("`ergo {arguments}`")
@@ -37,6 +42,10 @@ impl Phrasing for Keywords {
             None => name,
         }
     }
+
+    fn flag(&self, name: &str) -> String {
+        format!("{}=True", name.replace('-', "_"))
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +56,12 @@ mod tests {
     fn python_quotes_what_is_not_a_number() {
         assert_eq!(Keywords.option("max-tokens", Some("64")), "max_tokens=64");
         assert_eq!(Keywords.option("duration", Some("60s")), "duration='60s'");
-        assert_eq!(Keywords.option("lenient", None), "lenient");
+        assert_eq!(Keywords.option("duration", None), "duration");
+    }
+
+    #[test]
+    fn a_flag_is_set_to_true_in_python() {
+        assert_eq!(CommandLine.flag("lenient"), "--lenient");
+        assert_eq!(Keywords.flag("max-size"), "max_size=True");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
+use ergometer_diagnostics::{Diagnostic, Hint, flag, hint};
 
 use crate::source::display_path;
 use crate::wire::Damage;
@@ -62,7 +62,7 @@ impl Diagnostic for TraceError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Damaged { .. } => {
-                Some(hint!("copy or record the trace again, or pass ", option("lenient"), " to skip damaged parts"))
+                Some(hint!("copy or record the trace again, or pass ", flag("lenient"), " to skip damaged parts"))
             }
             Self::Empty { .. } => {
                 Some(hint!("stop the profiler before reading the trace: it writes the file when it stops"))

@@ -1,4 +1,4 @@
-"""`autotune`: which variant of a function is the fastest, by the time of the device, and how sure that is."""
+"""`autotune`: finds the fastest variant of a function by device time, with a statistical test."""
 
 from __future__ import annotations
 
@@ -37,50 +37,52 @@ def autotune(
 ) -> Tuning:
     """Finds the fastest of several variants of a function.
 
-    Each is compiled by JAX as `jit_autotune_fn_<id>` and warmed up. Then, in one session of the profiler, rounds follow
-    in which every variant runs once, in a shuffled order. How long the device was busy with each call ranks them by the
-    median; a rank test, corrected for the number of variants, says which are slower beyond chance.
+    JAX compiles each variant as `jit_autotune_fn_<id>` and warms it up. Then all variants run in rounds, in one session
+    of the profiler: in each round every variant runs once, in random order. Variants are ranked by the median device
+    busy time of a call. A rank test, corrected for the number of variants, decides which ones are significantly slower.
 
-    Rounds end early when the fastest is clear. The profiler tells device times only when its session ends, so wall
-    times decide on that, and on nothing else: they have the host's part of a call in them. There are few looks, after
-    `min_calls` rounds and each half as many again later: whoever looks after every round sees a difference in the end,
-    where there is none. Whether it is clear in fact, the device times say. The looks and these verdicts share
-    1 - `level` among them, in equal parts. So a verdict asks for more than an interval does, and that of a ratio may
-    lie above 1 where the verdict is "too_close_to_call".
+    Rounds end early when the fastest variant is clear. Device times are only available when the profiler's session
+    ends, so this decision uses wall times, which include host time; nothing else uses them. The test runs only a few times,
+    first after `min_calls` rounds, then at intervals that grow by half: testing after every round would find a
+    difference by chance. The final verdicts use device times. The early tests and the final verdicts share the error
+    probability 1 - `level` equally. A verdict is therefore stricter than an interval: the interval of a ratio can lie
+    above 1 while the verdict is "too_close_to_call".
 
-    Keywords of the variants go into `kwargs`, so that none of theirs can be one of these.
+    Keyword arguments of the variants go into `kwargs`, so that they cannot conflict with those of `autotune`.
 
     Args:
-        variants: By name; or functions, which are called by their names, with numbers where those are equal.
-        args: What the variants are called with. Arrays are arguments of what is compiled, everything else is a constant
-            of it. Arrays that a function closes over are constants too, and what depends on nothing else may be
-            computed by the compiler: give them as arguments.
-        kwargs: Keywords the variants are called with.
-        calls: How often each is timed at most.
-        min_calls: How often at least.
-        warmup: How often each runs before.
-        level: Of the intervals; 1 minus it is the chance, all looks and verdicts together, to call a variant slower
+        variants: A dictionary of functions by name, or functions, which get their own names, numbered if names are
+            equal.
+        args: Positional arguments of the variants. Arrays become arguments of the compiled function, everything else
+            becomes a constant. Pass arrays as arguments: if a function closes over an array, the compiler may compute
+            results that depend on nothing else in advance.
+        kwargs: Keyword arguments of the variants.
+        calls: Maximum number of timed calls of each variant.
+        min_calls: Minimum number of timed calls of each variant.
+        warmup: Number of warm-up calls of each variant.
+        level: Confidence level of the intervals. 1 - `level` is the probability that any test calls a variant slower
             that is not.
-        check: How far the results of a variant may be from those of the first, as a part of its largest value: 1e-3. One
-            that is farther off fails. None does not look: variants may be of different sizes.
-        platform: Whose times count: "gpu", "tpu", "cpu"; by default where JAX computes.
-        timer: "device"; "wall" for the clock of the host around each call, without JAX, functions as they are given;
-            "device-or-wall" for wall times, with a warning, where there are none of the device.
-        energy: Whether each variant runs for `energy_seconds` more, back to back, to measure the joules of a call:
-            those of whole devices, with what they use when idle. None does where a sensor measures; True takes modelled
-            energy too, and says so; False does not.
-        energy_seconds: How long.
-        progress: A line on standard error; by default where that is a terminal. Or a function that gets a `Progress`.
-        trace_dir: Where to keep the profile; by default it goes away when it has been read.
-        seed: Of the order in rounds.
+        check: Maximum difference between the results of a variant and those of the first one, relative to the largest
+            value of the first, such as 1e-3. A variant with a larger difference fails. None does not compare results.
+        platform: The platform whose times count: "gpu", "tpu", "cpu"; by default the default backend of JAX.
+        timer: "device"; "wall" for the host's clock around each call, without JAX and without compiling;
+            "device-or-wall" for wall times, with a warning, if there are no device times.
+        energy: Whether to run each variant for another `energy_seconds`, back to back, to measure the energy of a call:
+            that of whole devices, including their idle power. None does so if a sensor measures energy; True also
+            accepts modelled energy, and says so; False does not measure energy.
+        energy_seconds: How long to run each variant for its energy.
+        progress: Whether to print progress on standard error, by default if that is a terminal; or a function that gets
+            a `Progress`.
+        trace_dir: Where to keep the profile; by default it is deleted after reading.
+        seed: Random seed of the order in rounds.
 
     Returns:
-        A `Tuning`. A variant that raises has a row with its error, and the others go on.
+        A `Tuning`. A variant that raises an exception has a row with its error; the others continue.
 
     Raises:
-        ProfilingError: All variants failed, JAX is missing, a profiler's session is active already, or the trace has no
+        ProfilingError: All variants failed, JAX is missing, another profiler session is active, or the trace has no
             times of any variant.
-        ValueError: An argument is out of its range.
+        ValueError: An argument is out of range.
 
     Example:
         >>> import jax.numpy as jnp
@@ -92,20 +94,20 @@ def autotune(
           variant  calls ...
     """
     if timer not in get_args(Timer):
-        raise ValueError(f"timer is {timer!r}. hint: one of {', '.join(map(repr, get_args(Timer)))}")
+        raise ValueError(f"timer must be one of {', '.join(map(repr, get_args(Timer)))}, not {timer!r}")
     for name, value, least in (("calls", calls, 1), ("min_calls", min_calls, 1), ("warmup", warmup, 0)):
         if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} is {value!r}: it is a whole number, at least {least}")
+            raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}: it is between 0 and 1, such as 0.95")
+        raise ValueError(f"level must be between 0 and 1, such as 0.95, not {level}")
     if check is not None and not check >= 0:
-        raise ValueError(f"check is {check!r}: it is a part of the largest value from 0, such as 1e-3")
+        raise ValueError(f"check must be a relative difference of 0 or more, such as 1e-3, not {check!r}")
     if energy not in (None, True, False):
-        raise ValueError(f"energy is {energy!r}. hint: True, False, or None for what a sensor measures")
+        raise ValueError(f"energy must be True, False, or None, not {energy!r}")
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise TypeError(f"kwargs are the keywords of the variants by name, not {kwargs!r}")
+        raise TypeError(f"kwargs must be a dictionary of keyword arguments of the variants, not {kwargs!r}")
     if energy is not False and not 0 < energy_seconds < float("inf"):
-        raise ValueError(f"energy_seconds is {energy_seconds}: it is above 0")
+        raise ValueError(f"energy_seconds must be above 0, not {energy_seconds}")
     plan = Plan(calls, min_calls, level, seed)
     with Reporter(progress) as report:
         session = Session(
@@ -130,7 +132,7 @@ def _tuning(timed: Timed, ranking: list[dict[str, Any]], energies: dict[str, Cal
     by_name = {one.variant.name: one for one in timed.prepared}
     rows = [_row(timed, by_name[row["id"]].variant.id, row, energies[row["id"]], level) for row in ranking]
     failed = [
-        _failed(one.variant.id, one.variant.name, one.error, timed.timer)
+        _failed_row(one.variant.id, one.variant.name, one.error, timed.timer)
         for one in timed.prepared
         if one.error is not None
     ]
@@ -141,7 +143,7 @@ def _tuning(timed: Timed, ranking: list[dict[str, Any]], energies: dict[str, Cal
         best_name=best,
         is_clear=clear,
         rows=[*rows, *failed],
-        stopped=_why_stopped(timed, clear),
+        stopped=_stop_reason(timed, clear),
         timer=timed.timer,
         platform=timed.platform,
         level=level,
@@ -149,7 +151,7 @@ def _tuning(timed: Timed, ranking: list[dict[str, Any]], energies: dict[str, Cal
     )
 
 
-def _why_stopped(timed: Timed, clear: bool) -> str:
+def _stop_reason(timed: Timed, clear: bool) -> str:
     count = timed.rounds.count
     if not timed.rounds.was_clear:
         return f"all {count} calls" if count > 1 else "1 call"
@@ -185,7 +187,7 @@ def _row(timed: Timed, number: int, compared: dict[str, Any], energy: CallEnergy
     )
 
 
-def _failed(number: int, name: str, error: str, timer: Any) -> Row:
+def _failed_row(number: int, name: str, error: str, timer: Any) -> Row:
     nothing: dict[str, Any] = dict.fromkeys(
         (
             *("median_s", "low_s", "high_s", "mean_s", "ratio", "ratio_low", "ratio_high"),

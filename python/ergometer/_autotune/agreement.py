@@ -1,4 +1,4 @@
-"""Whether variants give the same results: outputs of calls go in, how far they are apart comes out."""
+"""Compares the results of variants."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from ergometer._autotune.variants import Prepared
 
 
-def refuse_others(prepared: list[Prepared], tolerance: float) -> None:
-    """Fails the variants whose results differ from those of the first by more than this part of its largest value."""
+def fail_different(prepared: list[Prepared], tolerance: float) -> None:
+    """Fails variants whose results differ from those of the first by more than `tolerance` times its largest value."""
     live = [one for one in prepared if one.call is not None]
     if not live or live[0].call is None:
         return
@@ -18,27 +18,27 @@ def refuse_others(prepared: list[Prepared], tolerance: float) -> None:
     for one in live[1:]:
         assert one.call is not None
         try:
-            distance = distance_of(expected, one.call())
+            distance = relative_difference(expected, one.call())
         except Exception as cause:
             one.fail(cause)
             continue
         if not distance <= tolerance:
-            by = "in their shape or kind" if math.isinf(distance) else f"by {distance:.2g} of the largest value"
+            by = "in shape or type" if math.isinf(distance) else f"by {distance:.2g} of the largest value"
             first = live[0].variant.name
             one.call, one.error = None, f"its results differ from those of {first} {by}, check={tolerance:g}"
 
 
-def distance_of(expected: Any, found: Any) -> float:
-    """The largest difference of two outputs as a part of the largest value of the first.
+def relative_difference(expected: Any, actual: Any) -> float:
+    """The largest difference of two outputs, relative to the largest value of the first.
 
-    Infinite where they cannot be compared.
+    Infinite if they cannot be compared.
 
-    >>> distance_of([1.0, 4.0], [1.0, 5.0])
+    >>> relative_difference([1.0, 4.0], [1.0, 5.0])
     0.25
-    >>> distance_of({"a": 1}, {"b": 1})
+    >>> relative_difference({"a": 1}, {"b": 1})
     inf
     """
-    ours, theirs = list(_leaves(expected)), list(_leaves(found))
+    ours, theirs = list(_leaves(expected)), list(_leaves(actual))
     if [path for path, _ in ours] != [path for path, _ in theirs]:
         return math.inf
     distances = [_distance(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True)]
@@ -61,7 +61,7 @@ def _leaves(output: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[
 
 
 def _distance(one: Any, other: Any) -> tuple[float, float]:
-    """The largest difference, and the largest value."""
+    """The largest difference, and the largest value of the first."""
     if not any(_is_array(value) for value in (one, other)):
         if isinstance(one, (int, float)) and isinstance(other, (int, float)):
             return (0.0 if one == other or (one != one and other != other) else abs(one - other)), abs(one)
@@ -74,7 +74,7 @@ def _distance(one: Any, other: Any) -> tuple[float, float]:
     if ours.size == 0:
         return 0.0, 0.0
     same = (ours == theirs) | (numpy.isnan(ours) & numpy.isnan(theirs))
-    with numpy.errstate(invalid="ignore"):  # Two infinities have no difference; they are the same.
+    with numpy.errstate(invalid="ignore"):  # The difference of two infinities is NaN; they are equal.
         difference = numpy.where(same, 0.0, numpy.abs(ours - theirs))
     finite = ours[numpy.isfinite(ours)]
     largest = float(numpy.abs(finite).max()) if finite.size else 0.0
@@ -89,7 +89,7 @@ def _is_array(value: Any) -> bool:
 def _as_numpy(value: Any) -> Any:
     import numpy
 
-    if hasattr(value, "detach"):  # Of torch: it may be on a GPU, and numpy does not know all of its types.
+    if hasattr(value, "detach"):  # A torch tensor may be on a GPU, or of a type that numpy does not support.
         value = value.detach().cpu().double().numpy()
     array = numpy.asarray(value)
     return array.astype(numpy.complex128 if array.dtype.kind == "c" else numpy.float64)

@@ -1,7 +1,8 @@
-"""Joules of a call: a variant runs back to back in a window of its own, and the window's energy is divided.
+"""Measures the energy of a call: runs a variant back to back in a window, and divides the energy by the number of
+calls.
 
-A sensor of energy steps every 20 to 100 ms and a call may take microseconds: one call alone cannot be measured, a
-second of them can. The window is outside of the profiler, which costs energy itself.
+Energy sensors update every 20 to 100 ms, and a call may take microseconds: one call cannot be measured, a second of
+calls can. The profiler is off during the window, because it uses energy itself.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ergometer._autotune.progress import Progress
-from ergometer._autotune.result import NOT_ASKED_FOR
+from ergometer._autotune.result import NOT_REQUESTED
 from ergometer._autotune.variants import Prepared, describe
 from ergometer._measure import measure
 from ergometer._shared_meter import has_energy
-from ergometer.errors import MeterError
+from ergometer.errors import MeterError, with_hint
 
-# So much work is queued before it is waited for: enough to keep a device busy, little enough that Ctrl-C is heard and
-# that the results in the queue fit into memory.
+# Work queued before waiting for it: enough to keep a device busy, little enough that Ctrl-C is handled soon and the
+# results in the queue fit into memory.
 _QUEUED_SECONDS = 0.02
-_MOST_QUEUED = 32
+_MAX_QUEUED_CALLS = 32
 
 _GPU_PLATFORMS = ("gpu", "cuda", "rocm")
 
 
 @dataclass(frozen=True)
 class CallEnergy:
-    """Joules of one call with their 95 % interval, or the reason why there are none."""
+    """The energy of one call with its 95 % interval, or the reason why it is unknown."""
 
     joules: float | None = None
     low: float | None = None
@@ -51,42 +52,43 @@ def measure_energy(
 
     Args:
         prepared: The variants.
-        median_s: How long a call takes, by name.
-        wanted: True for modelled energy too, None for what is measured, False for none.
-        seconds: How long each variant runs.
-        platform: Where they run, if that is known: energy of a GPU is not that of the processor beside it.
-        report: Hears how far it is.
+        median_s: The median time of a call, by name.
+        wanted: True to accept modelled energy, None for measured energy only, False for none.
+        seconds: How long to run each variant.
+        platform: Where they run, if known: on a GPU the energy of the CPU alone does not count.
+        report: Called with the progress.
     """
     live = [one for one in prepared if one.call is not None]
-    reason = _why_none(wanted)
+    reason = _reason_for_none(wanted)
     if reason is not None:
         return {one.variant.name: CallEnergy(missing=reason) for one in live}
-    found: dict[str, CallEnergy] = {}
+    energies: dict[str, CallEnergy] = {}
     for number, one in enumerate(live, start=1):
         name = one.variant.name
         report(Progress("energy", len(live), number, len(live), name))
         try:
-            found[name] = _energy_of(one, median_s[name], wanted is True, seconds, platform)
+            energies[name] = _measure_call(one, median_s[name], wanted is True, seconds, platform)
         except Exception as cause:
-            # Its times stand; that a call failed later is told where its joules would be.
-            found[name] = CallEnergy(missing=describe(cause))
-    return found
+            # The times of the variant stay valid; the error is reported in place of its energy.
+            energies[name] = CallEnergy(missing=describe(cause))
+    return energies
 
 
-def _why_none(wanted: bool | None) -> str | None:
-    """Why energy is not measured at all; None where it is."""
+def _reason_for_none(wanted: bool | None) -> str | None:
+    """Why energy is not measured at all; None if it is."""
     if wanted is False:
-        return NOT_ASKED_FOR
+        return NOT_REQUESTED
     if wanted is None:
         try:
             if not has_energy(None, model=False):
-                return "no sensor measures energy here. hint: energy=True gives it modelled; `ergo doctor` says more"
+                hint = "set energy=True for modelled energy, or run `ergo doctor` to see which sensors are missing"
+                return with_hint("no sensor measures energy on this machine", hint)
         except MeterError as cause:
             return str(cause)
     return None
 
 
-def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, platform: str | None) -> CallEnergy:
+def _measure_call(one: Prepared, median_s: float, model: bool, seconds: float, platform: str | None) -> CallEnergy:
     assert one.call is not None
     with measure(one.variant.name, model=model) as window:
         calls = _run_for(one.call, one.wait, seconds, median_s)
@@ -94,7 +96,8 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
         return CallEnergy(missing=window.missing)
     devices = window._counted()
     if platform in _GPU_PLATFORMS and not any(name.startswith("gpu") for name in devices):
-        return CallEnergy(missing=f"no sensor of the GPU, only of {' + '.join(devices)}. hint: see `ergo doctor`")
+        reason = f"no sensor measures the GPU, only {' + '.join(devices)}"
+        return CallEnergy(missing=with_hint(reason, "run `ergo doctor` to see which sensors are missing"))
     low, high = window.low, window.high
     return CallEnergy(
         joules=window.joules / calls,
@@ -107,8 +110,8 @@ def _energy_of(one: Prepared, median_s: float, model: bool, seconds: float, plat
 
 
 def _run_for(call: Callable[[], Any], wait: Callable[[Any], None], seconds: float, median_s: float) -> int:
-    """Calls back to back for about so long, and says how often."""
-    queued = max(1, min(_MOST_QUEUED, int(_QUEUED_SECONDS / max(median_s, 1e-9))))
+    """Calls back to back for about `seconds`, and returns the number of calls."""
+    queued = max(1, min(_MAX_QUEUED_CALLS, int(_QUEUED_SECONDS / max(median_s, 1e-9))))
     calls = 0
     end = time.perf_counter() + seconds
     while calls == 0 or time.perf_counter() < end:

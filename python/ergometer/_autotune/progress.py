@@ -1,4 +1,4 @@
-"""What people see while variants are tuned: one line on standard error that is rewritten, or a callable of theirs."""
+"""Reports the progress of tuning: one line on standard error that is rewritten, or calls of a function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Literal
 
 from ergometer._figures import quantity
 
-# Ten times a second is as often as anybody can look.
+# Ten updates per second are as fast as people can read.
 _SECONDS_BETWEEN_LINES = 0.1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is.
+    """The progress of tuning.
 
     Attributes:
-        phase: "prepare" while variants are compiled and warmed up, "time" in rounds, "energy" while that is measured.
-        variants: How many there are that did not fail.
-        round: Rounds that are done, or variants in the other phases.
-        rounds: How many there are at most.
-        best_name: The variant with the smallest median so far, by wall time; or the one that is at work.
+        phase: "prepare" while variants are compiled and warmed up, "time" during rounds, "energy" while it is measured.
+        variants: The number of variants that did not fail.
+        round: The number of finished rounds; in the other phases, the number of the current variant.
+        rounds: The maximum number of rounds; in the other phases, the number of variants.
+        best_name: The variant with the smallest median wall time so far; in the other phases, the current variant.
         best_s: That median, in seconds.
     """
 
@@ -38,8 +38,8 @@ class Progress:
     def __str__(self) -> str:
         start = f"autotune  {self.variants} variant{'' if self.variants == 1 else 's'}"
         if self.phase != "time":
-            doing = "compiling and warming up" if self.phase == "prepare" else "energy of"
-            return f"{start}  {doing} {self.best_name} ({self.round} of {self.rounds})"
+            action = "compiling and warming up" if self.phase == "prepare" else "measuring energy of"
+            return f"{start}  {action} {self.best_name} ({self.round} of {self.rounds})"
         line = f"{start}  round {self.round} of {self.rounds}"
         if self.best_name is not None and self.best_s is not None:
             # Device times are known only when the profiler's session has ended.
@@ -48,7 +48,7 @@ class Progress:
 
 
 class Reporter:
-    """Tells whoever wants to know. A context: the line is gone when it ends."""
+    """Reports progress. A context manager: it clears the line at its end."""
 
     def __init__(self, wanted: bool | Callable[[Progress], None] | None) -> None:
         self._callable = wanted if callable(wanted) else None
@@ -57,7 +57,7 @@ class Reporter:
         self._due = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Tells how far it is."""
+        """Reports the progress."""
         if self._callable is not None:
             self._callable(progress)
         now = time.monotonic()
@@ -76,7 +76,8 @@ class Reporter:
             sys.stderr.flush()
 
     def _write(self, line: str) -> None:
-        # A line that wraps cannot be rewritten. Blanks instead of an escape: notebooks and logs know no escapes.
+        # A line that wraps cannot be rewritten. Spaces clear it, because notebooks and logs do not support escape
+        # codes.
         line = line[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + line.ljust(self._written))
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What tuning found: a row for each variant, the fastest first, and which of them to take."""
+"""The result of tuning: one row per variant, fastest first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Literal
 from ergometer import _native
 from ergometer._figures import estimate
 from ergometer._autotune.text import aligned, as_html
+from ergometer.errors import with_hint
 
-NOT_ASKED_FOR = "not asked for"
-"""Why there are no joules where nobody wanted them."""
+NOT_REQUESTED = "not requested"
+"""Why the energy is unknown if `energy=False`."""
 
 _MOSTLY_BUSY = 0.5
-"""The share of time from which on the joules of calls back to back are those of the calls."""
+"""Minimum busy share of a device for which the energy of calls back to back counts as that of the calls."""
 
 _TYPES = {"int": "int", "float": "float", "float | None": "float"}
 
@@ -27,29 +28,30 @@ class Row:
     """One variant.
 
     Attributes:
-        name: What it is called.
+        name: The name of the variant.
         id: The number in the name of its module, `jit_autotune_fn_<id>`.
-        n: How many calls were timed.
-        median_s: The median of their times in seconds, which ranks; None where it failed.
+        n: The number of timed calls.
+        median_s: The median time of a call in seconds, used for ranking; None if the variant failed.
         low_s: The lower end of the median's interval; None with too few calls.
-        high_s: The upper end.
-        mean_s: The mean.
-        ratio: How many times as long as the fastest it takes: the median of the ratios of all pairs of a call of this
-            one and one of that, which outliers move less than the ratio of the medians.
-        ratio_low: The lower end of its interval, of this comparison alone: verdicts know how many there are, and how
-            many looks, so that one may be too close to call whose interval is above 1. None for the fastest.
-        ratio_high: The upper end.
+        high_s: The upper end of the median's interval.
+        mean_s: The mean time of a call.
+        ratio: The time relative to the fastest variant: the median of the ratios of all pairs of a call of this variant
+            and a call of the fastest, which is less sensitive to outliers than the ratio of the medians.
+        ratio_low: The lower end of the ratio's interval, for this comparison alone. Verdicts account for the number of
+            comparisons and early tests, so a variant with an interval above 1 can be too close to call. None for the
+            fastest variant.
+        ratio_high: The upper end of the ratio's interval.
         verdict: "fastest", "slower", "too_close_to_call", "too_few_samples" or "failed".
-        joules_per_call: The energy of a call of all devices in `energy_devices`; None where there is none.
+        joules_per_call: The energy of a call, of all devices in `energy_devices`; None if unknown.
         joules_low: The lower end of its 95 % interval.
-        joules_high: The upper end.
+        joules_high: The upper end of its 95 % interval.
         energy_provenance: "measured" or "modelled".
-        energy_devices: Whose energy it is.
-        energy_call_s: How long it took from one call to the next while energy was measured; where that is much longer
-            than `median_s`, most of the joules are those of a device that waits for the host.
-        energy_missing: Why there is none.
-        timer: "device", or "wall" where calls were timed by the clock of the host.
-        error: What it raised, where it failed.
+        energy_devices: The devices of the energy.
+        energy_call_s: The time from one call to the next while energy was measured. If it is much longer than
+            `median_s`, most of the energy is that of a device waiting for the host.
+        energy_missing: Why the energy is unknown.
+        timer: "device", or "wall" if calls were timed with the host's clock.
+        error: The exception of a variant that failed.
     """
 
     name: str
@@ -76,18 +78,18 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
-    """Variants by their speed.
+    """The variants ranked by time.
 
     Attributes:
-        best: The fastest variant, as it was given.
-        best_name: What it is called.
-        is_clear: Whether every other variant that did not fail is slower, beyond what chance explains.
-        rows: A row for each variant, the fastest first, those that failed last.
-        stopped: Why it ended.
+        best: The fastest variant: the function that was passed.
+        best_name: The name of the fastest variant.
+        is_clear: Whether every other variant that did not fail is significantly slower.
+        rows: One row per variant, fastest first, failed ones last.
+        stopped: Why the rounds ended.
         timer: "device" or "wall".
-        platform: Where the device times are from.
-        level: The level of the intervals of times.
-        trace: What the profiler wrote, where device times were taken.
+        platform: The platform of the device times.
+        level: The confidence level of the intervals of times.
+        trace: The profile, if device times were used.
     """
 
     best: Callable[..., Any]
@@ -104,27 +106,28 @@ class Tuning:
     def table(self) -> _native.Table:
         """The rows as columns, for pandas, polars, pyarrow and others."""
         columns = {column.name: [getattr(row, column.name) for row in self.rows] for column in fields(Row)}
-        # By what is declared: a column in which nothing is known has its type all the same.
+        # From the annotations, so that a column without any value has the right type.
         types = {column.name: _TYPES.get(str(column.type), "str") for column in fields(Row)}
         return _native.table(columns, types)
 
     def notes(self) -> list[str]:
-        """What to know of the figures, in sentences."""
+        """Remarks on the result, one sentence each."""
         notes = [f"{self._kind()}; {self.stopped}; intervals at {self.level * 100:g} %"]
         notes += [f"{row.name} failed: {row.error}" for row in self.rows if row.error is not None]
         close = [row.name for row in self.rows if row.verdict in ("too_close_to_call", "too_few_samples")]
         if close:
             more = "min_calls" if self.stopped.startswith("clear") else "calls"
-            notes.append(f"not clear: {', '.join(close)} may be as fast. hint: more {more} tell closer ones apart")
+            hint = f"increase {more} to detect smaller differences"
+            notes.append(with_hint(f"not clear: {', '.join(close)} may be as fast", hint))
         sources = {(row.energy_provenance, row.energy_devices) for row in self.rows if row.joules_per_call is not None}
         for provenance, devices in sorted(sources, key=str):
             notes.append(f"energy of {devices}, {provenance}{', not measured' if provenance == 'modelled' else ''}")
-        notes += [note for row in self.rows if (note := self._waiting_of(row)) is not None]
+        notes += [note for row in self.rows if (note := self._idle_note(row)) is not None]
         timed = [row for row in self.rows if row.error is None]
-        for reason in sorted({row.energy_missing for row in timed if row.energy_missing not in (None, NOT_ASKED_FOR)}):
+        for reason in sorted({row.energy_missing for row in timed if row.energy_missing not in (None, NOT_REQUESTED)}):
             without = [row.name for row in timed if row.energy_missing == reason]
-            whose = "" if len(without) == len(timed) else f" of {', '.join(without)}"
-            notes.append(f"no energy{whose}: {reason}")
+            variants = "" if len(without) == len(timed) else f" of {', '.join(without)}"
+            notes.append(f"no energy{variants}: {reason}")
         return notes
 
     def __str__(self) -> str:
@@ -138,29 +141,29 @@ class Tuning:
     def _repr_html_(self) -> str:
         return as_html(_HEADER, [_cells(row) for row in self.rows], self.notes())
 
-    def _waiting_of(self, row: Row) -> str | None:
-        """That a device was at rest for most of the time in which energy was measured, where it was."""
+    def _idle_note(self, row: Row) -> str | None:
+        """A note if the device was idle for most of the time in which energy was measured."""
         if self.timer != "device" or row.median_s is None or not row.energy_call_s:
             return None
         busy = row.median_s / row.energy_call_s
         if busy >= _MOSTLY_BUSY:
             return None
         return (
-            f"{row.name}: the device was busy for {busy:.0%} of the time in which energy was measured, as the host "
-            f"takes longer for a call: most of the joules are those of waiting"
+            f"{row.name}: the device was busy for only {busy:.0%} of the energy measurement, because the host takes "
+            f"longer for a call than the device: most of the energy is that of waiting"
         )
 
     def _kind(self) -> str:
         if self.timer == "wall":
-            return "wall times, with what the host does for a call"
+            return "wall times, including host time"
         return f"device times on {self.platform}"
 
 
 def _cells(row: Row) -> list[str]:
     if row.error is not None:
-        return [_shown(row.name), "-", "-", "", "-", "", "failed", "", ""]
+        return [_printable(row.name), "-", "-", "", "-", "", "failed", "", ""]
     return [
-        _shown(row.name),
+        _printable(row.name),
         str(row.n),
         *_value_and_interval(estimate(row.median_s, row.low_s, row.high_s, "s")),
         *_ratio(row),
@@ -169,13 +172,13 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _shown(name: str) -> str:
-    """In one line, whatever is in it."""
+def _printable(name: str) -> str:
+    """The name in one line, escaped if it has other than printable characters."""
     return name if name.isprintable() and name else repr(name)
 
 
 def _value_and_interval(text: str) -> tuple[str, str]:
-    """`13.05 ms ± 0.12` and `13.05 ms (12.90 to 13.60)` in two, so that numbers stand below numbers."""
+    """Splits `13.05 ms ± 0.12` and `13.05 ms (12.90 to 13.60)` in two, so that values align in columns."""
     for mark in (" ±", " ("):
         value, found, interval = text.partition(mark)
         if found:

@@ -1,4 +1,4 @@
-"""Rounds, in each of which every variant runs once: what disturbs the machine for a while disturbs them all."""
+"""Runs variants in rounds: each variant once per round, so that disturbances affect all variants alike."""
 
 from __future__ import annotations
 
@@ -17,55 +17,54 @@ from ergometer._autotune.variants import Prepared
 
 @dataclass(frozen=True)
 class Plan:
-    """How many rounds there are, and how sure one has to be to call a variant slower."""
+    """The number of rounds, and the confidence level of the tests."""
 
     calls: int
     min_calls: int
     level: float
     seed: int
 
-    def looks(self) -> list[int]:
-        """After which rounds to look whether it is clear.
+    def early_tests(self) -> list[int]:
+        """The rounds after which to test whether the fastest variant is clear.
 
-        Whoever looks after every round finds a difference by chance in the end: of two equal variants in 22 % of
-        simulations of 8 to 50 rounds. So there are few looks, each half as many rounds again after the one before, and
-        all of them and the verdict at the end share the chance of being wrong (`level_of_each`): then it is 2.5 %.
+        Testing after every round finds a difference by chance: for two equal variants in 22 % of simulations of 8 to 50
+        rounds. So there are few tests, at intervals that grow by half, and all tests share the error probability
+        (`test_level`) with the final verdict: the error rate is then 2.5 %.
 
         Example:
-            >>> Plan(calls=50, min_calls=8, level=0.95, seed=0).looks()
+            >>> Plan(calls=50, min_calls=8, level=0.95, seed=0).early_tests()
             [8, 12, 18, 27, 41]
         """
-        looks = []
-        next_look = self.min_calls
-        while next_look < self.calls:
-            looks.append(next_look)
-            next_look = max(next_look + 1, math.ceil(next_look * 1.5))
-        return looks
+        rounds = []
+        next_round = self.min_calls
+        while next_round < self.calls:
+            rounds.append(next_round)
+            next_round = max(next_round + 1, math.ceil(next_round * 1.5))
+        return rounds
 
-    def level_of_each(self) -> float:
-        """The level of every look, and of the verdicts at the end.
+    def test_level(self) -> float:
+        """The confidence level of every early test, and of the final verdicts.
 
-        By Bonferroni's inequality all of them together are wrong as often at most as one at `level` is. What a look has
-        used up is not there at the end again: with verdicts at `level` itself two equal variants came out as clear in
-        6 % of simulations, where 5 % were meant.
+        By Bonferroni's inequality the error probability of all of them together is at most that of one test at `level`.
+        With final verdicts at `level`, two equal variants were called clear in 6 % of simulations instead of 5 %.
 
         Example:
-            >>> round(Plan(calls=50, min_calls=8, level=0.95, seed=0).level_of_each(), 4)
+            >>> round(Plan(calls=50, min_calls=8, level=0.95, seed=0).test_level(), 4)
             0.9917
-            >>> Plan(calls=8, min_calls=8, level=0.95, seed=0).level_of_each()
+            >>> Plan(calls=8, min_calls=8, level=0.95, seed=0).test_level()
             0.95
         """
-        return 1 - (1 - self.level) / (len(self.looks()) + 1)
+        return 1 - (1 - self.level) / (len(self.early_tests()) + 1)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the rounds gave.
+    """The result of the rounds.
 
     Attributes:
-        wall_s: Seconds of every call by the name of the variant, of those that did not fail.
-        count: How many rounds there were.
-        was_clear: Whether they ended early.
+        wall_s: The wall time of every call in seconds, by name of the variants that did not fail.
+        count: The number of rounds.
+        was_clear: Whether the rounds ended early.
     """
 
     wall_s: dict[str, list[float]]
@@ -74,22 +73,22 @@ class Rounds:
 
 
 def run_rounds(prepared: list[Prepared], plan: Plan, report: Callable[[Progress], None]) -> Rounds:
-    """Calls every variant once a round, in a shuffled order, and waits for each.
+    """Calls every variant once per round, in random order, and waits for each call.
 
-    Ends early when by wall times all others are slower than the fastest. A variant that raises is not called again.
+    Ends early if, by wall times, all others are slower than the fastest. A variant that raises is not called again.
     """
     live = [one for one in prepared if one.call is not None]
     wall_s: dict[str, list[float]] = {one.variant.name: [] for one in live}
     shuffle = random.Random(plan.seed).shuffle
-    looks = plan.looks()
-    level_of_look = plan.level_of_each()
+    early_tests = plan.early_tests()
+    level = plan.test_level()
     count, was_clear = 0, False
     while count < plan.calls and live and not was_clear:
         order = list(live)
         shuffle(order)
         for one in order:
             try:
-                wall_s[one.variant.name].append(_seconds_of(one))
+                wall_s[one.variant.name].append(_time_call(one))
             except Exception as cause:
                 one.fail(cause)
                 live.remove(one)
@@ -98,23 +97,23 @@ def run_rounds(prepared: list[Prepared], plan: Plan, report: Callable[[Progress]
         if wall_s:
             best_name = min(wall_s, key=lambda name: statistics.median(wall_s[name]))
             report(Progress("time", len(live), count, plan.calls, best_name, statistics.median(wall_s[best_name])))
-        # One alone has nobody to be compared with: all its calls are wanted.
-        was_clear = count in looks and len(live) > 1 and is_clear(_native.rank({**wall_s}, level_of_look))
+        # A single variant has no comparison: it runs all calls.
+        was_clear = count in early_tests and len(live) > 1 and is_clear(_native.rank({**wall_s}, level))
     return Rounds(wall_s, count, was_clear)
 
 
 def ranked(seconds: dict[str, list[float]], plan: Plan) -> list[dict[str, Any]]:
-    """Variants by their medians, with verdicts at the level that the looks left, and intervals at the level itself."""
-    verdicts = {row["id"]: row["verdict"] for row in _native.rank({**seconds}, plan.level_of_each())}
+    """Variants ranked by median, with verdicts at `plan.test_level()` and intervals at `plan.level`."""
+    verdicts = {row["id"]: row["verdict"] for row in _native.rank({**seconds}, plan.test_level())}
     return [{**row, "verdict": verdicts[row["id"]]} for row in _native.rank({**seconds}, plan.level)]
 
 
 def is_clear(ranking: list[dict[str, Any]]) -> bool:
-    """Whether all but the first are slower."""
+    """Whether all variants except the first are significantly slower."""
     return all(row["verdict"] == "slower" for row in ranking[1:])
 
 
-def _seconds_of(one: Prepared) -> float:
+def _time_call(one: Prepared) -> float:
     assert one.call is not None
     start = time.perf_counter_ns()
     output = one.call()

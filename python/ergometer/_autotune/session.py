@@ -1,4 +1,4 @@
-"""The times of variants: by the device in one session of the profiler, or by the clock of the host."""
+"""Times variants: device times from one session of the profiler, or wall times of the host."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ergometer import _native
-from ergometer._autotune.agreement import refuse_others
+from ergometer._autotune.agreement import fail_different
 from ergometer._autotune.progress import Progress
 from ergometer._autotune.rounds import Plan, Rounds, run_rounds
-from ergometer._autotune.variants import Prepared, Variant, as_given, compiled, prepare
+from ergometer._autotune.variants import Prepared, Variant, compiled, prepare, uncompiled
 from ergometer._capture import profile_files, profiler_session, require_jax
-from ergometer.errors import ProfilingError, TraceError
+from ergometer.errors import ProfilingError, TraceError, message_of, with_hint
 
 Timer = Literal["device", "wall", "device-or-wall"]
 Report = Callable[[Progress], None]
 
-_WALL_HINT = 'hint: timer="wall" times calls by the clock of the host'
+_WALL_HINT = 'set timer="wall" to use wall times'
+_OTHER_DEVICE_HINT = f"{_WALL_HINT}, or platform= to another device"
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Timed:
     """The times of variants.
 
     Attributes:
-        prepared: All variants; those that failed have an error and no times.
+        prepared: All variants; failed ones have an error and no times.
         seconds: The time of every call, by name.
-        rounds: How they were taken.
-        timer: By which clock.
-        platform: Where the device times are from.
-        trace: What the profiler wrote.
+        rounds: The rounds in which they ran.
+        timer: The clock: "device" or "wall".
+        platform: The platform of the device times.
+        trace: The profile.
     """
 
     prepared: list[Prepared]
@@ -47,7 +48,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Session:
-    """Variants with their arguments, and how they are to be timed."""
+    """Variants with their arguments, and the options of timing."""
 
     variants: list[Variant]
     args: tuple[Any, ...]
@@ -60,13 +61,13 @@ class Session:
     check: float | None = None
 
     def time(self, timer: Timer) -> Timed:
-        """Times them by the device, by the host, or by the host where the device cannot tell.
+        """Times the variants by device time, wall time, or wall time if there are no device times.
 
         Raises:
             ProfilingError: All variants failed, or there are no device times.
         """
         if timer == "wall":
-            return self._by_wall(self._prepare(as_given(self.args, self.kwargs)))
+            return self._by_wall(self._prepare(uncompiled(self.args, self.kwargs)))
         prepared = None
         try:
             prepared = self._prepare(compiled(require_jax(), self.args, self.kwargs))
@@ -74,20 +75,20 @@ class Session:
         except ProfilingError as cause:
             if timer == "device":
                 raise
-            warnings.warn(f"wall times instead of device times: {cause}", UserWarning, stacklevel=3)
+            warnings.warn(f"using wall times instead of device times: {cause}", UserWarning, stacklevel=3)
         if prepared is None:
-            prepared = self._prepare(as_given(self.args, self.kwargs))
+            prepared = self._prepare(uncompiled(self.args, self.kwargs))
         return self._by_wall(prepared)
 
     def _prepare(self, bind: Callable[[Variant], Callable[[], Any]]) -> list[Prepared]:
         count = len(self.variants)
 
-        def tell(variant: Variant) -> None:
+        def report(variant: Variant) -> None:
             self.report(Progress("prepare", count, variant.id + 1, count, variant.name))
 
-        prepared = prepare(self.variants, bind, self.warmup, tell)
+        prepared = prepare(self.variants, bind, self.warmup, report)
         if self.check is not None:
-            refuse_others(prepared, self.check)
+            fail_different(prepared, self.check)
         _require_some(prepared)
         return prepared
 
@@ -99,17 +100,17 @@ class Session:
     def _by_device(self, prepared: list[Prepared]) -> Timed:
         platform = self.platform or str(require_jax().default_backend())
         with _folder(self.trace_dir) as folder:
-            # Every call was waited for: nothing else need be in the trace.
+            # Every call was waited for, so the session need not wait.
             with profiler_session(folder, waits=False):
                 rounds = run_rounds(prepared, self.plan, self.report)
             _require_some(prepared)
             try:
                 trace = _native.read_trace(profile_files(folder))
             except (RuntimeError, OSError, TraceError) as cause:
-                # A hint of its own says how to read a damaged file, which is none for who only tunes.
-                raise ProfilingError(f"{_without_hint(cause)} {_WALL_HINT}") from cause
+                # The cause's own hint is about reading a damaged file, which does not help here.
+                raise ProfilingError(message_of(cause), _WALL_HINT) from cause
         seconds = _device_seconds(trace, platform, prepared)
-        _tell_of_losses(seconds, rounds.count)
+        _warn_about_losses(seconds, rounds.count)
         return Timed(prepared, seconds, rounds, "device", platform, trace)
 
 
@@ -123,8 +124,8 @@ def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared
     try:
         functions = trace.functions(device=platform)
     except ValueError as cause:
-        problem = f"{_without_hint(cause)} The trace has planes {planes}."
-        raise ProfilingError(f"{problem} {_WALL_HINT}; platform= names another device") from cause
+        message = f"no plane of the trace has {platform!r} in its name; its planes are {planes}"
+        raise ProfilingError(message, _OTHER_DEVICE_HINT) from cause
     busy_ps = {int(row["id"]): row["busy_times_ps"] for row in functions}
     live = [one for one in prepared if one.error is None]
     missing = [one for one in live if not busy_ps.get(one.variant.id)]
@@ -132,46 +133,38 @@ def _device_seconds(trace: _native.Trace, platform: str, prepared: list[Prepared
         names = ", ".join(one.variant.name for one in missing)
         modules = ", ".join(sorted({str(row["module"]) for row in trace.modules()})) or "no modules"
         raise ProfilingError(
-            f"the trace has no time of {names} on {platform!r}. It has {modules}, on planes {planes}. "
-            f"{_WALL_HINT}; platform= names another device"
+            f"the trace has no times of {names} on {platform!r}; it has {modules}, on planes {planes}",
+            _OTHER_DEVICE_HINT,
         )
     for one in missing:
-        # A function that computes nothing on the device is one; the others have their times.
-        one.call, one.error = None, f"the trace has no time of it on {platform!r}: nothing of it ran there"
+        # For example a function that computes nothing on the device.
+        one.call, one.error = None, f"the trace has no times of it on {platform!r}: nothing of it ran there"
     return {one.variant.name: [ps / 1e12 for ps in busy_ps[one.variant.id]] for one in live if one.error is None}
 
 
-def _without_hint(cause: Exception) -> str:
-    sentence = str(cause).partition("hint: ")[0].strip()
-    return sentence if sentence.endswith(".") else f"{sentence}."
-
-
-def _tell_of_losses(seconds: dict[str, list[float]], calls: int) -> None:
+def _warn_about_losses(seconds: dict[str, list[float]], calls: int) -> None:
     wrong = [f"{name} {len(times)}" for name, times in seconds.items() if len(times) != calls]
     if wrong:
-        warnings.warn(
-            f"of {calls} calls the trace has another number: {', '.join(wrong)}. Its times count. "
-            "hint: fewer calls leave a profiler more room",
-            UserWarning,
-            stacklevel=5,
-        )
+        message = f"the trace does not have all {calls} calls: {', '.join(wrong)}; the result uses those in the trace"
+        hint = "reduce calls, because the buffer of the profiler is limited"
+        warnings.warn(with_hint(message, hint), UserWarning, stacklevel=5)
 
 
 def _require_some(prepared: list[Prepared]) -> None:
     if all(one.error is not None for one in prepared):
         reasons = "; ".join(f"{one.variant.name}: {one.error}" for one in prepared)
-        raise ProfilingError(f"every variant failed. {reasons}")
+        raise ProfilingError(f"all variants failed: {reasons}")
 
 
 @contextlib.contextmanager
-def _folder(kept: Path | None) -> Iterator[Path]:
-    if kept is not None:
+def _folder(trace_dir: Path | None) -> Iterator[Path]:
+    if trace_dir is not None:
         try:
-            kept.mkdir(parents=True, exist_ok=True)
+            trace_dir.mkdir(parents=True, exist_ok=True)
         except OSError as cause:
-            hint = "trace_dir names another place"
-            raise ProfilingError(f"cannot make {kept} for the profile: {cause}. hint: {hint}") from cause
-        yield kept
+            hint = "set trace_dir to another folder"
+            raise ProfilingError(f"cannot create {trace_dir} for the profile: {cause}", hint) from cause
+        yield trace_dir
         return
     with tempfile.TemporaryDirectory(prefix="tuning_profile_") as name:
         yield Path(name)

@@ -1,4 +1,4 @@
-"""Tables of texts, as people read them in a terminal and in a notebook."""
+"""Formats tables for a terminal and for a notebook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
-    """Lines of a table. Columns are flush right but for those whose numbers are in `left`. Empty ones are left out.
+    """The lines of a table. Columns are right-aligned, except those in `left`. Empty columns are left out.
 
     Example:
         >>> for line in aligned(["name", "n"], [["a", "12"], ["long", "3"]], left=[0]):
@@ -16,13 +16,13 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence
           a     12
           long   3
     """
-    kept = _told(header, rows)
-    widths = {column: max(len(line[column]) for line in (header, *rows)) for column in kept}
+    columns = _filled_columns(header, rows)
+    widths = {column: max(len(line[column]) for line in (header, *rows)) for column in columns}
 
     def line(cells: Sequence[str]) -> str:
         parts = [
             cells[column].ljust(widths[column]) if column in left else cells[column].rjust(widths[column])
-            for column in kept
+            for column in columns
         ]
         return ("  " + "  ".join(parts)).rstrip()
 
@@ -30,18 +30,18 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence
 
 
 def as_html(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """The same as a table of HTML, with its notes below."""
+    """An HTML table with notes below it."""
 
-    kept = _told(header, rows)
+    columns = _filled_columns(header, rows)
 
     def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cells[column])}</{tag}>" for column in kept) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}>{escape(cells[column])}</{tag}>" for column in columns) + "</tr>"
 
     body = "".join(line(row, "td") for row in rows)
     below = "".join(f"<div>{escape(note)}</div>" for note in notes)
     return f"<table><thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>{below}"
 
 
-def _told(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The columns in which there is something."""
+def _filled_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns with at least one value."""
     return [column for column in range(len(header)) if any(row[column] not in ("", "-") for row in rows)]

@@ -1,4 +1,4 @@
-"""Variants get a name and a number, and become calls without arguments that are ready to be timed."""
+"""Names variants, and prepares them for timing as calls without arguments."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ergometer._device_sync import is_of_jax, wait_for_output, wait_for_torch
+from ergometer._device_sync import has_jax_array, wait_for_output, wait_for_torch
+from ergometer.errors import with_hint
 
 
-# The line of a traceback that names what was raised.
+# The line of a traceback that names the exception.
 _RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Warning)\b")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One of those that are compared, as it was given."""
+    """One of the functions to compare."""
 
     id: int
     name: str
@@ -28,32 +29,32 @@ class Variant:
 
 @dataclass
 class Prepared:
-    """A variant that can be called; or the reason why it cannot."""
+    """A variant that can be called, or the reason why it cannot."""
 
     variant: Variant
     call: Callable[[], Any] | None
     error: str | None = None
-    _is_of_jax: bool | None = None
+    _has_jax_array: bool | None = None
 
     def wait(self, output: Any) -> None:
-        """Waits for the output of a call. Whether that has arrays of JAX is looked up once: it may be a long list."""
-        if self._is_of_jax is None:
-            self._is_of_jax = is_of_jax(output)
-        if self._is_of_jax:
+        """Waits for the output of a call. Searches it for JAX arrays only once, because it may be a long list."""
+        if self._has_jax_array is None:
+            self._has_jax_array = has_jax_array(output)
+        if self._has_jax_array:
             wait_for_output(output)
         else:
             wait_for_torch()
 
     def fail(self, cause: Exception) -> None:
-        """It raised: it is not called again, and its row says why."""
+        """Marks the variant as failed: it is not called again, and its row has the error."""
         self.call, self.error = None, describe(cause)
 
 
 def describe(cause: Exception) -> str:
-    """An exception in one line. Those of JAX go on for many, and have that of a callback at their end.
+    """An exception in one line. Exceptions of JAX have many lines, with the exception of a callback at the end.
 
     Raises:
-        KeyboardInterrupt: It was one. Of Ctrl-C in a callback JAX makes an error that only has its text.
+        KeyboardInterrupt: JAX turned Ctrl-C in a callback into another exception.
     """
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if not lines:
@@ -66,11 +67,11 @@ def describe(cause: Exception) -> str:
 
 
 def name_variants(variants: Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]) -> list[Variant]:
-    """Variants with their names: those of the mapping, or of the functions, numbered where they are equal.
+    """Variants with names: the keys of the dictionary, or the names of the functions, numbered if they are equal.
 
     Raises:
-        TypeError: One cannot be called, or a name is no text.
-        ValueError: There are none.
+        TypeError: A variant is not callable, or a name is not a string.
+        ValueError: There are no variants.
 
     Example:
         >>> [variant.name for variant in name_variants([max, min, max])]
@@ -79,21 +80,21 @@ def name_variants(variants: Mapping[str, Callable[..., Any]] | Iterable[Callable
     if isinstance(variants, Mapping):
         named = list(variants.items())
     elif callable(variants):
-        raise TypeError("one function is nothing to compare. hint: autotune([function, other], arguments)")
+        raise TypeError(with_hint("variants must be several functions", "autotune([function, other], arguments)"))
     else:
         given = list(variants)
-        named = list(zip(_distinct([_name_of(function) for function in given]), given, strict=True))
+        named = list(zip(_distinct([_function_name(function) for function in given]), given, strict=True))
     if not named:
-        raise ValueError("no variants to compare. hint: autotune({'name': function, ...}, arguments)")
+        raise ValueError(with_hint("there are no variants to compare", "autotune({'name': function, ...}, arguments)"))
     for name, function in named:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a variant is a text, not {name!r}")
+            raise TypeError(f"the name of a variant must be a string, not {name!r}")
         if not callable(function):
-            raise TypeError(f"variant {name!r} cannot be called: it is of type {type(function).__name__}")
+            raise TypeError(f"variant {name!r} is not callable: its type is {type(function).__name__}")
     return [Variant(number, name, function) for number, (name, function) in enumerate(named)]
 
 
-def _name_of(function: Any) -> str:
+def _function_name(function: Any) -> str:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -119,15 +120,16 @@ def prepare(
     variants: list[Variant],
     bind: Callable[[Variant], Callable[[], Any]],
     warmup: int,
-    tell: Callable[[Variant], None],
+    report: Callable[[Variant], None],
 ) -> list[Prepared]:
-    """Binds each variant and runs it `warmup` times, so that neither compilation nor cold caches are timed.
+    """Binds each variant to its arguments and runs it `warmup` times, so that compilation and cold caches are not
+    timed.
 
-    What raises becomes a reason, and the others go on.
+    A variant that raises is marked as failed; the others continue.
     """
     prepared = []
     for variant in variants:
-        tell(variant)
+        report(variant)
         one = Prepared(variant, None)
         try:
             one.call = bind(variant)
@@ -139,36 +141,36 @@ def prepare(
     return prepared
 
 
-def as_given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Variant], Callable[[], Any]]:
-    """Variants are called as they are."""
+def uncompiled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Variant], Callable[[], Any]]:
+    """Binds variants to their arguments without compiling them."""
     return lambda variant: functools.partial(variant.given, *args, **kwargs)
 
 
 def compiled(
     jax: ModuleType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Callable[[Variant], Callable[[], Any]]:
-    """Variants are compiled, each as a module of its own by the name of `jit_autotune_fn_<id>`.
+    """Compiles variants, each as a separate module named `jit_autotune_fn_<id>`.
 
-    A `jax.jit` inside is inlined. Arrays are arguments of the module and on the device before the first call;
-    everything else is a constant, so that what a variant treats as static stays so.
+    A `jax.jit` inside a variant is inlined. Arrays are arguments of the module, and on the device before the first
+    call; everything else is a constant, so that static arguments stay static.
     """
     import numpy
 
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, numpy.ndarray))]
-    arrays = [jax.numpy.asarray(leaves[place]) for place in places]
+    positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, numpy.ndarray))]
+    arrays = [jax.numpy.asarray(leaves[position]) for position in positions]
 
     def bind(variant: Variant) -> Callable[[], Any]:
         def function(*traced: Any) -> Any:
             filled = list(leaves)
-            for place, value in zip(places, traced, strict=True):
-                filled[place] = value
+            for position, value in zip(positions, traced, strict=True):
+                filled[position] = value
             call_args, call_kwargs = jax.tree_util.tree_unflatten(tree, filled)
             return variant.given(*call_args, **call_kwargs)
 
         function.__name__ = function.__qualname__ = f"autotune_fn_{variant.id}"
         call = functools.partial(jax.jit(function), *arrays)
-        wait_for_output(call())  # It is compiled here, whatever the warm-up.
+        wait_for_output(call())  # Compiles here, even without warm-up.
         return call
 
     return bind

@@ -1,5 +1,6 @@
-//! Tests that show where this profiler differs from `ejkernel`'s, and why: on recorded traces, or on synthetic ones where no
-//! recorded trace shows the difference. The numbers of `ejkernel` come from its code with its reading of stats repaired.
+//! Tests that show where this profiler differs from `ejkernel`'s, and why: on recorded traces, or on synthetic ones
+//! where no recorded trace shows the difference. The numbers of `ejkernel` come from its code with its reading of stats
+//! repaired.
 
 use super::*;
 use crate::test_trace::{synthetic, trace};
@@ -66,8 +67,8 @@ fn events_with_the_same_key_add_up_on_gpu() {
 
 #[test]
 fn the_kernels_of_a_cuda_graph_add_up() {
-    // All 365 kernels of a step have one scope, and therefore one key. ejkernel returned the last kernel: 13.312, 13.377
-    // and 13.280 µs for steps that take 4 ms.
+    // All 365 kernels of a step have one scope, and therefore one key. ejkernel returned the last kernel: 13.312,
+    // 13.377 and 13.280 µs for steps that take 4 ms.
     let found: Vec<f64> = events(&profiler(|_| ()), &fixture("gpu_train_3"), "gpu").into_values().collect();
     assert_eq!(found.len(), 3);
     for (seconds, expected) in found.into_iter().zip([4_072.085e-6, 4_071.483e-6, 4_072.407e-6]) {
@@ -80,7 +81,8 @@ fn a_function_on_gpu_is_timed_by_execution_not_by_kernel() {
     // ejkernel took each of the four kernels for a call: twenty samples, 3.225 ± 1.505 µs, about a quarter of the time.
     // For fn_3 it had ten samples of 177.090 ± 20.077 µs.
     let found = times(&profiler(|_| ()), &fixture("gpu_autotune"), "gpu");
-    // fn_0: the middle three of 12.991 13.056 13.054 13.248 12.864 µs. Kernels of fn_1 and fn_2 overlap on their stream.
+    // fn_0: the middle three of 12.991 13.056 13.054 13.248 12.864 µs. Kernels of fn_1 and fn_2 overlap on their
+    // stream.
     let expected_ns = [
         (13_033.666_666_667, 30.180_935_852),
         (14_527.666_666_667, 26.132_142_830),
@@ -158,8 +160,8 @@ fn an_execution_split_by_the_cap_is_left_out() {
 
 #[test]
 fn the_regex_matches_the_name_of_the_kernel() {
-    // On GPU no event encloses the kernels, and ejkernel matched the filter with `jit_autotune_fn_0(…)` only: every time
-    // was 0.
+    // On GPU no event encloses the kernels, and ejkernel matched the filter with `jit_autotune_fn_0(…)` only: every
+    // time was 0.
     let profile = fixture("gpu_autotune");
     let found = events(&with_regex("gemm|nvjet"), &profile, "gpu");
     assert_close(found["jit_autotune_fn_0(3981-281474976710658)"], 4.191e-6);

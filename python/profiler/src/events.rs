@@ -1,5 +1,5 @@
-//! Computes the seconds of each event name: the union of the events that share the name, or of the events inside them that
-//! match a filter.
+//! Computes the seconds of each event name: the union of the events that share the name, or of the events inside them
+//! that match a filter.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,8 @@ const MAX_PATTERN_BYTES: usize = 1 << 28;
 pub struct ProfilerOptions {
     /// Prefix of the module of an event, or of its name if it has no module; empty for all events.
     pub prefix_filter: String,
-    /// Only events whose module, op or kernel matches this pattern count. Syntax of Rust's `regex`, without look-around.
+    /// Only events whose module, op or kernel matches this pattern count. Syntax of Rust's `regex`, without
+    /// look-around.
     pub event_filter_regex: Option<String>,
     /// Minimum duration of an event. Many kernels are shorter than the default of 1 µs: `verbose` reports how many.
     pub min_duration_ns: f64,
@@ -130,8 +131,8 @@ impl Profiler {
     }
 
     /// Seconds by `name(P-S)` of the events of a plane whose names start with the prefix. The name is the event's
-    /// module, or the event's own name if it has no module; P is the `program_id`, or the `run_id` if there is none; S is
-    /// the `scope_range_id`; a missing number reads `None`.
+    /// module, or the event's own name if it has no module; P is the `program_id`, or the `run_id` if there is none; S
+    /// is the `scope_range_id`; a missing number reads `None`.
     ///
     /// Several events can share a name: on CPU all runs of a module do. Their time is the length of their union, so no
     /// event is lost or counted twice. With `event_filter_regex` it is the union of the matching events among them, of

@@ -1,13 +1,13 @@
-//! The energy of a window, as Python sees it.
+//! The energy of a window, as a Python class.
 
 use ergometer_telemetry::{DeviceEnergy, EnergyError, Estimate, Method, Note, Provenance, WindowEnergy};
 use ergometer_units::Seconds;
 use pyo3::prelude::*;
 
-/// How often the use of a processor is looked at, which its model goes by: in less it cannot tell anything apart.
+/// Sampling interval of CPU utilization, which the power model uses: a shorter window has no resolution.
 const MODEL_PERIOD: Seconds = Seconds::new(0.1);
 
-/// Joules with their 95 % interval, or why there are none.
+/// Joules with their 95 % interval, or the reason why there are none.
 ///
 /// ```python
 /// >>> import ergometer
@@ -19,46 +19,47 @@ const MODEL_PERIOD: Seconds = Seconds::new(0.1);
 /// ```
 #[pyclass(frozen, get_all, module = "ergometer")]
 pub(crate) struct Energy {
-    /// The device, as `gpu:0`; `all` of all together.
+    /// The device, such as `gpu:0`; `all` for the sum of all devices.
     device: String,
     /// The part of the device.
     scope: String,
-    /// The energy; absent where there is none to tell.
+    /// The energy; `None` if unknown.
     joules: Option<f64>,
     /// The lower end of its 95 % interval.
     low: Option<f64>,
-    /// The upper end.
+    /// The upper end of its 95 % interval.
     high: Option<f64>,
-    /// How it was found.
+    /// The method of the estimate.
     method: Option<String>,
-    /// `measured` or `modelled`; they are never added.
+    /// `measured` or `modelled`. The two are never added.
     provenance: Option<&'static str>,
-    /// Whether it is part of the sum; a scope contained in another is not.
+    /// Whether it is part of the sum over devices; a scope contained in another is not.
     summed: bool,
-    /// What to know about it.
+    /// Remarks on the accuracy of the estimate.
     notes: Vec<String>,
-    /// Why there are no joules.
+    /// Why the energy is unknown.
     missing: Option<String>,
 }
 
 impl Energy {
-    /// Of all devices together, and of each. What is measured counts; what is modelled where nothing is.
-    pub(super) fn of(window: &WindowEnergy) -> (Self, Vec<Self>) {
+    /// The energy of all devices together and of each device. The total is of measured energy, or of modelled energy if
+    /// nothing is measured.
+    pub(super) fn from_window(window: &WindowEnergy) -> (Self, Vec<Self>) {
         let estimate = window.counted();
         let provenance =
-            estimate.ok().map(|found| if found.method == Method::Modelled { "modelled" } else { "measured" });
-        let all = Self::new(String::from("all"), String::from("all"), estimate, provenance, true);
-        let mut all = all;
-        let mut devices: Vec<Self> = window.devices.iter().map(Self::of_device).collect();
+            estimate.ok().map(|known| if known.method == Method::Modelled { "modelled" } else { "measured" });
+        let mut all = Self::new(String::from("all"), String::from("all"), estimate, provenance, true);
+        let mut devices: Vec<Self> = window.devices.iter().map(Self::from_device).collect();
         if window.window.length() < MODEL_PERIOD {
-            for modelled in devices.iter_mut().chain([&mut all]).filter(|place| place.provenance == Some("modelled")) {
+            for modelled in devices.iter_mut().chain([&mut all]).filter(|energy| energy.provenance == Some("modelled"))
+            {
                 modelled.notes.push(Note::TooShort { resolution: MODEL_PERIOD }.to_string());
             }
         }
         (all, devices)
     }
 
-    fn of_device(device: &DeviceEnergy) -> Self {
+    fn from_device(device: &DeviceEnergy) -> Self {
         let provenance = if device.provenance == Provenance::Modelled { "modelled" } else { "measured" };
         let (name, scope) = (device.device.to_string(), device.scope.to_string());
         Self::new(name, scope, device.estimate.as_ref().map_err(|missing| *missing), Some(provenance), device.summed)
@@ -71,17 +72,17 @@ impl Energy {
         provenance: Option<&'static str>,
         summed: bool,
     ) -> Self {
-        let found = estimate.ok();
+        let known = estimate.ok();
         Self {
             device,
             scope,
-            joules: found.map(|estimate| estimate.joules.get()),
-            low: found.map(|estimate| estimate.low.get()),
-            high: found.map(|estimate| estimate.high.get()),
-            method: found.map(|estimate| estimate.method.to_string()),
+            joules: known.map(|estimate| estimate.joules.get()),
+            low: known.map(|estimate| estimate.low.get()),
+            high: known.map(|estimate| estimate.high.get()),
+            method: known.map(|estimate| estimate.method.to_string()),
             provenance,
             summed,
-            notes: found.map_or_else(Vec::new, |estimate| estimate.notes.iter().map(ToString::to_string).collect()),
+            notes: known.map_or_else(Vec::new, |estimate| estimate.notes.iter().map(ToString::to_string).collect()),
             missing: estimate.err().map(|missing| missing.to_string()),
         }
     }
@@ -95,7 +96,7 @@ impl Energy {
             (Some(joules), Some(low), Some(high)) => {
                 format!("<ergometer.Energy {device} {scope} {joules:.3} J, {low:.3} to {high:.3}>")
             }
-            _ => format!("<ergometer.Energy {device} {scope}: {}>", self.missing.as_deref().unwrap_or("none")),
+            _ => format!("<ergometer.Energy {device} {scope}: {}>", self.missing.as_deref().unwrap_or("unknown")),
         }
     }
 }

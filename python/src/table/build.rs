@@ -1,4 +1,4 @@
-//! A table of Python's own lists: what parts of the package that are written in Python hand out.
+//! Builds a table from Python lists, for the Python code of the package.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use super::{Columns, Table};
 
-/// What the values of a column are. A column of nothing is one of numbers.
+/// The type of a column's values. A column with only `None` becomes a column of floats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {
     Nothing,
@@ -18,8 +18,8 @@ enum Type {
     Text,
 }
 
-/// A table of lists of equal length, of bool, int, float or str and None. `types` names those of columns whose values may
-/// all be None: "bool", "int", "float" or "str".
+/// A table of lists of equal length, of bool, int, float or str and None. `types` gives the type of columns whose
+/// values may all be None: "bool", "int", "float" or "str".
 #[pyfunction]
 #[pyo3(signature = (columns, types=None))]
 pub(crate) fn table(columns: &Bound<'_, PyDict>, types: Option<HashMap<String, String>>) -> PyResult<Table> {
@@ -30,13 +30,13 @@ pub(crate) fn table(columns: &Bound<'_, PyDict>, types: Option<HashMap<String, S
         let (name, values) = (name.extract::<String>()?, values.cast_into::<PyList>()?);
         if *rows.get_or_insert(values.len()) != values.len() {
             return Err(PyValueError::new_err(format!(
-                "column {name} has {} values, others have more or less",
+                "column {name} has {} values, other columns have a different number",
                 values.len()
             )));
         }
-        let mut kind = types.get(&name).map_or(Ok(Type::Nothing), |name| named(name))?;
+        let mut kind = types.get(&name).map_or(Ok(Type::Nothing), |name| type_from_name(name))?;
         for value in values.iter() {
-            kind = both(kind, of(&value)?).ok_or_else(|| mixed(&name))?;
+            kind = common_type(kind, type_of(&value)?).ok_or_else(|| mixed(&name))?;
         }
         built = match kind {
             Type::Boolean => built.boolean(&name, extract::<bool>(&values)?.into_iter()),
@@ -54,17 +54,17 @@ fn extract<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>>(
     values.iter().map(|value| if value.is_none() { Ok(None) } else { value.extract::<T>().map(Some) }).collect()
 }
 
-fn named(name: &str) -> PyResult<Type> {
+fn type_from_name(name: &str) -> PyResult<Type> {
     match name {
         "bool" => Ok(Type::Boolean),
         "int" => Ok(Type::Integer),
         "float" => Ok(Type::Number),
         "str" => Ok(Type::Text),
-        _ => Err(PyValueError::new_err(format!("a column is of bool, int, float or str, not {name}"))),
+        _ => Err(PyValueError::new_err(format!("a column type is bool, int, float or str, not {name}"))),
     }
 }
 
-fn of(value: &Bound<'_, PyAny>) -> PyResult<Type> {
+fn type_of(value: &Bound<'_, PyAny>) -> PyResult<Type> {
     if value.is_none() {
         Ok(Type::Nothing)
     } else if value.is_instance_of::<PyBool>() {
@@ -80,10 +80,10 @@ fn of(value: &Bound<'_, PyAny>) -> PyResult<Type> {
     }
 }
 
-/// What both are, where they are one.
-fn both(one: Type, other: Type) -> Option<Type> {
+/// The type that holds values of both types, if there is one.
+fn common_type(one: Type, other: Type) -> Option<Type> {
     match (one, other) {
-        (Type::Nothing, known) | (known, Type::Nothing) => Some(known),
+        (Type::Nothing, other) | (other, Type::Nothing) => Some(other),
         (Type::Integer, Type::Number) | (Type::Number, Type::Integer) => Some(Type::Number),
         (one, other) => (one == other).then_some(one),
     }

@@ -1,4 +1,4 @@
-//! A table put together column by column.
+//! Builds a table column by column.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use pyo3::exceptions::PyRuntimeError;
 
 use super::Table;
 
-/// Columns of one length, in order.
+/// Columns of equal length, in order.
 #[derive(Default)]
 pub(crate) struct Columns {
     names: Vec<String>,
@@ -43,13 +43,13 @@ impl Columns {
         self.integer(name, values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// A column of numbers; what is not finite is absent.
+    /// A column of floats; values that are not finite become null.
     pub(crate) fn number<T: Into<Option<f64>>>(self, name: &str, values: impl Iterator<Item = T>) -> Self {
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
         self.array(name, Arc::new(values.map(|value| finite(value.into())).collect::<Float64Array>()))
     }
 
-    /// A column of yes and no.
+    /// A column of booleans.
     pub(crate) fn boolean(self, name: &str, values: impl Iterator<Item = Option<bool>>) -> Self {
         self.array(name, Arc::new(values.collect::<BooleanArray>()))
     }
@@ -76,7 +76,8 @@ impl Columns {
         self.array(name, Arc::new(lists.finish()))
     }
 
-    /// A column of numbers of compilations: with a sign, without one where some are beyond that, or texts where both are.
+    /// A column of program ids: signed, unsigned if some do not fit a signed integer, or texts if neither type holds
+    /// all.
     pub(crate) fn program(self, name: &str, values: impl Iterator<Item = Option<ProgramId>>) -> Self {
         let values: Vec<Option<i128>> = values.map(|value| value.map(ProgramId::get)).collect();
         let fit = |fits: fn(i128) -> bool| values.iter().flatten().all(|&value| fits(value));

@@ -1,10 +1,10 @@
-//! Columns of equal length, as Python sees them: by Arrow's `PyCapsule` interface without a copy, or as Python's own
-//! lists and dictionaries.
+//! The Python class `Table`: columns of equal length, exported through Arrow's `PyCapsule` interface without a copy, or
+//! as Python lists and dictionaries.
 
 mod build;
 mod columns;
+mod display;
 mod pickled;
-mod shown;
 mod value;
 
 use std::sync::Arc;
@@ -13,17 +13,20 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
 use arrow_schema::ffi::FFI_ArrowSchema;
+use ergometer_diagnostics::{Hint, Message};
 use pyo3::exceptions::{PyImportError, PyKeyError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyCapsule, PyDict, PyList};
 
+use crate::error::builtin;
 pub(crate) use build::table;
 pub(crate) use columns::Columns;
 pub(crate) use pickled::table_from_stream;
 use value::value;
 
-/// Columns of equal length, in Arrow's layout. Goes into pyarrow, polars, pandas and `DuckDB` as it is, or by
-/// `to_pyarrow()`, `to_polars()` and `to_pandas()`; without any of these there are lists and dictionaries.
+/// Columns of equal length, in Arrow's memory layout. pyarrow, polars, pandas and `DuckDB` accept it directly;
+/// `to_pyarrow()`, `to_polars()` and `to_pandas()` convert it. Without these packages, use `to_pylist()` and
+/// `to_pydict()`.
 ///
 /// ```python
 /// >>> import ergometer
@@ -41,7 +44,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Of batches that share a schema.
+    /// A table of batches with the same schema.
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { schema, batches }
     }
@@ -50,31 +53,31 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    fn place(&self, name: &str) -> PyResult<usize> {
+    fn column_index(&self, name: &str) -> PyResult<usize> {
         self.schema.index_of(name).map_err(|_| {
-            let there: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-            PyKeyError::new_err(format!("no column {name}; there are {}", there.join(", ")))
+            let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+            PyKeyError::new_err(format!("no column {name}; the columns are {}", names.join(", ")))
         })
     }
 
-    fn column<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyList>> {
+    fn column<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for batch in &self.batches {
-            let column = batch.column(place);
+            let column = batch.column(index);
             for row in 0..column.len() {
-                heed_signals(py, row)?;
+                check_signals(py, row)?;
                 list.append(value(py, column, row)?)?;
             }
         }
         Ok(list)
     }
 
-    /// Rows as dictionaries, so many at most.
+    /// The first `most` rows as dictionaries.
     fn dictionaries<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         let rows = self.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)));
         for (batch, row) in rows.take(most) {
-            heed_signals(py, row)?;
+            check_signals(py, row)?;
             let dictionary = PyDict::new(py);
             for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
                 dictionary.set_item(field.name(), value(py, column, row)?)?;
@@ -93,19 +96,19 @@ impl Table {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.rows()
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     #[getter]
     fn num_columns(&self) -> usize {
         self.schema.fields().len()
     }
 
-    /// Rows and columns.
+    /// The number of rows and of columns.
     #[getter]
     fn shape(&self) -> (usize, usize) {
         (self.num_rows(), self.num_columns())
@@ -118,16 +121,17 @@ impl Table {
     /// The values of a column, as a list.
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let name: String = name.extract().map_err(|_| {
-            PyTypeError::new_err("a column is asked for by its name. hint: rows are in to_pylist(), or in a frame")
+            let message = Message::new("a column is selected by its name, a string");
+            builtin::<PyTypeError>(&message.with_hint(Hint::text("get rows with to_pylist() or to_pandas()")))
         })?;
-        self.column(py, self.place(&name)?)
+        self.column(py, self.column_index(&name)?)
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
         name.extract::<String>().is_ok_and(|name| self.schema.index_of(&name).is_ok())
     }
 
-    /// The rows, each a dictionary.
+    /// The rows, each as a dictionary.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(self.dictionaries(py, usize::MAX)?.try_iter()?.into_any())
     }
@@ -139,7 +143,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A producer may hand out what it has; whoever wanted another schema casts.
+        // The interface allows ignoring the requested schema; the consumer casts.
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
@@ -153,7 +157,7 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// A table is pickled as a stream of Arrow's.
+    /// Pickles the table as an Arrow stream.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let packed =
             pickled::bytes(&self.schema, &self.batches).map_err(|cause| PyValueError::new_err(cause.to_string()))?;
@@ -168,24 +172,25 @@ impl Table {
     /// The columns, as a dictionary of lists.
     fn to_pydict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dictionary = PyDict::new(py);
-        for (place, field) in self.schema.fields().iter().enumerate() {
-            dictionary.set_item(field.name(), self.column(py, place)?)?;
+        for (index, field) in self.schema.fields().iter().enumerate() {
+            dictionary.set_item(field.name(), self.column(py, index)?)?;
         }
         Ok(dictionary)
     }
 
-    /// As a `pyarrow.Table`, without a copy.
+    /// Converts to a `pyarrow.Table`, without a copy.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        needed(slf.py(), "pyarrow")?.call_method1("table", (slf,))
+        import_optional(slf.py(), "pyarrow")?.call_method1("table", (slf,))
     }
 
-    /// As a `pandas.DataFrame`. With pyarrow numbers are not copied where pandas allows it; without, by way of lists.
+    /// Converts to a `pandas.DataFrame`. With pyarrow installed, numbers are not copied if pandas allows it; without
+    /// pyarrow, the conversion goes through lists.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let pandas = needed(py, "pandas")?;
+        let pandas = import_optional(py, "pandas")?;
         match py.import("pyarrow") {
             Ok(pyarrow) => {
-                // A whole number beside an absent one would become a float, which has no room for a 64-bit id.
+                // By default an integer column with nulls becomes a float column, which cannot hold a 64-bit id.
                 let types = PyDict::new(py);
                 for (arrow, own) in [("int64", "Int64Dtype"), ("uint64", "UInt64Dtype")] {
                     types.set_item(pyarrow.call_method0(arrow)?, pandas.getattr(own)?.call0()?)?;
@@ -200,36 +205,35 @@ impl Table {
         }
     }
 
-    /// As a `polars.DataFrame`, without a copy where polars allows it.
+    /// Converts to a `polars.DataFrame`, without a copy if polars allows it.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        needed(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
+        import_optional(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        shown::text(&self.column_names(), &self.dictionaries(py, shown::MOST_ROWS)?, self.rows())
+        display::text(&self.column_names(), &self.dictionaries(py, display::MAX_ROWS)?, self.rows())
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
-        shown::html(&self.column_names(), &self.dictionaries(py, shown::MOST_ROWS)?, self.rows())
+        display::html(&self.column_names(), &self.dictionaries(py, display::MAX_ROWS)?, self.rows())
     }
 }
 
-/// Looks for Ctrl-C once in a while: making lists of Python's own takes Python's lock.
-pub(crate) fn heed_signals(py: Python<'_>, number: usize) -> PyResult<()> {
+/// Checks for Ctrl-C every 4096 calls, in loops that hold Python's global lock.
+pub(crate) fn check_signals(py: Python<'_>, number: usize) -> PyResult<()> {
     if number.is_multiple_of(4096) { py.check_signals() } else { Ok(()) }
 }
 
-/// A package that the user has to have.
-fn needed<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
+/// Imports an optional package.
+fn import_optional<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
     py.import(package).map_err(|cause| {
-        // One that is there and broken, or Ctrl-C while it is imported, says more itself.
+        // An installed but broken package, or Ctrl-C during the import, has a better error.
         let missing = cause.value(py).getattr("name").and_then(|name| name.extract::<String>());
         if !cause.is_instance_of::<PyModuleNotFoundError>(py) || missing.ok().as_deref() != Some(package) {
             return cause;
         }
-        let told =
-            format!("{package} is not installed. hint: `pip install {package}`, or use to_pylist() or to_pydict()");
-        let error = PyImportError::new_err(told);
+        let hint = Hint::text(format!("run `pip install {package}`, or use to_pylist() or to_pydict()"));
+        let error = builtin::<PyImportError>(&Message::new(format!("{package} is not installed")).with_hint(hint));
         error.set_cause(py, Some(cause));
         error
     })

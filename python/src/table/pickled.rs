@@ -1,4 +1,4 @@
-//! A table as bytes and back, so that it can go to another process.
+//! Serializes a table for `pickle`, so that it can be sent to another process.
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
@@ -18,7 +18,7 @@ pub(super) fn bytes(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<u8>,
     writer.into_inner()
 }
 
-/// The table of an Arrow stream.
+/// Reads a table from the bytes of an Arrow stream.
 #[pyfunction]
 pub(crate) fn table_from_stream(packed: &[u8]) -> PyResult<Table> {
     let read = || {
@@ -26,5 +26,5 @@ pub(crate) fn table_from_stream(packed: &[u8]) -> PyResult<Table> {
         let schema = reader.schema();
         reader.collect::<Result<Vec<_>, ArrowError>>().map(|batches| Table::new(schema, batches))
     };
-    read().map_err(|cause: ArrowError| PyValueError::new_err(format!("these bytes are no table: {cause}")))
+    read().map_err(|cause: ArrowError| PyValueError::new_err(format!("the bytes are not a table: {cause}")))
 }

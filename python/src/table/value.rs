@@ -1,4 +1,4 @@
-//! One value of an Arrow column as Python's own.
+//! Converts a value of an Arrow column to a Python object.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -8,12 +8,15 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use ergometer_diagnostics::{Hint, Message};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-/// A value, `None` where there is none. Times are whole numbers, in the unit of their column.
+use crate::error::builtin;
+
+/// A value as a Python object; `None` for null. Timestamps become integers in the unit of their column.
 pub(super) fn value<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
     if array.is_null(row) {
         return Ok(py.None().into_bound(py));
@@ -53,7 +56,10 @@ pub(super) fn value<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyRes
             }
             Ok(dictionary.into_any())
         }
-        other => Err(PyTypeError::new_err(format!("no Python value for {other}. hint: use to_pyarrow()"))),
+        other => {
+            let message = Message::new(format!("cannot convert a value of type {other} to Python"));
+            Err(builtin::<PyTypeError>(&message.with_hint(Hint::text("use to_pyarrow()"))))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Columns of texts of which each is kept once.
+//! Builds a column of texts that stores each distinct text once.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use foldhash::HashMap;
 
-/// Texts by their number.
+/// Distinct texts and their keys.
 #[derive(Default)]
 pub(super) struct Dictionary {
     keys: HashMap<Box<str>, i32>,
@@ -14,7 +14,7 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    /// The number of a text.
+    /// The key of a text.
     pub(super) fn key(&mut self, text: &str) -> i32 {
         if let Some(&key) = self.keys.get(text) {
             return key;
@@ -25,7 +25,7 @@ impl Dictionary {
         key
     }
 
-    /// A column of these numbers.
+    /// A column of these keys.
     pub(super) fn column(self, keys: Int32Array) -> ArrayRef {
         let texts: StringArray = self.texts.iter().map(|text| Some(text.as_ref())).collect();
         Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(texts)))

@@ -1,4 +1,4 @@
-//! The variants of autotuned functions as a table, with what can be said of each beside the fastest.
+//! Builds the table of autotuned functions, each compared with the fastest.
 
 use ergometer_statistics::{Interval, RankedVariant, SampleSummary, median_interval_at};
 use ergometer_trace::accounting::Filter;
@@ -10,12 +10,12 @@ use regex::Regex;
 use crate::statistics::verdict;
 use crate::table::{Columns, Table};
 
-/// Seconds in picoseconds, to a thousandth: what they were rounded to as seconds is no part of the figure.
+/// Seconds as picoseconds, rounded to a thousandth, which removes the rounding error of seconds.
 fn picos(seconds: f64) -> f64 {
     (seconds * 1e15).round() / 1e3
 }
 
-/// The fastest first.
+/// The table, fastest function first.
 pub(super) fn functions(trace: &Trace, name: Regex, filter: Filter, level: f64) -> PyResult<Table> {
     let found = find(trace, &FunctionOptions { pattern: name, filter, level });
     let ranking = compare(&found, level);
@@ -24,7 +24,7 @@ pub(super) fn functions(trace: &Trace, name: Regex, filter: Filter, level: f64) 
     let rows = &found.rows;
     let medians: Vec<Option<Interval>> =
         rows.iter().map(|row| median_interval_at(&sorted(&row.busy_times), level)).collect();
-    let seconds = |of: fn(&SampleSummary) -> f64| rows.iter().map(move |row| picos(of(&row.busy)));
+    let seconds = |value: fn(&SampleSummary) -> f64| rows.iter().map(move |row| picos(value(&row.busy)));
     let mean = rows.iter().map(|row| row.busy.mean_interval_s);
     let end = |interval: Option<f64>| interval.map(picos);
     ids(rows)
@@ -55,7 +55,7 @@ pub(super) fn functions(trace: &Trace, name: Regex, filter: Filter, level: f64) 
         .finish()
 }
 
-/// Their ids: whole numbers where all are.
+/// The column of ids: integers if all ids are integers.
 fn ids(rows: &[FunctionTimes]) -> Columns {
     let number = |row: &FunctionTimes| if let FunctionId::Number(id) = row.id { Some(id) } else { None };
     if rows.iter().all(|row| number(row).is_some()) {

@@ -1,4 +1,4 @@
-//! Traces, for Python: read once, looked at as planes, lines and events, or as tables.
+//! The Python class `Trace`: planes, lines and events of a trace, and its tables.
 
 mod dictionary;
 mod events;
@@ -23,7 +23,7 @@ use filter::{Devices, FilterArguments};
 pub(crate) use open::read_trace;
 pub(crate) use planes::{Event, Line, Plane};
 
-/// A trace in memory; `read_trace` makes one. Every time is in picoseconds, starts count from the trace's zero.
+/// A trace in memory, from `read_trace`. All times are in picoseconds; starts count from the zero of the trace.
 ///
 /// ```python
 /// >>> import ergometer
@@ -41,8 +41,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// A table of the events that pass a filter, off Python's lock.
-    fn tabled(
+    /// Builds a table of the events that pass a filter, without Python's global lock.
+    fn build_table(
         &self,
         py: Python<'_>,
         filter: FilterArguments,
@@ -51,43 +51,43 @@ impl Trace {
         + 'static,
     ) -> PyResult<Table> {
         let trace = Arc::clone(&self.table);
-        interruptible(py, move || table(&trace, &filter.checked(&trace)?))?
+        interruptible(py, move || table(&trace, &filter.into_filter(&trace)?))?
     }
 }
 
 #[pymethods]
 impl Trace {
-    /// The devices and hosts, in the order of the files.
+    /// The devices and hosts, in file order.
     #[getter]
     fn planes(&self) -> Vec<Plane> {
         (0..self.table.planes().len()).map(|plane| Plane::new(&self.table, plane, self.is_lenient)).collect()
     }
 
-    /// The files it was read from; none of bytes.
+    /// The files it was read from; empty if it was read from bytes.
     #[getter]
     fn files(&self) -> Vec<String> {
         self.files.clone()
     }
 
-    /// What to know before the numbers are believed.
+    /// Warnings about missing or damaged parts of the trace.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
 
-    /// The wall time of the trace's zero, in nanoseconds since the epoch, where the trace tells it.
+    /// The wall-clock time of the trace's zero in nanoseconds since the epoch, if the trace has it.
     #[getter]
     fn start_time_ns(&self) -> Option<i64> {
         self.table.zero().map(ergometer_units::Timestamp::nanos_since_epoch)
     }
 
-    /// The plane of this name.
+    /// The plane with this name.
     fn find_plane_with_name(&self, name: &str) -> Option<Plane> {
-        let place = self.table.planes().iter().position(|plane| self.table.text(plane.name) == name);
-        place.map(|plane| Plane::new(&self.table, plane, self.is_lenient))
+        let index = self.table.planes().iter().position(|plane| self.table.text(plane.name) == name);
+        index.map(|plane| Plane::new(&self.table, plane, self.is_lenient))
     }
 
-    /// Every name of a module, an op or an event, once.
+    /// The distinct names of modules, ops and events, sorted.
     fn names(&self) -> Vec<String> {
         let kinds = self.table.kinds().iter();
         let names = kinds.flat_map(|kind| [kind.module, kind.op, Some(kind.name)]).flatten();
@@ -97,7 +97,7 @@ impl Trace {
         names
     }
 
-    /// How many events there are.
+    /// The number of events.
     fn __len__(&self) -> usize {
         self.table.event_count()
     }
@@ -107,18 +107,18 @@ impl Trace {
         format!("<ergometer.Trace of {} events on {}>", self.table.event_count(), planes.join(", "))
     }
 
-    /// Every line with its times.
+    /// One row per line, with its times.
     fn lines(&self, py: Python<'_>) -> PyResult<Table> {
         let trace = Arc::clone(&self.table);
         interruptible(py, move || tables::lines(&trace))?
     }
 
-    /// Every event, with everything the trace says of it: a column `stat_…` for each thing that any event says; of one that
-    /// an event says twice the last. `stats=False` leaves these out. Texts are dictionaries of Arrow.
+    /// One row per event, with a column `stat_…` for each stat that any event has. If an event has a stat twice, the
+    /// last value counts. `stats=False` leaves these columns out. Text columns are Arrow dictionaries.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -138,23 +138,24 @@ impl Trace {
         stats: bool,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        let wanted = events::Wanted { stats, is_lenient: self.is_lenient };
+        let options = events::EventOptions { stats, is_lenient: self.is_lenient };
         let trace = Arc::clone(&self.table);
-        let found = interruptible(py, move || events::events(&trace, &filter.checked(&trace)?, &wanted))?;
-        let (table, damage) = found?;
+        let result = interruptible(py, move || events::events(&trace, &filter.into_filter(&trace)?, &options))?;
+        let (table, damage) = result?;
         if let Some(damage) = damage {
-            let told = CString::new(format!("some stats are damaged and left out: {damage}")).unwrap_or_default();
-            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &told, 1)?;
+            let warning = CString::new(format!("some stats are damaged and left out: {damage}")).unwrap_or_default();
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &warning, 1)?;
         }
         Ok(table)
     }
 
-    /// The ops of each module, longest self time first: `name`, `module`, `program_id`, `class`, `count`, `self_ps`, its
-    /// `share` of all work of the device, `total_ps` (sum), `busy_ps` (union), and the spread of durations.
+    /// One row per op of each module, longest self time first: `name`, `module`, `program_id`, `class`, `count`,
+    /// `self_ps`, `share` (of all work on the device), `total_ps` (sum), `busy_ps` (union), and the distribution of
+    /// durations.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -173,14 +174,15 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, |trace, filter| tables::rows(trace, By::Op, filter))
+        self.build_table(py, filter, |trace, filter| tables::rows(trace, By::Op, filter))
     }
 
-    /// The kernels, longest self time first, with the columns of `ops` but for the module: one kernel may serve many.
+    /// One row per kernel, longest self time first, with the columns of `ops` except the module, because several
+    /// modules can share a kernel.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -199,15 +201,16 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, |trace, filter| tables::rows(trace, By::Kernel, filter))
+        self.build_table(py, filter, |trace, filter| tables::rows(trace, By::Kernel, filter))
     }
 
-    /// What was compiled, how often it ran, and how long a run takes: `busy_per_execution_…` is how long at least one event
-    /// of it went on, `span_per_execution_…` from its first start to its last end.
+    /// One row per module, with its number of executions and the time of an execution: `busy_per_execution_…` is the
+    /// time during which at least one of its events runs, `span_per_execution_…` the time from its first start to its
+    /// last end.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -226,14 +229,14 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, tables::modules)
+        self.build_table(py, filter, tables::modules)
     }
 
-    /// Every run of every module, in order of time. `found_by` says how runs were told apart.
+    /// One row per execution of a module, in order of time. `found_by` says how executions were identified.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -252,14 +255,15 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, tables::executions)
+        self.build_table(py, filter, tables::executions)
     }
 
-    /// The named scopes that work stands in, as `jit(step)/layer_0/dot_general`, each followed by those in it, longest first.
-    /// `self_ps` has what is in scopes within, `own_ps` has not.
+    /// One row per named scope, such as `jit(step)/layer_0/dot_general`, each followed by its inner scopes, longest
+    /// first. `self_ps` includes inner scopes, `own_ps` does not.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events.
     ///
     /// ```python
     /// >>> import ergometer
@@ -278,14 +282,15 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, tables::scopes)
+        self.build_table(py, filter, tables::scopes)
     }
 
-    /// The steps of a training or inference loop: those of the trace's own line, those the program annotated, or the runs of
-    /// the busiest module, as `found_by` says.
+    /// One row per step of a training or inference loop. `found_by` says where the steps come from: the trace's step
+    /// line, annotations of the program, or the executions of the busiest module.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events.
     ///
     /// ```python
     /// >>> import ergometer
@@ -304,13 +309,13 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, tables::steps)
+        self.build_table(py, filter, tables::steps)
     }
 
-    /// The stretches in which a device had no work, longest first, and what ran before and after each.
+    /// One row per gap in which a device had no work, longest first, with the events before and after it.
     ///
-    /// `device` is as elsewhere; `prefix` and `pattern` are of what stands on either side of a gap, and `min_duration_ns` is the
-    /// length of a gap.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` select gaps by the events next to them. `min_duration_ns` is the minimum length of a gap.
     ///
     /// ```python
     /// >>> import ergometer
@@ -329,16 +334,17 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, tables::gaps)
+        self.build_table(py, filter, tables::gaps)
     }
 
-    /// The variants of autotuned functions, fastest first: modules whose name has `name` (a regular expression) in it, told
-    /// apart by its first group. `ratio` is the median of the ratios of all pairs of a run of this variant and one of the
-    /// fastest; its interval is of this comparison alone, `corrected_p` and `verdict` know how many there are.
+    /// One row per autotuned function, fastest first: the modules that match `name` (a regular expression), grouped by
+    /// its first group. `ratio` is the median of the ratios of all pairs of an execution of this function and one of
+    /// the fastest. Its interval is for this comparison alone; `corrected_p` and `verdict` account for the number of
+    /// comparisons.
     ///
-    /// `device` is a part of a plane's name as `gpu:0`, or a list of them; `prefix` and `pattern` (a regular expression of
-    /// Rust's, searched for) are of a module, an op or a kernel; `min_duration_ns` leaves shorter events out. Self times
-    /// stay those of the whole line.
+    /// `device` selects planes by a part of their name, such as `gpu:0`, or by a list of such parts. `prefix` and
+    /// `pattern` (a regular expression in Rust's syntax) select events by the name of their module, op or kernel.
+    /// `min_duration_ns` leaves out shorter events. Self times are computed before filtering.
     ///
     /// ```python
     /// >>> import ergometer
@@ -360,10 +366,10 @@ impl Trace {
         min_duration_ns: f64,
     ) -> PyResult<Table> {
         if !(level > 0.0 && level < 1.0) {
-            return Err(PyValueError::new_err(format!("level is a share between 0 and 1, as 0.95, not {level}")));
+            return Err(PyValueError::new_err(format!("level must be between 0 and 1, such as 0.95, not {level}")));
         }
         let name = filter::compile(name)?;
         let filter = FilterArguments { device, prefix, pattern, min_duration_ns };
-        self.tabled(py, filter, move |trace, filter| functions::functions(trace, name, filter.clone(), level))
+        self.build_table(py, filter, move |trace, filter| functions::functions(trace, name, filter.clone(), level))
     }
 }

@@ -1,4 +1,4 @@
-//! Planes, lines and events one by one, as `jax.profiler.ProfileData` shows them.
+//! The Python classes `Plane`, `Line` and `Event`, with the properties of `jax.profiler.ProfileData`.
 
 use std::sync::Arc;
 
@@ -56,11 +56,11 @@ pub(crate) struct Line {
 pub(crate) struct Event {
     trace: Arc<Trace>,
     id: EventId,
-    seen: ergometer_trace::Event,
+    event: ergometer_trace::Event,
     is_lenient: bool,
 }
 
-/// Hands the events of a line out one by one.
+/// An iterator over the events of a line.
 #[pyclass(module = "ergometer")]
 pub(crate) struct Events {
     line: Line,
@@ -79,13 +79,13 @@ impl Plane {
 
 #[pymethods]
 impl Plane {
-    /// Its name, as `/device:GPU:0`.
+    /// Its name, such as `/device:GPU:0`.
     #[getter]
     fn name(&self) -> &str {
         self.trace.text(self.get().name)
     }
 
-    /// The machine, where the trace names it.
+    /// The host name, if the trace has it.
     #[getter]
     fn host(&self) -> Option<&str> {
         self.get().host.map(|host| self.trace.text(host))
@@ -103,10 +103,10 @@ impl Plane {
         (0..self.get().lines.len()).map(line).collect()
     }
 
-    /// Everything the trace says of it, as pairs of a name and a value.
+    /// Its stats, as pairs of name and value.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        pairs(py, whole(self.trace.plane_stats(self.number), self.is_lenient)?)
+        pairs(py, intact(self.trace.plane_stats(self.number), self.is_lenient)?)
     }
 
     fn __repr__(&self) -> String {
@@ -119,10 +119,10 @@ impl Line {
         &self.trace.planes()[self.plane].lines[self.number]
     }
 
-    fn event(&self, event: usize) -> Option<Event> {
-        let id = EventId { plane: self.plane, line: self.number, event };
-        let seen = self.get().event(event)?;
-        Some(Event { trace: Arc::clone(&self.trace), id, seen, is_lenient: self.is_lenient })
+    fn event(&self, number: usize) -> Option<Event> {
+        let id = EventId { plane: self.plane, line: self.number, event: number };
+        let event = self.get().event(number)?;
+        Some(Event { trace: Arc::clone(&self.trace), id, event, is_lenient: self.is_lenient })
     }
 }
 
@@ -134,20 +134,20 @@ impl Line {
         self.trace.text(self.get().name)
     }
 
-    /// The number that makes it one timeline.
+    /// Its id.
     #[getter]
     fn id(&self) -> i64 {
         self.get().id
     }
 
-    /// Its events, in the order of the file.
+    /// Its events, in file order.
     #[getter]
     fn events(&self) -> Events {
         let (trace, plane, number) = (Arc::clone(&self.trace), self.plane, self.number);
         Events { line: Line { trace, plane, number, is_lenient: self.is_lenient }, next: 0 }
     }
 
-    /// How many events there are.
+    /// The number of events.
     fn __len__(&self) -> usize {
         self.get().len()
     }
@@ -172,46 +172,46 @@ impl Events {
 
 #[pymethods]
 impl Event {
-    /// Its own name; on GPU that of the kernel.
+    /// Its name; on a GPU the name of the kernel.
     #[getter]
     fn name(&self) -> &str {
-        self.trace.text(self.trace.kind(self.seen.kind).name)
+        self.trace.text(self.trace.kind(self.event.kind).name)
     }
 
-    /// When it starts, from the trace's zero; `None` where it has no place in time.
+    /// Its start, from the zero of the trace; `None` if it has no place in time.
     #[getter]
     fn start_ps(&self) -> Option<i64> {
-        self.seen.start.map(ergometer_units::Picos::get)
+        self.event.start.map(ergometer_units::Picos::get)
     }
 
-    /// How long it takes.
+    /// Its duration.
     #[getter]
     fn duration_ps(&self) -> i64 {
-        self.seen.duration.get()
+        self.event.duration.get()
     }
 
-    /// When it starts, from the trace's zero; 0 where it has no place in time.
+    /// Its start, from the zero of the trace; 0 if it has no place in time.
     #[getter]
     fn start_ns(&self) -> f64 {
         self.start_ps().unwrap_or(0) as f64 / 1000.0
     }
 
-    /// When it ends.
+    /// Its end, from the zero of the trace.
     #[getter]
     fn end_ns(&self) -> f64 {
         (self.start_ps().unwrap_or(0) + self.duration_ps()) as f64 / 1000.0
     }
 
-    /// How long it takes.
+    /// Its duration.
     #[getter]
     fn duration_ns(&self) -> f64 {
         self.duration_ps() as f64 / 1000.0
     }
 
-    /// Everything the trace says of it, as pairs of a name and a value.
+    /// Its stats, as pairs of name and value.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        pairs(py, whole(self.trace.event_stats(self.id), self.is_lenient)?)
+        pairs(py, intact(self.trace.event_stats(self.id), self.is_lenient)?)
     }
 
     fn __repr__(&self) -> String {
@@ -219,11 +219,11 @@ impl Event {
     }
 }
 
-/// What is damaged is nothing where the trace was read leniently, and an error elsewhere.
-fn whole(found: Result<Vec<Stat<'_>>, Damage>, is_lenient: bool) -> PyResult<Vec<Stat<'_>>> {
-    match found {
+/// The stats; if they are damaged, none for a trace read leniently, and an error otherwise.
+fn intact(result: Result<Vec<Stat<'_>>, Damage>, is_lenient: bool) -> PyResult<Vec<Stat<'_>>> {
+    match result {
         Err(_) if is_lenient => Ok(Vec::new()),
-        found => found.map_err(|damage| stats::damaged(&damage)),
+        result => result.map_err(|damage| stats::damaged(&damage)),
     }
 }
 

@@ -1,15 +1,15 @@
-//! A `jax.profiler.ProfileData`, which cannot be written back, into the bytes of an `XSpace`: what it shows of planes,
-//! lines, events and stats, as a file would have it.
+//! Serializes a `jax.profiler.ProfileData`, which has no method for that, as an `XSpace`: its planes, lines, events and
+//! stats.
 //!
-//! It gives times in nanoseconds as floats: those that count from the session's start are exact to a picosecond for
-//! 104 days (2^53 ps), those since the epoch to 256 ns.
+//! `ProfileData` has times in nanoseconds as floats. Times from the start of the session are exact to a picosecond for
+//! 104 days (2^53 ps), times since the epoch to 256 ns.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
-use crate::table::heed_signals;
+use crate::table::check_signals;
 
-/// The fields of the messages, by number.
+/// Field numbers of the protobuf messages.
 mod field {
     pub(super) const SPACE_PLANES: u64 = 1;
     pub(super) const PLANE_NAME: u64 = 2;
@@ -37,23 +37,23 @@ mod field {
     pub(super) const METADATA_NAME: u64 = 2;
 }
 
-/// The bytes of what it shows.
-pub(super) fn serialized(profile: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+/// The bytes of an `XSpace`.
+pub(super) fn serialize(profile: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let mut space = Message::default();
     for plane in profile.getattr("planes")?.try_iter()? {
-        space.message(field::SPACE_PLANES, &plane_of(&plane?)?);
+        space.message(field::SPACE_PLANES, &serialize_plane(&plane?)?);
     }
     Ok(space.0)
 }
 
-fn plane_of(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
+fn serialize_plane(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
     let (mut out, mut events, mut stats) = (Message::default(), Names::default(), Names::default());
     out.text(field::PLANE_NAME, &text(&plane.getattr("name")?)?);
     for (number, line) in (1..).zip(plane.getattr("lines")?.try_iter()?) {
-        out.message(field::PLANE_LINES, &line_of(&line?, number, &mut events, &mut stats)?);
+        out.message(field::PLANE_LINES, &serialize_line(&line?, number, &mut events, &mut stats)?);
     }
     for stat in plane.getattr("stats")?.try_iter()? {
-        if let Some(stat) = stat_of(&stat?, &mut stats)? {
+        if let Some(stat) = serialize_stat(&stat?, &mut stats)? {
             out.message(field::PLANE_STATS, &stat);
         }
     }
@@ -70,39 +70,39 @@ fn plane_of(plane: &Bound<'_, PyAny>) -> PyResult<Message> {
     Ok(out)
 }
 
-/// A line, under a number of its own: `ProfileData` shows none, and lines of one number would be one timeline. Its
-/// events count from the first of them, as picoseconds since the epoch do not fit into a number.
-fn line_of(line: &Bound<'_, PyAny>, number: u64, events: &mut Names, stats: &mut Names) -> PyResult<Message> {
+/// A line with a made-up id: `ProfileData` has no ids, and lines with the same id would be merged. Event offsets count
+/// from the first event, because picoseconds since the epoch do not fit into 64 bits.
+fn serialize_line(line: &Bound<'_, PyAny>, number: u64, events: &mut Names, stats: &mut Names) -> PyResult<Message> {
     let mut out = Message::default();
     out.number(field::LINE_ID, number);
     out.text(field::LINE_NAME, &text(&line.getattr("name")?)?);
-    let mut seen: Vec<(f64, Message)> = Vec::new();
+    let mut line_events: Vec<(f64, Message)> = Vec::new();
     for (number, event) in line.getattr("events")?.try_iter()?.enumerate() {
-        heed_signals(line.py(), number)?;
+        check_signals(line.py(), number)?;
         let event = event?;
         let mut message = Message::default();
         message.number(field::EVENT_METADATA, events.id(&text(&event.getattr("name")?)?));
         message.signed(field::EVENT_DURATION, picos(event.getattr("duration_ns")?.extract()?));
         for stat in event.getattr("stats")?.try_iter()? {
-            if let Some(stat) = stat_of(&stat?, stats)? {
+            if let Some(stat) = serialize_stat(&stat?, stats)? {
                 message.message(field::EVENT_STATS, &stat);
             }
         }
-        seen.push((event.getattr("start_ns")?.extract()?, message));
+        line_events.push((event.getattr("start_ns")?.extract()?, message));
     }
-    let first = seen.iter().map(|(start, _)| start.floor()).fold(f64::INFINITY, f64::min);
+    let first = line_events.iter().map(|(start, _)| start.floor()).fold(f64::INFINITY, f64::min);
     let first = if first.is_finite() { first } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     out.signed(field::LINE_TIMESTAMP, first as i64);
-    for (start, mut message) in seen {
+    for (start, mut message) in line_events {
         message.signed(field::EVENT_OFFSET, picos(start - first));
         out.message(field::LINE_EVENTS, &message);
     }
     Ok(out)
 }
 
-/// A name and its value; `None` where it has no value.
-fn stat_of(stat: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Option<Message>> {
+/// A stat; `None` if it has no value.
+fn serialize_stat(stat: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Option<Message>> {
     let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = stat.extract()?;
     let mut out = Message::default();
     out.number(field::STAT_METADATA, names.id(&text(&name)?));
@@ -123,19 +123,19 @@ fn stat_of(stat: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Option<Messag
     Ok(Some(out))
 }
 
-/// Nanoseconds as whole picoseconds.
+/// Converts nanoseconds to whole picoseconds.
 fn picos(nanoseconds: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let picos = (nanoseconds * 1000.0).round() as i64;
     picos
 }
 
-/// A name; characters that are no text are replaced.
+/// A text; invalid characters are replaced.
 fn text(name: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(name.str()?.to_string_lossy().into_owned())
 }
 
-/// Names by their number, from 1.
+/// Distinct names with ids from 1.
 #[derive(Default)]
 struct Names {
     ordered: Vec<String>,
@@ -154,7 +154,7 @@ impl Names {
     }
 }
 
-/// A message as it is written: fields one after the other.
+/// An encoded protobuf message.
 #[derive(Default)]
 struct Message(Vec<u8>);
 

@@ -1,5 +1,5 @@
-//! Lines, ops, kernels, scopes, modules, executions, steps and gaps as tables, with the columns that `ergo trace …
-//! --format csv` has.
+//! Builds the tables of lines, ops, kernels, scopes, modules, executions, steps and gaps, with the columns of `ergo
+//! trace … --format csv`.
 
 use ergometer_statistics::percentile;
 use ergometer_trace::accounting::{
@@ -11,11 +11,11 @@ use pyo3::PyResult;
 
 use crate::table::{Columns, Table};
 
-/// The times of the runs of a module.
-type TimesOf = fn(&Module) -> &[Picos];
+/// Selects the times of the executions of a module.
+type ModuleTimes = fn(&Module) -> &[Picos];
 
-/// Of which device each row is.
-fn devices(trace: &Trace, rows: &[DeviceId]) -> Columns {
+/// The columns that name the device of each row.
+fn device_columns(trace: &Trace, rows: &[DeviceId]) -> Columns {
     let plane = |row: &DeviceId| trace.planes().get(row.plane);
     Columns::default()
         .text("plane", rows.iter().map(|row| plane(row).map(|plane| trace.text(plane.name))))
@@ -27,14 +27,14 @@ fn text(trace: &Trace, text: Option<Text>) -> Option<&str> {
     text.map(|text| trace.text(text))
 }
 
-/// Every line with its times.
+/// One row per line, with its times.
 pub(super) fn lines(trace: &Trace) -> PyResult<Table> {
     let planes = accounting::summary(trace, 1);
     let rows: Vec<_> =
         planes.iter().flat_map(|plane| plane.lines.iter().map(move |line| (plane.plane, line))).collect();
     let ids: Vec<DeviceId> = rows.iter().map(|&(plane, _)| DeviceId { plane, ordinal: None }).collect();
     let lines = || rows.iter().map(|(_, line)| line);
-    devices(trace, &ids)
+    device_columns(trace, &ids)
         .text("line", lines().map(|line| Some(trace.text(line.name))))
         .integer("line_id", lines().map(|line| line.id))
         .count("events", lines().map(|line| line.events))
@@ -46,11 +46,11 @@ pub(super) fn lines(trace: &Trace) -> PyResult<Table> {
         .finish()
 }
 
-/// What shares a label, longest self time first.
+/// One row per label, longest self time first.
 pub(super) fn rows(trace: &Trace, by: By, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::rows(trace, by, filter);
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
-    let accounts = |of: fn(&Account) -> i64| rows.iter().map(move |row| of(&row.account));
+    let accounts = |value: fn(&Account) -> i64| rows.iter().map(move |row| value(&row.account));
     let with_modules = |columns: Columns| match by {
         By::Op => columns
             .text("module", rows.iter().map(|row| text(trace, row.label.module)))
@@ -58,7 +58,7 @@ pub(super) fn rows(trace: &Trace, by: By, filter: &Filter) -> PyResult<Table> {
         By::Kernel | By::Name | By::Class => columns,
     };
     let name = rows.iter().map(|row| text(trace, row.label.name));
-    with_modules(devices(trace, &ids).text("name", name))
+    with_modules(device_columns(trace, &ids).text("name", name))
         .text("class", rows.iter().map(|row| row.class.map(Class::name)))
         .count("count", rows.iter().map(|row| row.account.events))
         .integer("self_ps", accounts(|account| account.self_time.get()))
@@ -72,12 +72,12 @@ pub(super) fn rows(trace: &Trace, by: By, filter: &Filter) -> PyResult<Table> {
         .finish()
 }
 
-/// What was compiled, how often it ran, and how long a run takes.
+/// One row per module, with its number of executions and the time of an execution.
 pub(super) fn modules(trace: &Trace, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::modules(trace, filter);
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
     let executions = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let mut columns = devices(trace, &ids)
+    let mut columns = device_columns(trace, &ids)
         .text("module", rows.iter().map(|row| text(trace, row.module)))
         .program("program_id", rows.iter().map(|row| row.program))
         .count("events", rows.iter().map(|row| row.account.events))
@@ -87,7 +87,7 @@ pub(super) fn modules(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .integer("total_ps", rows.iter().map(|row| row.account.total.get()))
         .integer("self_ps", rows.iter().map(|row| row.account.self_time.get()))
         .integer("span_ps", rows.iter().map(|row| row.account.span.map(|span| span.length().get())));
-    let times: [(&str, TimesOf); 2] = [("busy", |row| &row.busy), ("span", |row| &row.spans)];
+    let times: [(&str, ModuleTimes); 2] = [("busy", |row| &row.busy), ("span", |row| &row.spans)];
     for (name, times) in times {
         let spreads: Vec<Vec<i64>> = rows.iter().map(|row| sorted(times(row))).collect();
         let named = |what: &str| format!("{name}_per_execution_{what}_ps");
@@ -112,12 +112,12 @@ fn mean(times: &[i64]) -> Option<f64> {
     (!times.is_empty()).then(|| sum as f64 / times.len() as f64)
 }
 
-/// Every run of every module, in order of time.
+/// One row per execution of a module, in order of time.
 pub(super) fn executions(trace: &Trace, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::executions(trace, filter);
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
-    let times = |of: fn(&Execution) -> Picos| rows.iter().map(move |row| of(row).get());
-    devices(trace, &ids)
+    let times = |value: fn(&Execution) -> Picos| rows.iter().map(move |row| value(row).get());
+    device_columns(trace, &ids)
         .text("module", rows.iter().map(|row| text(trace, row.module)))
         .program("program_id", rows.iter().map(|row| row.program))
         .count("execution", rows.iter().map(|row| row.number))
@@ -132,12 +132,12 @@ pub(super) fn executions(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .finish()
 }
 
-/// Every named scope, each followed by those in it, longest first.
+/// One row per named scope, each followed by its inner scopes, longest first.
 pub(super) fn scopes(trace: &Trace, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::scopes(trace, filter);
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
-    let accounts = |of: fn(&Account) -> Picos| rows.iter().map(move |row: &Scope| of(&row.account).get());
-    devices(trace, &ids)
+    let accounts = |value: fn(&Account) -> Picos| rows.iter().map(move |row: &Scope| value(&row.account).get());
+    device_columns(trace, &ids)
         .text("scope", rows.iter().map(|row| row.path.as_deref()))
         .count("depth", rows.iter().map(|row| row.depth as u64))
         .count("count", rows.iter().map(|row| row.account.events))
@@ -153,13 +153,13 @@ pub(super) fn scopes(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .finish()
 }
 
-/// Every step, by device and time.
+/// One row per step, by device and time.
 pub(super) fn steps(trace: &Trace, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::steps(trace, filter).steps;
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
-    let times = |of: fn(&Step) -> Picos| rows.iter().map(move |row| of(row).get());
-    let spans = |of: fn(Span) -> Picos| rows.iter().map(move |row| row.account.span.map(|span| of(span).get()));
-    devices(trace, &ids)
+    let times = |value: fn(&Step) -> Picos| rows.iter().map(move |row| value(row).get());
+    let spans = |value: fn(Span) -> Picos| rows.iter().map(move |row| row.account.span.map(|span| value(span).get()));
+    device_columns(trace, &ids)
         .integer("step", rows.iter().map(|row| row.number))
         .text("name", rows.iter().map(|row| Some(trace.text(row.name))))
         .text("found_by", rows.iter().map(|row| Some(row.found_by.name())))
@@ -175,13 +175,13 @@ pub(super) fn steps(trace: &Trace, filter: &Filter) -> PyResult<Table> {
         .finish()
 }
 
-/// Every stretch in which a device had no work between its first and its last, longest first.
+/// One row per gap between the first and the last work of a device, longest first.
 pub(super) fn gaps(trace: &Trace, filter: &Filter) -> PyResult<Table> {
     let rows = accounting::gaps(trace, filter);
     let ids: Vec<DeviceId> = rows.iter().map(|row| row.device).collect();
-    let name = |of: fn(&Gap) -> KindId| rows.iter().map(move |row| Some(trace.text(trace.kind(of(row)).name)));
-    let module = |of: fn(&Gap) -> KindId| rows.iter().map(move |row| text(trace, trace.kind(of(row)).module));
-    devices(trace, &ids)
+    let name = |kind: fn(&Gap) -> KindId| rows.iter().map(move |row| Some(trace.text(trace.kind(kind(row)).name)));
+    let module = |kind: fn(&Gap) -> KindId| rows.iter().map(move |row| text(trace, trace.kind(kind(row)).module));
+    device_columns(trace, &ids)
         .integer("start_ps", rows.iter().map(|row| row.span.start.get()))
         .integer("duration_ps", rows.iter().map(|row| row.span.length().get()))
         .text("before", name(|row| row.before))

@@ -1,7 +1,7 @@
 """Checks `measure`, `measured` and `Monitor` against a GPU's own energy counter, under a JAX matmul loop.
 
-Run it on a machine with an NVIDIA GPU and JAX for it: `python tests/python/on_gpu/check_measure.py`. It prints what it
-found and exits with 1 where something does not hold; without a GPU it says so and exits with 0.
+Run it on a machine with an NVIDIA GPU and JAX: `python tests/python/on_gpu/check_measure.py`. It prints its results and exits
+with 1 if a check fails; without a GPU it says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def prepare(jax: Any) -> tuple[Any, Any]:
-    """A product of large matrices, compiled, and what it starts with."""
+    """A compiled product of large matrices, and its input."""
     start = jax.random.normal(jax.random.PRNGKey(0), (8192, 8192), dtype=jax.numpy.bfloat16)
     compute = jax.jit(lambda matrix: matrix @ matrix / 90)
     compute(start).block_until_ready()
@@ -78,7 +78,7 @@ def prepare(jax: Any) -> tuple[Any, Any]:
 
 
 def queue_for(compute: Any, matrix: Any, seconds: float) -> None:
-    """Keeps the GPU at work for about so long, twenty products at a time."""
+    """Keeps the GPU busy for about `seconds`, with twenty products at a time."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         result = matrix
@@ -88,7 +88,7 @@ def queue_for(compute: Any, matrix: Any, seconds: float) -> None:
 
 
 def leave_early(jax: Any, failures: list[str]) -> None:
-    """A window waits for work whose results were dropped; without waiting it ends when all is queued.
+    """A window waits for work with discarded results; with sync=None it ends when all work is queued.
 
     JAX queues some dozens of computations and then waits itself, so these are few, and long.
     """
@@ -107,7 +107,7 @@ def leave_early(jax: Any, failures: list[str]) -> None:
 
 
 def compared(monitor: ergometer.Monitor, timeline: Any, gpu: str, failures: list[str]) -> str:
-    """What the counter says between its first reading and its last, beside the energy of a window of just that time."""
+    """The counter's energy between its first and last reading, and the energy of a window of the same time."""
     rows = zip(timeline["device"], timeline["scope"], timeline["signal"], timeline["time_ns"], timeline["value"])
     counted = [
         (time_ns, value)

@@ -29,8 +29,10 @@ impl<'a> Samples<'a> {
                 return Self { first: one, second: two, pairing: Pairing::Paired { block } };
             }
         }
-        let pairing =
-            Pairing::Independent { first: block_for(one.len(), first.block()), second: block_for(two.len(), second.block()) };
+        let pairing = Pairing::Independent {
+            first: block_for(one.len(), first.block()),
+            second: block_for(two.len(), second.block()),
+        };
         Self { first: one, second: two, pairing }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
+use ergometer_diagnostics::{Diagnostic, Hint, flag, hint};
 
 use super::STANDARD_INPUT;
 use super::unpack::{Cut, Packing, WINDOW_BYTES};
@@ -78,7 +78,7 @@ impl Diagnostic for SourceError {
                 _ => None,
             },
             Self::Damaged { cut, .. } if cut.unpacked_bytes > 0 => {
-                Some(hint!("copy the file again, or pass ", option("lenient"), " to read the part that was unpacked"))
+                Some(hint!("copy the file again, or pass ", flag("lenient"), " to read the part that was unpacked"))
             }
             Self::Damaged { .. } => Some(hint!("copy the file again: no part of it could be unpacked")),
             Self::TooLarge { .. } => {

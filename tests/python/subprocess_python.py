@@ -1,4 +1,4 @@
-"""Python in a process of its own, where nothing is imported yet. It has the environment of the tests."""
+"""Runs a Python script in a separate process, with the environment of the tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def run_python(script: str, *arguments: object) -> str:
-    """What the script printed. The test fails where it does, and where it has not ended after two minutes.
+    """The output of the script. The test fails if the script fails, or takes longer than two minutes.
 
-    It is a file: children that start anew have to find it.
+    The script is a file, because spawned child processes import it.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.py"

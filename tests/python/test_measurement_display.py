@@ -1,4 +1,4 @@
-"""How a measurement is printed; the values are made up."""
+"""How a measurement is printed, with made-up values."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_a_line_has_time_energy_power_and_source() -> None:
     assert repr(shown) == f"<Measurement {shown}>"
 
 
-def test_what_is_modelled_says_so_once() -> None:
+def test_modelled_energy_is_labelled_once() -> None:
     shown = measurement(None, MODELLED, MODELLED)
     assert str(shown) == "window  1.200 s  18.0 J ± 9.0  15.00 W  cpu:0 modelled"
 
 
-def test_measured_and_modelled_are_told_apart() -> None:
+def test_measured_and_modelled_energy_are_separate() -> None:
     shown = measurement("both", energy("all", 812.0, 9.2), energy("gpu:0", 812.0, 9.2), MEMORY, MODELLED)
     assert shown.provenance == "measured"
     assert list(shown.devices) == ["gpu:0", "gpu:0 memory", "cpu:0"]
@@ -59,7 +59,7 @@ def test_measured_and_modelled_are_told_apart() -> None:
     assert shown.interval == pytest.approx((802.8, 821.2))
 
 
-def test_energy_that_is_missing_has_its_reason_and_a_hint() -> None:
+def test_missing_energy_has_a_reason_and_a_hint() -> None:
     nothing = measurement("x", energy("all", None, provenance=None, missing="no sensor measured energy or power"))
     assert (nothing.joules, nothing.watts, nothing.interval, nothing.margin, nothing.provenance) == (None,) * 5
     assert nothing.missing is not None and "`ergo doctor`" in nothing.missing
@@ -73,22 +73,22 @@ def test_html_escapes_names() -> None:
     assert "part of another" in html
 
 
-def test_a_dictionary_has_every_figure() -> None:
+def test_to_dict_has_every_value() -> None:
     import json
 
     shown = measurement("matmul", energy("all", 812.0, 9.2), energy("gpu:0", 812.0, 9.2), MEMORY)
-    told = json.loads(json.dumps(shown.to_dict()))
-    assert (told["joules"], told["seconds"], told["depth"]) == (812.0, 1.2, 0)
-    assert [place["scope"] for place in told["devices"]] == ["device", "memory"]
+    values = json.loads(json.dumps(shown.to_dict()))
+    assert (values["joules"], values["seconds"], values["depth"]) == (812.0, 1.2, 0)
+    assert [place["scope"] for place in values["devices"]] == ["device", "memory"]
 
 
-def test_a_table_has_a_row_for_each_part() -> None:
+def test_the_table_has_a_row_for_each_scope() -> None:
     shown = measurement("matmul", energy("all", 812.0, 9.2), energy("gpu:0", 812.0, 9.2), MEMORY, energy("gpu:1", None))
     assert shown.table["joules"] == [812.0, 200.0, None]
     assert shown.table["summed"] == [True, False, True]
 
 
-def test_figures_are_those_of_the_commands() -> None:
+def test_numbers_are_formatted_as_in_the_commands() -> None:
     assert [digits(value) for value in (1234.6, 123.46, 12.346, 1.2346, 0.0, 1e20)] == [
         "1235", "123.5", "12.35", "1.235", "0.000", "1.000e+20",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What tests of energy share: whether anything knows of it here, something to measure, and waiting for an event."""
+"""Shared by tests of energy: a mark that skips without energy, work to measure, and waiting for a condition."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from ergometer._native import Meter
 
 needs_energy = pytest.mark.skipif(
-    not Meter().has_energy, reason="nothing knows of energy on this machine, not even a model"
+    not Meter().has_energy, reason="energy is neither measured nor modelled on this machine"
 )
 
 
 def work(seconds: float = 0.15) -> None:
-    """Keeps a processor busy."""
+    """Keeps a CPU core busy."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         sum(range(1000))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Until something has come to be; the test fails where it does not."""
+    """Waits until a condition holds; fails the test after a timeout."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come to be"
+        assert time.monotonic() < end, "timeout"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What tests of the profiler share: recorded traces, and times by its rules."""
+"""Shared by tests of the profiler: recorded traces, and times by the profiler's rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ergometer.profiler import Profiler
 AUTOTUNE = TRACES / "gpu_autotune.xplane.pb"
 
 
-def trace_of(name: str) -> _native.Trace:
+def read_recorded(name: str) -> _native.Trace:
     return Profiler.parse_profile_from_bytes((TRACES / f"{name}.xplane.pb").read_bytes())
 
 

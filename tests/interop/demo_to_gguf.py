@@ -1,9 +1,9 @@
-"""Writes a demo model as GGUF, the file llama.cpp reads: a folder in the Hugging Face layout goes in.
+"""Converts a demo model from the Hugging Face layout to GGUF, the format of llama.cpp.
 
-    python gguf_of_demo.py assets/models/tiny tiny.gguf
+    python demo_to_gguf.py assets/models/tiny tiny.gguf
 
-Weights are stored as 32-bit floats, which hold the 16-bit ones of the folder exactly. Only what the demo models have is
-converted: Llama without biases or scaled positions, and a tokenizer of one token a byte.
+Weights are stored as 32-bit floats, which hold the 16-bit weights exactly. Only features of the demo models are
+supported: Llama without biases or scaled positions, and a tokenizer with one token per byte.
 """
 
 import json
@@ -28,7 +28,7 @@ OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_
 
 
 def gguf_name(name):
-    """`model.layers.1.self_attn.q_proj.weight` is `blk.1.attn_q.weight` there."""
+    """The GGUF name of a tensor: `model.layers.1.self_attn.q_proj.weight` becomes `blk.1.attn_q.weight`."""
     whole = name.removesuffix(".weight")
     if whole in OUTSIDE:
         return f"{OUTSIDE[whole]}.weight"
@@ -37,7 +37,7 @@ def gguf_name(name):
 
 
 def interleave(weight, heads):
-    """Rows of a head in the order llama.cpp rotates them: pairs side by side, not half a head apart."""
+    """Reorders the rows of a head for llama.cpp's rotation: pairs are adjacent, not half a head apart."""
     rows, columns = weight.shape
     return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
@@ -57,7 +57,7 @@ def add_config(writer, config):
 
 
 def add_tokenizer(writer, tokenizer, config):
-    """One token a byte is byte-pair encoding in which no pair is ever merged."""
+    """A tokenizer with one token per byte, as a byte-pair encoding without merges."""
     special = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
     tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
     assert not tokenizer["model"]["merges"] and len(tokens) == 260
@@ -65,12 +65,12 @@ def add_tokenizer(writer, tokenizer, config):
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
     writer.add_token_types([gguf.TokenType.CONTROL if token in special else gguf.TokenType.NORMAL for token in tokens])
-    # llama.cpp reads no model without merges. This one never happens: special tokens are cut out before.
+    # llama.cpp requires at least one merge. This one never applies, because special tokens are split off first.
     writer.add_token_merges(["<s> <s>"])
     writer.add_bos_token_id(special[config["bos_token"]])
     writer.add_eos_token_id(special[config["eos_token"]])
     writer.add_pad_token_id(special[config["pad_token"]])
-    # The template begins with one.
+    # The chat template begins with this token.
     writer.add_add_bos_token(False)
     writer.add_add_eos_token(False)
     writer.add_chat_template(config["chat_template"])

@@ -1,4 +1,4 @@
-"""What tests of tuning share: variants whose times are far apart."""
+"""Shared by tests of tuning: variants with very different times."""
 
 from __future__ import annotations
 
