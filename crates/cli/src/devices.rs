@@ -1,5 +1,6 @@
 //! Which sensors a command uses: what the machine has, what the user brings along, narrowed by what was asked for.
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_sensors::{external, modelled::Modelled};
 use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
@@ -37,7 +38,8 @@ pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> 
                 probe.sensors.push(sensor);
             }
             Err(error) => {
-                probe.find("Your own meter", error.sensor, Status::Absent { why: error.why, fix: error.hint });
+                let fix = error.hint().map(|hint| hint.phrase(&CommandLine));
+                probe.find("Your own meter", error.sensor, Status::Absent { why: error.cause.text, fix });
             }
         }
     }

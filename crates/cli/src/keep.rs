@@ -49,7 +49,7 @@ pub(crate) fn tell_events(events: &[Event], screen: Screen) {
     let mut told: Vec<&str> = Vec::new();
     for event in events {
         if !told.contains(&event.message.as_str()) {
-            screen.warning(&event.message);
+            screen.warning(event);
             told.push(&event.message);
         }
     }

@@ -181,7 +181,7 @@ fn states_are_told() {
     insta::assert_snapshot!("smallest_40x10", frame(&picture, &ui(), (40, 10), THEME));
     let message = String::from("the energy counter of gpu:0 went back: the driver was reloaded");
     let at_ns = picture.now.at.nanos_since_epoch() - 12_000_000_000;
-    picture.events.push(Event { at_ns, kind: EventKind::CounterReset, message });
+    picture.events.push(Event { at_ns, kind: EventKind::CounterReset, message, hint: None });
     picture.split = Some(Shares { all_j: 989.6, by_process: BTreeMap::from([(812, 123.4), (4711, 0.21)]) });
     insta::assert_snapshot!("warned_split_80x24", frame(&picture, &ui(), (80, 24), THEME));
     let mut seen = ui();

@@ -30,7 +30,7 @@ impl Watcher {
         thread::Builder::new().name(String::from("ergo-processes")).spawn(move || {
             let mut watch = ProcessWatch::start();
             loop {
-                let mut table = watch.look();
+                let mut table = watch.sample();
                 // A command of `--sensor` may hold a password.
                 for ours in table.processes.iter_mut().filter(|process| process.id == std::process::id()) {
                     ours.command.clone_from(&ours.name);

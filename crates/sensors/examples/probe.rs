@@ -1,6 +1,6 @@
-//! What each look at the files of the kernel finds on this machine, with some readings of each sensor.
+//! Prints the findings of the sensors that read kernel files, with some readings of each.
 //!
-//! `cargo run -p ergometer-telemetry --example probe`
+//! `cargo run -p ergometer-sensors --example probe`
 
 use ergometer_sensors::{battery, hwmon, rapl};
 use ergometer_telemetry::{Batch, Clock, Probe};

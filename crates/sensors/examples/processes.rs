@@ -1,8 +1,9 @@
-//! Who uses this machine: two looks at its processes, a second apart, as a table, and what a look costs.
+//! Prints the busiest processes twice, a second apart, and how long it took to read them.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_sensors::processes::{Process, ProcessTable, ProcessWatch};
 use ergometer_units::{Bytes, Seconds};
 
@@ -13,7 +14,7 @@ fn main() {
             thread::sleep(Duration::from_secs(1));
         }
         let started = Instant::now();
-        let table = watch.look();
+        let table = watch.sample();
         print(&table, started.elapsed());
     }
 }
@@ -21,7 +22,7 @@ fn main() {
 fn print(table: &ProcessTable, took: Duration) {
     let count = table.processes.len();
     println!(
-        "{count} processes over {:.3} s on {} processors; the look took {:.1} ms, {:.0} us a process",
+        "{count} processes over {:.3} s on {} processors; reading them took {:.1} ms, {:.0} us a process",
         table.since_last.get(),
         table.processors.map_or_else(|| "-".to_owned(), |count| count.to_string()),
         took.as_secs_f64() * 1e3,
@@ -36,7 +37,7 @@ fn print(table: &ProcessTable, took: Duration) {
         print_process(process);
     }
     for note in &table.notes {
-        println!("note: {note}");
+        println!("note: {}", note.one_line(&CommandLine));
     }
     println!();
 }

@@ -1,10 +1,10 @@
 //! Records the energy counters of a Mac with Apple Silicon: prints samples of every channel of `IOReport`'s energy model,
-//! 100 ms apart, in the format of `fixtures/apple`. The argument is how many, 60 where there is none.
+//! 100 ms apart, in the format of `fixtures/apple`. The argument is the number of samples (default: 60).
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ergometer_sensors::apple::{self, Sample, Wanted};
+use ergometer_sensors::apple::{self, ChannelSet, Sample};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         None => 60,
         Some(Ok(count)) => count,
         Some(Err(error)) => {
-            eprintln!("cannot take that many samples: {error}. hint: give a number, for example 60");
+            eprintln!("error: the number of samples is not a number: {error}\nhint: for example, pass 60");
             return ExitCode::FAILURE;
         }
     };
@@ -23,14 +23,14 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("cannot record: {error}. hint: this works only on macOS, on a Mac with Apple Silicon");
+            eprintln!("error: cannot record: {error}\nhint: run this on a Mac with Apple Silicon");
             ExitCode::FAILURE
         }
     }
 }
 
 fn record(count: usize) -> std::io::Result<String> {
-    let mut source = apple::open(Wanted::All)?;
+    let mut source = apple::open(ChannelSet::All)?;
     let mut samples: Vec<Sample> = Vec::new();
     for index in 0..count {
         if index > 0 {

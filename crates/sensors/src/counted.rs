@@ -1,9 +1,9 @@
-//! An energy counter while it is read: of a CPU package, of a rail, of a GPU.
+//! Turns the counts of an energy counter (of a CPU package, a rail or a GPU) into readings.
 //!
-//! In go counts of a source, in whatever unit it has; out come unwrapped totals in joules, one reading per call, also
-//! where the counter stood still. `after` is one update before the start of the read, the oldest the count can be, and
-//! `at` its end. After a reset the totals start from zero again, so that whoever reads them sees it. A counter that is
-//! called stuck gives an event and then no reading until it moves: a stuck counter is not zero watts.
+//! Readings are unwrapped totals in joules, one per call, even if the counter did not move. `after` is one update period
+//! before the start of the read, because the count can be that old; `at` is the end of the read. After a reset the
+//! totals start from zero again, so that readers see the reset. A stuck counter gives one event and then no readings
+//! until it moves, because a stuck counter does not mean zero watts.
 
 use std::io;
 
@@ -15,43 +15,43 @@ use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventK
 
 /// An open counter.
 pub(super) trait ReadCounter: Send {
-    /// The count now, in the unit of its limits.
+    /// The current count, in the unit of its limits.
     fn read(&mut self) -> io::Result<u64>;
 }
 
-/// A count that stands in a file.
+/// A counter in a file.
 impl ReadCounter for Attribute {
     fn read(&mut self) -> io::Result<u64> {
         Self::read::<u64>(self)
     }
 }
 
-/// What a counter is, for its readings and for people.
+/// The name and device of a counter.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
-    /// For people: `package 0`, `VDD_GPU`.
+    /// The display name: `package 0`, `VDD_GPU`.
     pub(super) label: String,
-    /// The device it is about.
+    /// The device whose energy it counts.
     pub(super) device: DeviceId,
 }
 
-/// Whether a counter may be asked again.
+/// Whether a counter still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    There,
+    Present,
     Gone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Works,
-    /// It stands still, and an event has said so.
+    /// It does not move, which an event has reported.
     Stuck,
-    /// The last read failed, and an event has said so.
+    /// The last read failed, which an event has reported.
     Fails,
 }
 
-/// A count, and between which times it came to be.
+/// A count, and the interval in which it was reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Count {
     pub(super) after: Timestamp,
@@ -59,7 +59,7 @@ pub(super) struct Count {
     pub(super) raw: u64,
 }
 
-/// A counter whose counts somebody else reads: they go in with their times, and readings come out.
+/// Turns counts that were read elsewhere into readings.
 pub(super) struct Tally {
     identity: Identity,
     counter: Counter,
@@ -69,7 +69,7 @@ pub(super) struct Tally {
     moved: bool,
 }
 
-/// See the module.
+/// An energy counter and its source.
 pub(super) struct CountedEnergy {
     tally: Tally,
     update_period: Seconds,
@@ -81,61 +81,61 @@ impl CountedEnergy {
         Self { update_period: limits.update_period, tally: Tally::new(identity, limits), source }
     }
 
-    /// Reads it once, for the channel of this place.
+    /// Reads the counter once and adds a reading of this channel.
     pub(super) fn read(&mut self, channel: usize, clock: &Clock, batch: &mut Batch) -> Presence {
         let after = clock.now() - self.update_period;
         let count = self.source.read();
         let at = clock.now();
         match count {
             Ok(raw) => {
-                self.tally.take(channel, Count { after, at, raw }, batch);
-                Presence::There
+                self.tally.push(channel, Count { after, at, raw }, batch);
+                Presence::Present
             }
             Err(error) => self.tally.fail(&error, at, batch),
         }
     }
 
-    /// Whether it moved since the last call of this; the first count is a movement.
+    /// Whether the counter moved since the last call. The first count is a movement.
     pub(super) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.tally.moved)
     }
 
-    /// At a look at [`BusyProcessors`]: says that it is stuck where it stood still since the look before and had to move.
+    /// Reports the counter as stuck if it had to move and did not since the last call.
     pub(super) fn judge(&mut self, has_to_move: bool, at: Timestamp, batch: &mut Batch) {
         if !self.take_moved() && has_to_move {
-            self.call_stuck("the processors are busy", at, batch);
+            self.report_stuck("the processors are busy", at, batch);
         }
     }
 
-    /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
-    pub(super) fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
-        self.tally.call_stuck(reason, at, batch);
+    /// Reports that the counter does not move although `reason` (`the processors are busy`), once until it moves again.
+    pub(super) fn report_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
+        self.tally.report_stuck(reason, at, batch);
     }
 }
 
-/// From this busy share of all processors on, a counter of theirs that stands still is stuck.
+/// A CPU counter that does not move while at least this share of all processors is busy is stuck.
 const BUSY_SHARE: f64 = 0.5;
 
-/// The processors, as what says that a counter of theirs has to move.
+/// Watches the processors, whose energy counters must move while they are busy.
 pub(super) struct BusyProcessors {
     time: Option<ProcessorTime>,
-    /// A look at every so many samples.
+    /// How many samples lie between two checks.
     every: u32,
     samples: u32,
 }
 
 impl BusyProcessors {
-    /// A look at every so many samples. Without a source they are never busy.
+    /// Checks every `every` samples. Without a source the processors never count as busy.
     pub(super) fn new(mut time: Option<ProcessorTime>, every: u32) -> Self {
-        // The first look only starts the measure.
+        // The first call only starts the measurement.
         if time.as_mut().is_some_and(|time| time.busy_share().is_err()) {
             time = None;
         }
         Self { time, every, samples: 0 }
     }
 
-    /// Counts a sample. `None` between looks; at one, whether the processors were busy since the look before.
-    pub(super) fn look(&mut self) -> Option<bool> {
+    /// Counts a sample. At a check, returns whether the processors were busy since the last check; `None` in between.
+    pub(super) fn check(&mut self) -> Option<bool> {
         self.samples += 1;
         if self.samples < self.every {
             return None;
@@ -151,14 +151,14 @@ impl Tally {
         Self { identity, counter: Counter::new(limits), start: Joules::ZERO, state: State::Works, moved: false }
     }
 
-    /// Takes a count in, for the channel of this place.
-    pub(super) fn take(&mut self, channel: usize, count: Count, batch: &mut Batch) {
+    /// Adds a reading of this channel for a count.
+    pub(super) fn push(&mut self, channel: usize, count: Count, batch: &mut Batch) {
         let Count { after, at, raw } = count;
         if self.state == State::Fails {
             self.state = State::Works;
         }
         let step = self.counter.update(at, raw);
-        self.tell(step, at, batch);
+        self.report(step, at, batch);
         if step == Step::Reset {
             self.start = self.counter.total();
         }
@@ -171,12 +171,12 @@ impl Tally {
         }
     }
 
-    /// Says that it stands still though `reason` (`the processors are busy`), once until it moves again.
-    fn call_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
+    /// Reports that the counter does not move although `reason` (`the processors are busy`), once until it moves again.
+    fn report_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
         if self.state == State::Works {
             self.state = State::Stuck;
             let message = format!(
-                "the energy counter of {} ({}) does not move though {reason}: its energy is absent until it does",
+                "the energy counter of {} ({}) does not move although {reason}; its energy is absent until it moves",
                 self.identity.label, self.identity.device
             );
             batch.event(at, EventKind::CounterStuck, message);
@@ -189,27 +189,27 @@ impl Tally {
             batch.event(at, EventKind::DeviceLost, message);
             return Presence::Gone;
         }
-        // Said once, not twenty times a second.
+        // Reported once, not twenty times a second.
         if self.state != State::Fails {
             self.state = State::Fails;
             batch.event(at, EventKind::ReadFailed, message);
         }
-        Presence::There
+        Presence::Present
     }
 
-    fn tell(&self, step: Step, at: Timestamp, batch: &mut Batch) {
+    fn report(&self, step: Step, at: Timestamp, batch: &mut Batch) {
         let Identity { label, device } = &self.identity;
         match step {
             Step::First | Step::Advance(_) | Step::Wrapped(_) => {}
             Step::Reset => batch.event(
                 at,
                 EventKind::CounterReset,
-                format!("the energy counter of {label} ({device}) started again: the energy since its last reading is not counted"),
+                format!("the energy counter of {label} ({device}) was reset: the energy since its last reading is not counted"),
             ),
             Step::Impossible { power } => batch.event(
                 at,
                 EventKind::ImpossibleStep,
-                format!("a step of the energy counter of {label} ({device}) would mean {:.0} W and is left out", power.get()),
+                format!("skipped an impossible step of the energy counter of {label} ({device}): it would mean {:.0} W", power.get()),
             ),
         }
     }

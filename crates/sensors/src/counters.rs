@@ -1,41 +1,44 @@
-//! The sensor of the energy counters of one device, RAPL's or hwmon's.
+//! Samples the energy counters of one device, from RAPL or hwmon.
 //!
-//! In go open counters; out come their totals, one reading each and call. A counter of a CPU that stands still while the
-//! processors work is called stuck, but for its uncore, which may rest; nothing says when a rail has to draw. When the last
-//! is gone, the sensor ends.
+//! Each sample gives one reading per counter. A CPU counter that does not move while the processors are busy is reported
+//! as stuck, except the counter of the uncore, which may be idle. Counters of rails are never reported as stuck. The
+//! sensor ends when its last counter is gone.
 
 use std::io;
 use std::time::{Duration, Instant};
 
+use ergometer_diagnostics::Message;
+
 use crate::counted::{BusyProcessors, CountedEnergy, Presence, ReadCounter};
 use ergometer_telemetry::{Batch, Channel, Clock, Scope, Sensor, SensorError, SensorInfo};
 
-/// See the module.
+/// The energy counters of one device.
 pub(super) struct Counters {
     info: SensorInfo,
     channels: Vec<Channel>,
-    /// In the order of `channels`; `None` once one is gone.
+    /// In the order of `channels`; `None` for a counter that is gone.
     meters: Vec<Option<CountedEnergy>>,
-    /// What says that the counters of a CPU have to move.
+    /// Whether the counters of a CPU must move.
     processors: Option<BusyProcessors>,
-    gone_hint: &'static str,
+    /// The error when the last counter is gone.
+    gone: Message,
 }
 
 impl Counters {
-    pub(super) fn new(info: SensorInfo, counters: Vec<(Channel, CountedEnergy)>, gone_hint: &'static str) -> Self {
+    pub(super) fn new(info: SensorInfo, counters: Vec<(Channel, CountedEnergy)>, gone: impl Into<Message>) -> Self {
         let (channels, meters) = counters.into_iter().map(|(channel, meter)| (channel, Some(meter))).unzip();
-        Self { info, channels, meters, processors: None, gone_hint }
+        Self { info, channels, meters, processors: None, gone: gone.into() }
     }
 
-    /// Counters that have to move while these are busy.
+    /// The same counters, which must move while the processors are busy.
     pub(super) fn moved_by(self, processors: BusyProcessors) -> Self {
         Self { processors: Some(processors), ..self }
     }
 }
 
-/// Whether a counter stands still for this long while the calling thread spins. A live one of a CPU moves every
-/// millisecond and takes no longer. No time is no judgement.
-pub(super) fn stands_still(counter: &mut dyn ReadCounter, time: Duration) -> io::Result<bool> {
+/// Whether a counter does not move for this long while the calling thread spins. A working CPU counter moves every
+/// millisecond, which ends the wait. With a time of zero the counter is not judged.
+pub(super) fn is_stuck(counter: &mut dyn ReadCounter, time: Duration) -> io::Result<bool> {
     let first = counter.read()?;
     let start = Instant::now();
     while start.elapsed() < time {
@@ -64,9 +67,9 @@ impl Sensor for Counters {
             }
         }
         if self.meters.iter().all(Option::is_none) {
-            return Err(SensorError::Lost { device: self.info.device, reason: self.gone_hint.to_owned() });
+            return Err(SensorError::Lost { device: self.info.device, reason: self.gone.clone() });
         }
-        if let Some(has_to_move) = self.processors.as_mut().and_then(BusyProcessors::look) {
+        if let Some(has_to_move) = self.processors.as_mut().and_then(BusyProcessors::check) {
             for (meter, channel) in self.meters.iter_mut().zip(&self.channels) {
                 if let Some(meter) = meter {
                     meter.judge(has_to_move && channel.scope != Scope::Uncore, clock.now(), batch);
@@ -116,10 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_back_or_is_gone_leaves_the_others_and_the_last_ends_the_sensor() {
+    fn the_sensor_ends_when_its_last_counter_is_gone() {
         let device = DeviceId::rail(0);
         let info = SensorInfo { id: "r".to_owned(), name: "r".to_owned(), device, interval: Duration::ZERO };
-        // 12.3 kJ, and 0.3 J more; the other starts again.
+        // One counter advances from 12.3 kJ by 0.3 J, the other is reset.
         let counters = vec![counter(&[12_300_000_000, 12_300_300_000]), counter(&[5_000_000, 10, 20])];
         let mut sensor = Counters::new(info, counters, "the driver left");
         let clock = Clock::start();
@@ -134,16 +137,16 @@ mod tests {
         assert_eq!(seen[1], (vec![12_300.3, 0.0], vec![EventKind::CounterReset]));
         assert_eq!((seen[2].0.len(), &seen[2].1), (1, &vec![EventKind::DeviceLost]));
         let error = sensor.sample(&clock, &mut Batch::default()).unwrap_err();
-        assert!(matches!(error, SensorError::Lost { reason, .. } if reason == "the driver left"));
+        assert!(matches!(error, SensorError::Lost { reason, .. } if reason.text == "the driver left"));
     }
 
     #[test]
-    fn a_counter_that_moves_is_alive_and_one_that_cannot_be_read_is_an_error() {
+    fn a_moving_counter_is_not_stuck_and_an_unreadable_one_is_an_error() {
         let script = |counts: &[u64]| Script(counts.iter().copied().collect());
         let hour = Duration::from_secs(3600);
-        assert!(!stands_still(&mut script(&[7, 7, 7, 8]), hour).unwrap(), "it does not wait on");
-        assert!(stands_still(&mut script(&[7; 1000]), Duration::from_nanos(1)).unwrap());
-        assert!(!stands_still(&mut script(&[7]), Duration::ZERO).unwrap(), "read once and not judged");
-        assert!(stands_still(&mut script(&[7, 7]), hour).is_err());
+        assert!(!is_stuck(&mut script(&[7, 7, 7, 8]), hour).unwrap(), "it returns at the first movement");
+        assert!(is_stuck(&mut script(&[7; 1000]), Duration::from_nanos(1)).unwrap());
+        assert!(!is_stuck(&mut script(&[7]), Duration::ZERO).unwrap(), "read once and not judged");
+        assert!(is_stuck(&mut script(&[7, 7]), hour).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Small sensors and channels for the tests of this crate.
+//! Small sensors and channels for tests.
 
 use std::time::Duration;
 

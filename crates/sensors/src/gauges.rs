@@ -1,22 +1,23 @@
-//! A sensor of values that are read as they stand, one source each: files of hwmon, of a GPU's driver, of a battery.
+//! Samples current values: files of hwmon, of a GPU's driver or of a battery.
 //!
-//! In go sources, each with its channel; out comes one reading per source and call, from the start to the end of its
-//! read. What always holds: a source that fails leaves the others going and is told once until it works again; one
-//! that is gone is told and not asked again; a source that has nothing to say at present gives nothing, never a zero.
-//! When the last one is gone, the sensor ends.
+//! Each sample gives one reading per source, from the start to the end of its read. A source that fails does not stop
+//! the others and is reported once until it works again. A source that is gone is reported and not read again. A source
+//! without a current value gives no reading, never a zero. The sensor ends when its last source is gone.
 
 use std::io;
+
+use ergometer_diagnostics::Message;
 
 use super::sysfs::{Attribute, is_gone};
 use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Reading, Sensor, SensorError, SensorInfo};
 
 /// One value that can be read again and again.
 pub(super) trait ReadGauge: Send {
-    /// The value now, in the unit of its channel's signal; `None` where there is none at present.
+    /// The current value in the unit of its channel's signal, or `None` if there is none now.
     fn read(&mut self) -> io::Result<Option<f64>>;
 }
 
-/// A number in a file, times a factor that brings it to the unit of its signal.
+/// A number in a file, times a factor that converts it to the unit of its signal.
 pub(super) struct Scaled {
     pub(super) file: Attribute,
     pub(super) factor: f64,
@@ -28,7 +29,7 @@ impl ReadGauge for Scaled {
     }
 }
 
-/// The product of the numbers in two files, times a factor: a voltage and a current.
+/// The product of the numbers in two files (a voltage and a current), times a factor.
 pub(super) struct Product {
     pub(super) files: [Attribute; 2],
     pub(super) factor: f64,
@@ -41,37 +42,38 @@ impl ReadGauge for Product {
     }
 }
 
-/// A source and what it is.
+/// A source with its channel and name.
 pub(super) struct Gauge {
     /// The channel of its readings.
     pub(super) channel: Channel,
-    /// For people: `power of VDD_IN`.
+    /// The display name: `power of VDD_IN`.
     pub(super) what: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub(super) source: Box<dyn ReadGauge>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Works,
-    /// The last read failed, and an event has said so.
+    /// The last read failed, which an event has reported.
     Fails,
     Gone,
 }
 
-/// See the module.
+/// The gauges of one device.
 pub(super) struct Gauges {
     info: SensorInfo,
     channels: Vec<Channel>,
     sources: Vec<(Gauge, State)>,
-    /// What to look at when all are gone.
-    gone_hint: &'static str,
+    /// The error when the last source is gone.
+    gone: Message,
 }
 
 impl Gauges {
-    pub(super) fn new(info: SensorInfo, gauges: Vec<Gauge>, gone_hint: &'static str) -> Self {
+    pub(super) fn new(info: SensorInfo, gauges: Vec<Gauge>, gone: impl Into<Message>) -> Self {
         let channels = gauges.iter().map(|gauge| gauge.channel.clone()).collect();
-        Self { info, channels, sources: gauges.into_iter().map(|gauge| (gauge, State::Works)).collect(), gone_hint }
+        let sources = gauges.into_iter().map(|gauge| (gauge, State::Works)).collect();
+        Self { info, channels, sources, gone: gone.into() }
     }
 }
 
@@ -115,7 +117,7 @@ impl Sensor for Gauges {
             }
         }
         if self.sources.iter().all(|(_, state)| *state == State::Gone) {
-            return Err(SensorError::Lost { device: self.info.device, reason: self.gone_hint.to_owned() });
+            return Err(SensorError::Lost { device: self.info.device, reason: self.gone.clone() });
         }
         Ok(())
     }
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_leaves_the_others_and_is_told_once() {
+    fn a_failing_source_is_reported_once_and_does_not_stop_the_others() {
         let broken = Err(io::ErrorKind::InvalidData);
         let mut sensor = sensor(&[&[broken, broken, Ok(Some(1.0)), broken, Ok(None)], &[Ok(Some(2.0)); 5]]);
         let clock = Clock::start();
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told_and_the_last_ends_the_sensor() {
+    fn the_sensor_ends_when_its_last_source_is_gone() {
         let mut sensor = sensor(&[&[Ok(Some(f64::NAN))], &[Ok(Some(2.0)); 2]]);
         let clock = Clock::start();
         let mut batch = Batch::default();
@@ -185,6 +187,6 @@ mod tests {
         let kinds: Vec<EventKind> = batch.events.iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::ReadFailed, EventKind::DeviceLost]);
         let error = sensor.sample(&clock, &mut batch).unwrap_err();
-        assert!(matches!(error, SensorError::Lost { reason, .. } if reason == "the driver left"));
+        assert!(matches!(error, SensorError::Lost { reason, .. } if reason.text == "the driver left"));
     }
 }

@@ -1,10 +1,11 @@
-//! The sensor of a GPU's energy counter, of the makes whose drivers count in a file.
+//! Samples the energy counter of a GPU whose driver shows it in a file.
 //!
-//! In goes a counter that is open; out come its totals, one reading per call. One that does not move for a second while
-//! the GPU works is called stuck, and then its power has to speak; a step back is a reset.
+//! Each sample gives one reading of the total. A counter that does not move for a second while the GPU is busy is
+//! reported as stuck, and the GPU's power is used instead. A step backwards is a reset.
 
 use std::time::Duration;
 
+use ergometer_diagnostics::Message;
 use ergometer_units::{Joules, Seconds};
 
 use super::counted::{CountedEnergy, Identity, Presence, ReadCounter};
@@ -12,43 +13,43 @@ use ergometer_telemetry::{
     Batch, Channel, Clock, CounterLimits, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
 };
 
-/// So long a counter has to show that it moves.
+/// How long a counter may stand still while the GPU is busy.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// What says that a GPU works.
-pub(super) trait Working: Send {
-    /// Why a counter has to move now, if it has to: `the GPU draws 142 W`.
-    fn reason(&mut self) -> Option<String>;
+/// Tells whether a GPU is busy.
+pub(super) trait Activity: Send {
+    /// Why the counter must move now, if it must: `the GPU draws 142 W`.
+    fn busy_reason(&mut self) -> Option<String>;
 }
 
-/// A counter, and how it counts.
+/// An open counter and its properties.
 pub(super) struct GpuCounter {
     pub(super) file: Box<dyn ReadCounter>,
     /// The energy of one count.
     pub(super) unit: Joules,
-    /// How often it moves, at the slowest.
+    /// The longest time between two updates.
     pub(super) update_period: Seconds,
-    /// What says that it has to move.
-    pub(super) working: Box<dyn Working>,
-    /// What it counts: the GPU, or all that is on its module.
+    /// Whether the counter must move.
+    pub(super) activity: Box<dyn Activity>,
+    /// What it counts: the GPU, or the whole module.
     pub(super) scope: Scope,
-    /// What to look at when it is gone.
-    pub(super) gone_hint: &'static str,
+    /// The error when the counter is gone.
+    pub(super) gone: Message,
 }
 
-/// See the module.
+/// The energy counter of one GPU.
 pub(super) struct GpuEnergy {
     info: SensorInfo,
     channels: Vec<Channel>,
     energy: CountedEnergy,
-    working: Box<dyn Working>,
-    gone_hint: &'static str,
+    activity: Box<dyn Activity>,
+    gone: Message,
     samples_watched: u32,
 }
 
 impl GpuEnergy {
     pub(super) fn new(info: SensorInfo, counter: GpuCounter) -> Self {
-        let GpuCounter { file, unit, update_period, working, scope, gone_hint } = counter;
+        let GpuCounter { file, unit, update_period, activity, scope, gone } = counter;
         let limits = CounterLimits { unit, range: None, bound: scope.power_bound(), update_period };
         let channel = Channel {
             device: info.device,
@@ -59,7 +60,7 @@ impl GpuEnergy {
         };
         let identity = Identity { label: info.name.clone(), device: info.device };
         let energy = CountedEnergy::new(identity, limits, file);
-        Self { info, channels: vec![channel], energy, working, gone_hint, samples_watched: 0 }
+        Self { info, channels: vec![channel], energy, activity, gone, samples_watched: 0 }
     }
 }
 
@@ -74,15 +75,15 @@ impl Sensor for GpuEnergy {
 
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         if self.energy.read(0, clock, batch) == Presence::Gone {
-            return Err(SensorError::Lost { device: self.info.device, reason: self.gone_hint.to_owned() });
+            return Err(SensorError::Lost { device: self.info.device, reason: self.gone.clone() });
         }
         self.samples_watched += 1;
         if self.info.interval * self.samples_watched >= WATCH {
             self.samples_watched = 0;
             if !self.energy.take_moved()
-                && let Some(reason) = self.working.reason()
+                && let Some(reason) = self.activity.busy_reason()
             {
-                self.energy.call_stuck(&reason, clock.now(), batch);
+                self.energy.report_stuck(&reason, clock.now(), batch);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! The machine itself: how busy its processors are, how fast they run, how much memory is in use; and what it is.
+//! Samples CPU utilization, CPU clock and memory of the machine (`host:0`), and reads its system information.
 //!
-//! Out come gauges on `host:0`. The first utilization is meaningless and is not emitted; what the system does not
-//! tell has no channel. Only what is needed is refreshed: 0.2 ms on two processors, where everything takes 3.3 ms.
+//! The first utilization is meaningless and is not emitted. A value that the system does not provide has no channel. Only
+//! the needed values are refreshed, which takes 0.2 ms on two processors; refreshing everything takes 3.3 ms.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use ergometer_telemetry::{
 };
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// The clocks are read again after this many times what reading them took, so that they cost 0.03 % of a core: sysinfo
-/// opens a file for each core (3 ms for 16 of them).
+/// The pause between two reads of the clocks, as a multiple of the time one read takes, so that they cost 0.03 % of a
+/// core: sysinfo opens a file for each core (3 ms for 16 cores).
 const FREQUENCY_PAUSE: u32 = 3000;
 
-/// Asks the system what this machine is.
+/// Reads the operating system, the host name and the processors of this machine.
 ///
 /// ```
 /// let system = ergometer_sensors::host::read_system_info();
@@ -45,10 +45,10 @@ fn non_empty(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Where to look.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The folder of `stat`.
+    /// The folder with the file `stat`.
     pub proc_root: PathBuf,
 }
 
@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// Looks at the machine.
+/// Opens the sensor of the machine itself.
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
     let mut probe = Probe::default();
@@ -107,20 +107,21 @@ impl Host {
         .map(|(signal, _)| channel(signal))
         .collect();
         if channels.is_empty() {
-            return Err("the system tells neither utilization nor clocks nor memory".to_owned());
+            return Err("the system provides no utilization, clocks or memory".to_owned());
         }
         let name = read_system_info().host_name.unwrap_or_else(|| "host".to_owned());
         let info = SensorInfo { id: "host".to_owned(), name, device: DeviceId::host(), interval: INTERVAL };
         Ok(Self { info, channels, system, utilization, next_frequency: None })
     }
 
-    fn place(&self, signal: Signal) -> Option<usize> {
+    fn channel_index(&self, signal: Signal) -> Option<usize> {
         self.channels.iter().position(|channel| channel.signal == signal)
     }
 
-    /// The share since the last sample; `after` is the start of that time.
+    /// Adds the utilization since the last sample; `after` is the time of that sample.
     fn sample_utilization(&mut self, clock: &Clock, batch: &mut Batch) {
-        let (Some(channel), Some(utilization)) = (self.place(Signal::Utilization), self.utilization.as_mut()) else {
+        let (Some(channel), Some(utilization)) = (self.channel_index(Signal::Utilization), self.utilization.as_mut())
+        else {
             return;
         };
         let share = utilization.time.busy_share();
@@ -142,7 +143,7 @@ impl Host {
 
     fn sample_frequency(&mut self, clock: &Clock, batch: &mut Batch) {
         let start = Instant::now();
-        let Some(channel) = self.place(Signal::ClockCore) else { return };
+        let Some(channel) = self.channel_index(Signal::ClockCore) else { return };
         if self.next_frequency.is_some_and(|next| start < next) {
             return;
         }
@@ -166,7 +167,9 @@ impl Sensor for Host {
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         self.sample_utilization(clock, batch);
         self.sample_frequency(clock, batch);
-        if let (Some(used), Some(total)) = (self.place(Signal::MemoryUsed), self.place(Signal::MemoryTotal)) {
+        if let (Some(used), Some(total)) =
+            (self.channel_index(Signal::MemoryUsed), self.channel_index(Signal::MemoryTotal))
+        {
             self.system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
             let at = clock.now();
             batch.push(used, at, self.system.used_memory() as f64);
@@ -186,13 +189,13 @@ fn channel(signal: Signal) -> Channel {
     }
 }
 
-/// In megahertz, over the cores whose clock is known.
+/// The mean clock in megahertz of the cores with a known clock.
 fn mean_frequency(system: &System) -> Option<f64> {
     let known: Vec<u64> = system.cpus().iter().map(sysinfo::Cpu::frequency).filter(|&clock| clock > 0).collect();
     (!known.is_empty()).then(|| known.iter().sum::<u64>() as f64 / known.len() as f64)
 }
 
-/// On Linux without cpufreq, sysinfo falls back to `cpu MHz` on x86 and to `BogoMIPS` elsewhere, which is no clock.
+/// Whether sysinfo reports a clock. On Linux without cpufreq it uses `cpu MHz` on x86, but `BogoMIPS` on other machines.
 fn frequency_is_real(sys_root: &Path) -> bool {
     !cfg!(target_os = "linux")
         || cfg!(any(target_arch = "x86_64", target_arch = "x86"))
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     fn values(host: &Host, batch: &Batch, signal: Signal) -> Vec<f64> {
-        let place = host.place(signal);
+        let place = host.channel_index(signal);
         batch.readings.iter().filter(|reading| Some(reading.channel) == place).map(|reading| reading.value).collect()
     }
 
@@ -225,17 +228,17 @@ mod tests {
         host.sample(&clock, &mut batch).unwrap();
         assert_eq!(values(&host, &batch, Signal::Utilization), [75.0]);
         let reading = batch.readings[0];
-        assert!(reading.after < reading.at, "it is about the time since the last sample");
+        assert!(reading.after < reading.at, "it covers the time since the last sample");
 
         fs::write(&stat, "fish\n").unwrap();
         batch.clear();
         host.sample(&clock, &mut batch).unwrap();
         host.sample(&clock, &mut batch).unwrap();
-        assert_eq!(batch.events.len(), 1, "said once");
+        assert_eq!(batch.events.len(), 1, "reported once");
     }
 
     #[test]
-    fn memory_in_use_is_less_than_there_is() {
+    fn used_memory_is_at_most_the_total() {
         let mut host = Host::new(&Options::default()).unwrap();
         let mut batch = Batch::default();
         host.sample(&Clock::start(), &mut batch).unwrap();
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_describes_what_the_machine_tells() {
+    fn the_finding_lists_the_signals() {
         let probe = probe(&Options::default());
         assert_eq!(probe.sensors.len(), 1);
         assert!(matches!(&probe.findings[0].status, Status::Works(text) if text.contains("memory_used")));

@@ -1,8 +1,7 @@
-//! How busy the processors were since the last look.
+//! Measures the busy share (0 to 1) of all processors since the last read.
 //!
-//! In goes `/proc/stat` (its first line, `cpu`, sums all processors in ticks of 10 ms), elsewhere what sysinfo knows;
-//! out comes the busy share, 0 to 1. The first look, and one too soon for the source to have moved, give `None`,
-//! never a zero or the value of before.
+//! The source is the first line of `/proc/stat`, which sums all processors in ticks of 10 ms; on other systems it is
+//! sysinfo. The first read, and a read before the source has moved, give `None`, never a zero or the previous value.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,13 +12,13 @@ use sysinfo::{CpuRefreshKind, MINIMUM_CPU_UPDATE_INTERVAL, RefreshKind, System};
 
 /// A source of the busy share of all processors.
 pub(super) enum ProcessorTime {
-    /// Linux: kept open and read again from its start, 70 us on two processors.
+    /// Linux: the file stays open and is read from its start, which takes 70 us on two processors.
     Stat { file: File, last: Option<Ticks> },
-    /// Elsewhere. sysinfo repeats its old value within its minimum interval, so it is not asked before.
+    /// Other systems. Within its minimum interval sysinfo repeats the old value, so it is not read earlier.
     Sysinfo { system: Box<System>, last: Option<Instant> },
 }
 
-/// Time of all processors, in ticks.
+/// The time of all processors in ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ticks {
     busy: u64,
@@ -27,7 +26,7 @@ pub(super) struct Ticks {
 }
 
 impl ProcessorTime {
-    /// Opens `stat` in this folder (`/proc`), or what sysinfo has where there is none.
+    /// Opens `stat` in this folder (`/proc`), or sysinfo on systems without it.
     pub(super) fn open(proc_root: &Path) -> io::Result<Self> {
         match File::open(proc_root.join("stat")) {
             Ok(file) => Ok(Self::Stat { file, last: None }),
@@ -40,7 +39,7 @@ impl ProcessorTime {
         }
     }
 
-    /// The busy share of all processors, 0 to 1, since the last call that gave one (or since the first call).
+    /// The busy share of all processors, 0 to 1, since the last call that returned one (or since the first call).
     pub(super) fn busy_share(&mut self) -> io::Result<Option<f64>> {
         match self {
             Self::Stat { file, last } => {
@@ -67,7 +66,7 @@ impl ProcessorTime {
     }
 }
 
-/// How busy the processors of the machine are over some time, by whomever.
+/// Measures how busy the processors of this machine are, with all processes together.
 ///
 /// ```
 /// let mut share = ergometer_sensors::ProcessorShare::start();
@@ -76,17 +75,17 @@ impl ProcessorTime {
 pub struct ProcessorShare(Option<ProcessorTime>);
 
 impl ProcessorShare {
-    /// From now on.
+    /// Starts the measurement.
     #[must_use]
     pub fn start() -> Self {
         let mut time = ProcessorTime::open(Path::new("/proc")).ok();
-        // The first look gives nothing but where to begin.
+        // The first read only sets the start.
         let _ = time.as_mut().map(ProcessorTime::busy_share);
         Self(time)
     }
 
-    /// The busy share of all processors since the start, or since the last call that gave one; `None` where nobody
-    /// knows.
+    /// The busy share of all processors since the start, or since the last call that returned one. `None` if it is
+    /// unknown.
     pub fn busy(&mut self) -> Option<f64> {
         self.0.as_mut()?.busy_share().ok().flatten()
     }
@@ -98,11 +97,11 @@ fn read_ticks(file: &mut File) -> io::Result<Ticks> {
     file.rewind()?;
     let length = file.read(&mut buffer)?;
     parse_ticks(&buffer[..length])
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat does not begin with a line of `cpu` times"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat does not start with a line of `cpu` times"))
 }
 
-/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`: guest times are contained in user and nice.
-/// Stolen time is not busy: another machine had the processor, and its energy.
+/// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`. User and nice include the guest times.
+/// Stolen time is not busy: another virtual machine used the processor and its energy.
 fn parse_ticks(text: &[u8]) -> Option<Ticks> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
@@ -114,11 +113,11 @@ fn parse_ticks(text: &[u8]) -> Option<Ticks> {
         return None;
     }
     let total = times.iter().try_fold(0_u64, |sum, &time| sum.checked_add(time))?;
-    let resting = [3, 4, 7].iter().filter_map(|&index| times.get(index)).sum::<u64>();
-    Some(Ticks { busy: total - resting, total })
+    let idle = [3, 4, 7].iter().filter_map(|&index| times.get(index)).sum::<u64>();
+    Some(Ticks { busy: total - idle, total })
 }
 
-/// `None` where no tick passed. Idle times may go back by a tick (proc(5)), so busy is kept within the total.
+/// `None` if no tick passed. Idle times may decrease by a tick (proc(5)), so busy is limited to the total.
 fn share_between(before: Ticks, now: Ticks) -> Option<f64> {
     let total = now.total.checked_sub(before.total).filter(|&total| total > 0)?;
     let busy = now.busy.saturating_sub(before.busy).min(total);
@@ -137,7 +136,7 @@ mod tests {
         let stat = folder.path().join("stat");
         fs::write(&stat, "cpu  100 0 100 800 0 0 0 0 50 0\ncpu0 1 2 3 4\n").unwrap();
         let mut time = ProcessorTime::open(folder.path()).unwrap();
-        assert_eq!(time.busy_share().unwrap(), None, "the first look has nothing to compare with");
+        assert_eq!(time.busy_share().unwrap(), None, "the first read has nothing to compare with");
         assert_eq!(time.busy_share().unwrap(), None, "no tick passed");
         fs::write(&stat, "cpu  120 0 110 850 10 0 0 10 60 0\ncpu0 1 2 3 4\n").unwrap();
         assert_eq!(time.busy_share().unwrap(), Some(0.3), "iowait and steal are not busy");
@@ -148,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_line_of_times_is_an_error() {
+    fn a_malformed_line_is_an_error() {
         let wrong: [&[u8]; 6] = [b"", b"cpu", b"cpu 1 2 3", b"cpu0 1 2 3 4", b"cpu 1 x 3 4", b"cpu \xff\xfe 3 4"];
         for text in wrong {
             assert_eq!(parse_ticks(text), None, "{text:?}");
         }
-        assert_eq!(parse_ticks(b"cpu 18446744073709551615 1 1 1"), None, "more than fits");
+        assert_eq!(parse_ticks(b"cpu 18446744073709551615 1 1 1"), None, "the sum overflows");
     }
 }

@@ -1,61 +1,69 @@
-//! A recorded timeline goes in; sensors that play it come out, one for each that was recorded.
+//! Replays a recorded timeline: one sensor for each recorded sensor.
 //!
-//! All of them play from one moment, the first sample of any. Readings come out as they were: their distances in time
-//! never change, so that energy and power stay what they were, whatever the pace. A sensor ends when all was played.
+//! All sensors start together, when the first of them is sampled. The time between readings never changes, so energy and
+//! power are the same at any pace. A sensor ends when all its readings were replayed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint};
 use ergometer_units::{Seconds, Timestamp};
 
 use ergometer_telemetry::{
     Batch, Channel, ChannelId, Clock, Event, Reading, Sensor, SensorError, SensorInfo, Timeline,
 };
 
-/// How fast a recording is played.
+/// How fast a recording is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Pace {
-    /// All in the first sample.
+    /// Everything in the first sample.
     #[default]
     AtOnce,
-    /// Recorded seconds in each second: 1 is as it was, 2 is twice as fast.
+    /// Recorded seconds per second: 1 is the original speed, 2 is twice as fast.
     Speed(f64),
 }
 
-/// What times the readings of a recording get.
+/// The times that replayed readings get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Times {
-    /// Those they were recorded with.
+    /// The recorded times.
     #[default]
     AsRecorded,
-    /// Moved so that the recording starts when it is first sampled. At a pace other than `Speed(1.0)` they then run
-    /// ahead of the clock or stay behind it.
+    /// Times shifted so that the recording starts at the first sample. At a pace other than `Speed(1.0)` they run ahead
+    /// of the clock or fall behind it.
     FromNow,
 }
 
-/// How to play a recording.
+/// How to replay a recording.
 ///
 /// ```
-/// use ergometer_telemetry::{Timeline, sensors::replay::{Pace, Replay, Times}};
+/// use ergometer_sensors::replay::{Pace, Replay, Times};
+/// use ergometer_telemetry::Timeline;
 ///
 /// let replay = Replay { pace: Pace::Speed(1.0), times: Times::FromNow };
 /// assert!(replay.sensors(&Timeline::default()).unwrap().is_empty());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Replay {
-    /// How fast.
+    /// The speed.
     pub pace: Pace,
-    /// At what times.
+    /// The times of the readings.
     pub times: Times,
 }
 
-/// The error of a speed at which nothing would ever be played.
+/// The replay speed is not a positive number.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("cannot play a recording at speed {0}. hint: a speed is a number above 0, 1 is as it was recorded")]
+#[error("cannot replay a recording at speed {0}")]
 pub struct InvalidSpeed(pub f64);
 
+impl Diagnostic for InvalidSpeed {
+    fn hint(&self) -> Option<Hint> {
+        Some(hint!("use a number above 0; 1 is the original speed"))
+    }
+}
+
 impl Replay {
-    /// Sensors that play the timeline, in the order in which they were recorded. Its events come with the first.
+    /// Sensors that replay the timeline, in the recorded order. The first one replays the events.
     pub fn sensors(self, timeline: &Timeline) -> Result<Vec<Box<dyn Sensor>>, InvalidSpeed> {
         if let Pace::Speed(speed) = self.pace
             && !(speed.is_finite() && speed > 0.0)
@@ -84,23 +92,23 @@ impl Replay {
     }
 }
 
-/// One recorded sensor, being played.
+/// A recorded sensor that is being replayed.
 struct ReplaySensor {
     replay: Replay,
     recording: Arc<Timeline>,
-    /// When the first of the sensors was first sampled.
+    /// When a sensor was sampled for the first time.
     started: Arc<OnceLock<Timestamp>>,
     info: SensorInfo,
     channels: Vec<Channel>,
     ids: Vec<ChannelId>,
-    /// Of each channel, how many readings were played.
+    /// The number of replayed readings of each channel.
     played: Vec<usize>,
-    /// The events still to be played.
+    /// The events that were not replayed yet.
     events: Vec<Event>,
 }
 
 impl ReplaySensor {
-    /// The time in the recording that is now, and how far the recording's times are moved.
+    /// The current time in the recording, and the shift of the recorded times.
     fn position(&self, clock: &Clock) -> (i64, i64) {
         let now = clock.now();
         let started = *self.started.get_or_init(|| now);
@@ -116,7 +124,7 @@ impl ReplaySensor {
         (due_ns, shift_ns)
     }
 
-    /// The places of a channel's readings that are due and not played.
+    /// The readings of a channel that are due and were not replayed, by index.
     fn due(&self, channel: usize, due_ns: i64) -> Range<usize> {
         let times = self.recording.column(self.ids[channel]).readings().at_ns;
         let until = times.partition_point(|&at_ns| at_ns <= due_ns);
@@ -143,7 +151,7 @@ impl Sensor for ReplaySensor {
             return Err(SensorError::Ended);
         }
         let (due_ns, shift_ns) = self.position(clock);
-        let moved =
+        let shifted =
             |time: Timestamp| Timestamp::from_nanos_since_epoch(time.nanos_since_epoch().saturating_add(shift_ns));
         for channel in 0..self.ids.len() {
             let range = self.due(channel, due_ns);
@@ -151,12 +159,12 @@ impl Sensor for ReplaySensor {
             let column = self.recording.column(self.ids[channel]);
             batch.readings.extend(range.filter_map(|place| column.get(place)).map(|point| Reading {
                 channel,
-                after: moved(point.after),
-                at: moved(point.at),
+                after: shifted(point.after),
+                at: shifted(point.at),
                 value: point.value,
             }));
         }
-        // Events after the last reading would keep a sensor waiting for nothing: they come with it.
+        // Events after the last reading are replayed with it, so that the sensor does not wait for them.
         let last_ns = self.recording.span().map_or(i64::MIN, |span| span.end().nanos_since_epoch());
         let (now, later) = std::mem::take(&mut self.events)
             .into_iter()
@@ -193,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn at_once_everything_comes_in_one_sample_as_it_was() {
+    fn at_once_one_sample_replays_everything() {
         let mut sensor = only_sensor(Replay::default());
         let (clock, mut batch) = (Clock::start(), Batch::default());
         sensor.sample(&clock, &mut batch).unwrap();
@@ -207,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_pace_only_what_is_due_comes() {
+    fn at_a_speed_only_due_readings_are_replayed() {
         let mut sensor = only_sensor(Replay { pace: Pace::Speed(1e-3), times: Times::FromNow });
         let (clock, mut batch) = (Clock::start(), Batch::default());
         let before = clock.now();
@@ -215,12 +223,12 @@ mod tests {
         sensor.sample(&clock, &mut batch).unwrap();
         assert_eq!((batch.readings.len(), batch.events.len()), (1, 0), "the rest is 999,000 s away");
         let reading = batch.readings[0];
-        assert!(before <= reading.at && reading.at <= clock.now(), "moved to now");
+        assert!(before <= reading.at && reading.at <= clock.now(), "shifted to now");
         assert_eq!((reading.at - reading.after).as_nanos(), 7);
     }
 
     #[test]
-    fn at_a_great_pace_it_ends() {
+    fn at_a_high_speed_the_replay_ends() {
         let mut sensor = only_sensor(Replay { pace: Pace::Speed(1e15), times: Times::AsRecorded });
         let (clock, mut batch) = (Clock::start(), Batch::default());
         while sensor.sample(&clock, &mut batch).is_ok() {}
@@ -228,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_is_above_zero() {
+    fn a_speed_must_be_above_zero() {
         for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let replay = Replay { pace: Pace::Speed(speed), times: Times::AsRecorded };
             assert!(replay.sensors(&recorded()).is_err(), "{speed}");
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tap_records_what_the_sampler_saw() {
+    fn a_tap_records_all_sampled_readings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.jsonl.gz");
         let played = recorded();

@@ -1,24 +1,23 @@
-//! The edge to sysfs and procfs: small files of text that stay open and are read again.
+//! Reads numbers and text from small files in sysfs and procfs.
 //!
-//! In goes a path; out come numbers. Content that is no number is an error of kind `InvalidData` that shows it, never
-//! a zero.
+//! Content that is not a number is an error of kind `InvalidData` that quotes it, never a zero.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::str::FromStr;
 
-/// A file whose content the kernel makes anew for each read from its start, so that it need not be opened again.
+/// An open file that is read again from its start: the kernel generates its content at each read.
 #[derive(Debug)]
 pub(super) struct Attribute(File);
 
 impl Attribute {
-    /// Opens it.
+    /// Opens the file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
 
-    /// The number it holds now.
+    /// The current number.
     pub(super) fn read<T: FromStr>(&mut self) -> io::Result<T> {
         self.0.rewind()?;
         let mut buffer = [0; 32];
@@ -27,23 +26,22 @@ impl Attribute {
     }
 }
 
-/// A number as sysfs writes it: digits and a newline.
+/// Parses a number as sysfs writes it: digits and a newline.
 pub(super) fn parse_number<T: FromStr>(text: &[u8]) -> io::Result<T> {
     std::str::from_utf8(text.trim_ascii()).ok().and_then(|digits| digits.parse().ok()).ok_or_else(|| {
         let shown = String::from_utf8_lossy(&text[..text.len().min(40)]);
-        io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is not a number of the kind expected", shown.trim()))
+        io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is not a number of the expected type", shown.trim()))
     })
 }
 
-/// The text of a file, without the white space around it; bytes that are no UTF-8 are replaced. At most 4 KiB, which
-/// is all that sysfs gives.
+/// The first 4 KiB of a file as trimmed text, which is all that sysfs gives. Bytes that are not UTF-8 are replaced.
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(4096).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// Whether the error says that the device behind the file is gone: sysfs answers `ENODEV` once a driver has left.
+/// Whether the error means that the device of the file is gone. Sysfs returns `ENODEV` after a driver was unloaded.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     const ENODEV: i32 = 19;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ENODEV)
@@ -68,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_an_error_that_shows_it() {
+    fn content_that_is_not_a_number_is_quoted_in_the_error() {
         let wrong: [&[u8]; 6] = [b"", b"\n", b"-1\n", b"1.5", b"99999999999999999999999", b"\xff\xfe\n"];
         for text in wrong {
             assert_eq!(parse_number::<u64>(text).unwrap_err().kind(), io::ErrorKind::InvalidData, "{text:?}");
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_trimmed_and_never_refused() {
+    fn text_is_trimmed_and_may_be_invalid_utf_8() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("name");
         fs::write(&path, b"amd\xffgpu\n").unwrap();

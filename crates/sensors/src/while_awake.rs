@@ -1,15 +1,14 @@
-//! A GPU that sleeps is let sleep.
+//! Samples the sensor of a GPU only while the GPU is awake.
 //!
-//! In goes a sensor of a GPU; out comes one that asks it only while the GPU is awake. Reads of a sleeping GPU wake it,
-//! ten times a second, or fail (amdgpu since Linux 6.15). What always holds: sleep is told once
-//! until the GPU wakes, and there is no reading in it.
+//! Reading a sleeping GPU wakes it, or fails (amdgpu since Linux 6.15). Sleep is reported once until the GPU wakes, and
+//! gives no readings.
 
 use std::path::PathBuf;
 
 use super::drm::is_asleep;
 use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Sensor, SensorError, SensorInfo};
 
-/// See the module.
+/// A sensor of a GPU that may sleep.
 pub(super) struct WhileAwake {
     inner: Box<dyn Sensor>,
     runtime_status: PathBuf,
@@ -39,8 +38,8 @@ impl Sensor for WhileAwake {
         if !slept {
             let SensorInfo { id, device, .. } = self.info();
             let message = format!(
-                "{device} sleeps (runtime power management): the readings of {id} are absent until it wakes. It is \
-                 not woken to be measured"
+                "{device} sleeps (runtime power management) and is not woken up; the readings of {id} are absent until it \
+                 wakes up"
             );
             batch.event(clock.now(), EventKind::ReadFailed, message);
         }

@@ -1,5 +1,8 @@
-//! What a sensor emits: readings of its channels, and events that are no number.
+//! What a sensor emits: readings of its channels, and events.
 
+use std::fmt;
+
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
 use ergometer_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +27,33 @@ pub struct Event {
     pub at_ns: i64,
     /// What kind of thing.
     pub kind: EventKind,
-    /// What happened, where, and what to do about it, in a sentence.
+    /// What happened, and where.
     pub message: String,
+    /// What to do about it. It names no option, so every front end shows it unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Event {
+    /// An event with the text and the hint of a message.
+    #[must_use]
+    pub fn new(at: Timestamp, kind: EventKind, message: impl Into<Message>) -> Self {
+        let message = message.into();
+        let hint = message.command_line_hint();
+        Self { at_ns: at.nanos_since_epoch(), kind, message: message.text, hint }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Diagnostic for Event {
+    fn hint(&self) -> Option<Hint> {
+        self.hint.clone().map(Hint::text)
+    }
 }
 
 /// The kinds of [`Event`].
@@ -66,8 +94,8 @@ impl Batch {
     }
 
     /// Adds an event.
-    pub fn event(&mut self, at: Timestamp, kind: EventKind, message: impl Into<String>) {
-        self.events.push(Event { at_ns: at.nanos_since_epoch(), kind, message: message.into() });
+    pub fn event(&mut self, at: Timestamp, kind: EventKind, message: impl Into<Message>) {
+        self.events.push(Event::new(at, kind, message));
     }
 
     /// Forgets everything, keeping the memory.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
+
 use crate::{Batch, Channel, Clock, DeviceId};
 
 /// A source of readings. It is probed once, when it is made; after that [`channels`](Self::channels) never changes.
@@ -52,10 +54,10 @@ pub enum SensorError {
     /// The device is gone for good; its sensor ends, the others go on.
     #[error("{device} is lost: {reason}")]
     Lost {
-        /// Which device.
+        /// The device.
         device: DeviceId,
-        /// What the driver said.
-        reason: String,
+        /// The cause, and what to do about it.
+        reason: Message,
     },
     /// This read failed; the next may work.
     #[error("cannot read {what} of {device}: {reason}")]
@@ -70,6 +72,15 @@ pub enum SensorError {
     /// The source came to its end: a recording was played.
     #[error("no more readings")]
     Ended,
+}
+
+impl Diagnostic for SensorError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Lost { reason, .. } => reason.hint.clone(),
+            Self::Read { .. } | Self::Ended => None,
+        }
+    }
 }
 
 /// One line of what probing found, for `ergo doctor`.

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use ergometer_diagnostics::{Hint, Message};
+use ergometer_diagnostics::{Diagnostic, Hint, Keywords, Message};
 use ergometer_sensors::{Selector, modelled::Modelled};
 use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
@@ -227,7 +227,7 @@ impl Meter {
         py.detach(|| {
             self.with_timeline(|timeline| {
                 let events = timeline.events().iter().filter(|event| span.contains(&event.at_ns));
-                events.map(|event| event.message.clone()).collect()
+                events.map(|event| event.one_line(&Keywords)).collect()
             })
         })
     }

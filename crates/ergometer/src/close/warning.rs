@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
@@ -441,7 +442,7 @@ pub(super) fn warnings(
     }
     let mut told: Vec<Warning> = Vec::new();
     for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
-        let message = event.message.clone();
+        let message = event.one_line(&CommandLine);
         let warning = match event.kind {
             EventKind::ScrapeFailed => Warning::ServerMetrics { message },
             _ => Warning::Sensor { message },

@@ -1,5 +1,6 @@
 //! What lies over the picture: the keys, and what happened to the sensors.
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
@@ -35,7 +36,7 @@ pub(super) fn events(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         let ago_s = (scene.picture.now.at.nanos_since_epoch() - event.at_ns) as f64 / 1e9;
         lines.push(Line::from(vec![
             scene.span(Tone::Faint, format!(" {:>6.0} s ago  ", ago_s.max(0.0))),
-            scene.span(Tone::Plain, visible(&event.message)),
+            scene.span(Tone::Plain, visible(&event.one_line(&CommandLine))),
         ]));
     }
     popup(buffer, area, scene, (" what happened ", Text::from(lines)));

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_sensors::processes::{Process, ProcessTable};
 use ergometer_units::{Bytes, Seconds};
 use ratatui::buffer::Buffer;
@@ -62,7 +63,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let mut room = Rect { y: area.y + 1, height: area.height - 1, ..area };
     if let Some(note) = table.notes.first().filter(|_| room.height > 1) {
         let y = room.bottom() - 1;
-        buffer.set_stringn(area.x + 1, y, visible(note), width, scene.style(Tone::Faint));
+        buffer.set_stringn(area.x + 1, y, visible(&note.one_line(&CommandLine)), width, scene.style(Tone::Faint));
         room.height -= 1;
     }
     if table.processes.is_empty() {

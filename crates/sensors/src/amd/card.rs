@@ -1,9 +1,7 @@
-//! The cards of the amdgpu driver, as `/sys/class/drm` shows them.
+//! Lists the GPUs of the amdgpu driver, ordered by PCI address.
 //!
-//! In goes the folder of the class; out come the GPUs in the order of their PCI addresses, each with its folder, its
-//! hwmon folder and what is fixed about it. What always holds: a partition of an MI300 is no GPU of its own. Partitions
-//! beyond the first are devices of another driver (`amdgpu_xcp`) without hwmon, so that no energy is counted twice.
-//! Nothing is read here that wakes a GPU.
+//! A partition of an MI300 is not a GPU. Partitions after the first belong to another driver (`amdgpu_xcp`) and have no
+//! hwmon folder, so no energy is counted twice. Nothing here reads a file that wakes a sleeping GPU.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,25 +9,25 @@ use std::path::{Path, PathBuf};
 use crate::drm::{self, DrmCard, is_asleep};
 use crate::sysfs::read_text;
 
-/// The PCI id of a maker.
+/// The PCI vendor id of AMD.
 const AMD: &str = "0x1002";
 
-/// One GPU of the driver.
+/// One AMD GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Card {
     /// Its folder of PCI files.
     pub(super) folder: PathBuf,
     /// Its folder of hwmon files.
     pub(super) hwmon: Option<PathBuf>,
-    /// Its PCI address, `0000:03:00.0`, or the name of the card where it has none.
+    /// Its PCI address, `0000:03:00.0`, or the name of the card if it has none.
     pub(super) address: String,
     /// The PCI id of the device.
     pub(super) chip: Chip,
-    /// The name of the product, for people.
+    /// The product name.
     pub(super) name: String,
 }
 
-/// The PCI id of a device, which says how its counters are to be read.
+/// The PCI device id, which determines how counters are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chip(pub(super) u32);
 
@@ -39,7 +37,7 @@ impl Chip {
         matches!(self.0, 0x7408 | 0x740c | 0x740f | 0x7410)
     }
 
-    /// MI300 to MI355, on the machine itself or in a virtual one.
+    /// MI300 to MI355, on bare metal or in a virtual machine.
     pub(super) const fn is_mi300(self) -> bool {
         matches!(self.0, 0x74a0..=0x74bf | 0x75a0..=0x75bf)
     }
@@ -56,28 +54,28 @@ impl Card {
         self.folder.join(name)
     }
 
-    /// Whether it sleeps now. Most reads of a GPU that sleeps fail; with Linux before 6.15 they wake it.
+    /// Whether it is asleep. Most reads of a sleeping GPU fail; before Linux 6.15 they wake it.
     pub(super) fn sleeps(&self) -> bool {
         is_asleep(&self.runtime_status())
     }
 
-    /// The file that says whether it sleeps.
+    /// The file with its power state.
     pub(super) fn runtime_status(&self) -> PathBuf {
         self.file("power/runtime_status")
     }
 
-    /// How it is split into partitions, where it is: `CPX`.
+    /// The partition mode, if it is partitioned: `CPX`.
     pub(super) fn partition(&self) -> Option<String> {
         read_text(&self.file("current_compute_partition")).ok().filter(|mode| !mode.is_empty() && mode != "SPX")
     }
 
-    /// Whether processors and GPU share the chip and its power. Only such have a northbridge's voltage.
+    /// Whether the CPU and the GPU share the chip and its power. Only such chips have a northbridge voltage.
     pub(super) fn has_northbridge(&self) -> bool {
         self.hwmon.as_ref().is_some_and(|hwmon| read_text(&hwmon.join("in1_label")).is_ok_and(|label| label == "vddnb"))
     }
 }
 
-/// The GPUs of the driver.
+/// Lists the GPUs of the driver.
 pub(super) fn find_cards(root: &Path) -> io::Result<Vec<Card>> {
     let mut cards: Vec<Card> = drm::find_cards(root)?.into_iter().filter_map(read_card).collect();
     cards.dedup_by(|one, other| one.address == other.address);

@@ -1,7 +1,7 @@
-//! The energy counters of AMD GPUs, and what says that one has to move.
+//! Opens the energy counter of an AMD GPU and detects a stuck one.
 //!
-//! In goes a card; out comes a counter that is open, or why there is none. Such counters were seen to stand still until
-//! a reboot (MI100): one that does not move while the GPU is busy or draws power is stuck.
+//! On some GPUs (MI100) the counter can stop until a reboot. A counter that does not move while the GPU is busy or draws
+//! power is stuck.
 
 use std::fs::File;
 use std::io;
@@ -14,45 +14,45 @@ use super::card::{Card, Chip};
 use super::files::read_whole;
 use super::metrics::{UNIT_J, parse};
 use crate::counted::ReadCounter;
-use crate::gpu_energy::Working;
+use crate::gpu_energy::Activity;
 use crate::sysfs::Attribute;
 
-/// From this utilization on, a counter that stands still is stuck.
+/// A counter that does not move at this utilization or more is stuck.
 const BUSY_PERCENT: f64 = 50.0;
-/// From this power on, too: it is a million counts a second.
+/// A counter that does not move at this power or more is stuck: it is a million counts a second.
 const DRAWN_W: f64 = 20.0;
-/// How long between two looks at a counter while it is probed.
-const LOOK: Duration = Duration::from_millis(10);
+/// The pause between two reads while a counter is probed.
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
-/// A counter before it is a sensor.
+/// An open counter and its unit.
 pub(super) struct OpenCounter {
     pub(super) file: Box<dyn ReadCounter>,
     pub(super) unit: Joules,
-    /// Where the count comes from, for people.
+    /// The display name of the source.
     pub(super) origin: String,
 }
 
-/// Why there is no counter to use.
+/// Why a GPU has no usable counter.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoCounter {
-    /// Nothing that could count.
+    /// The GPU has no counter.
     #[error("this GPU has no energy counter")]
     None,
-    /// It cannot be opened.
+    /// The counter cannot be opened.
     #[error("cannot open {0}: {1}")]
     Closed(String, io::Error),
-    /// It is open and cannot be read.
+    /// The counter was opened and cannot be read.
     #[error("cannot read {0}: {1}")]
     Unreadable(String, io::Error),
-    /// It is not known how to read it.
+    /// The layout of the table is unknown.
     #[error(transparent)]
-    Unknown(#[from] super::metrics::Unknown),
-    /// All ones.
-    #[error("gpu_metrics tells no energy (in a virtual machine, the host keeps it)")]
+    Unknown(#[from] super::metrics::UnknownTable),
+    /// The energy field is not set (all ones).
+    #[error("gpu_metrics has no energy (a virtual machine does not get it from its host)")]
     Absent,
 }
 
-/// Opens the counter of a card: hwmon's where there is one, else that of the table of metrics.
+/// Opens the counter of a card: the one in hwmon, or else the one in `gpu_metrics`.
 pub(super) fn open_counter(card: &Card) -> Result<OpenCounter, NoCounter> {
     let closed = |path: &Path| {
         let path = path.display().to_string();
@@ -74,13 +74,13 @@ pub(super) fn open_counter(card: &Card) -> Result<OpenCounter, NoCounter> {
         file => file.map_err(closed(&path))?,
     };
     let bytes = read_whole(&mut file).map_err(unreadable(&path))?;
-    let told = parse(&bytes, card.chip)?;
-    told.energy.ok_or(NoCounter::Absent)?;
+    let metrics = parse(&bytes, card.chip)?;
+    metrics.energy.ok_or(NoCounter::Absent)?;
     let origin = format!("gpu_metrics {}.{}", bytes[2], bytes[3]);
     Ok(OpenCounter { file: Box::new(MetricsEnergy { file, chip: card.chip }), unit: Joules::new(UNIT_J), origin })
 }
 
-/// Counts of the table.
+/// The energy counter in `gpu_metrics`.
 struct MetricsEnergy {
     file: File,
     chip: Chip,
@@ -90,18 +90,18 @@ impl ReadCounter for MetricsEnergy {
     fn read(&mut self) -> io::Result<u64> {
         let invalid = |why: NoCounter| io::Error::new(io::ErrorKind::InvalidData, why.to_string());
         let bytes = read_whole(&mut self.file)?;
-        let told = parse(&bytes, self.chip).map_err(|unknown| invalid(unknown.into()))?;
-        told.energy.ok_or_else(|| invalid(NoCounter::Absent))
+        let metrics = parse(&bytes, self.chip).map_err(|unknown| invalid(unknown.into()))?;
+        metrics.energy.ok_or_else(|| invalid(NoCounter::Absent))
     }
 }
 
-/// What says that a GPU works.
-pub(super) struct Activity {
+/// The files that show whether a GPU is busy.
+pub(super) struct CardActivity {
     busy: Option<Attribute>,
     power: Option<Attribute>,
 }
 
-impl Activity {
+impl CardActivity {
     pub(super) fn open(card: &Card) -> Self {
         let power = card.hwmon.as_ref().and_then(|hwmon| {
             let files = ["power1_input", "power1_average"].map(|name| Attribute::open(&hwmon.join(name)));
@@ -111,8 +111,8 @@ impl Activity {
     }
 }
 
-impl Working for Activity {
-    fn reason(&mut self) -> Option<String> {
+impl Activity for CardActivity {
+    fn busy_reason(&mut self) -> Option<String> {
         let read = |file: &mut Option<Attribute>| file.as_mut().and_then(|file| file.read::<f64>().ok());
         if let Some(power_w) = read(&mut self.power).map(|power_uw| power_uw * 1e-6).filter(|power| *power >= DRAWN_W) {
             return Some(format!("the GPU draws {power_w:.0} W"));
@@ -122,15 +122,19 @@ impl Working for Activity {
     }
 }
 
-/// Watches a counter until it moves, for this long at most. A reason where it had to and did not; an idle GPU gives none.
-pub(super) fn stands_still(counter: &mut OpenCounter, activity: &mut Activity, time: Duration) -> Option<String> {
+/// Waits up to `time` for a counter to move. If it did not and the GPU is busy, returns why it should have moved.
+pub(super) fn find_stuck_reason(
+    counter: &mut OpenCounter,
+    activity: &mut CardActivity,
+    time: Duration,
+) -> Option<String> {
     let first = counter.file.read().ok()?;
     let start = Instant::now();
     while start.elapsed() < time {
-        std::thread::sleep(LOOK.min(time));
+        std::thread::sleep(PROBE_PAUSE.min(time));
         if counter.file.read().ok()? != first {
             return None;
         }
     }
-    if time.is_zero() { None } else { activity.reason() }
+    if time.is_zero() { None } else { activity.busy_reason() }
 }

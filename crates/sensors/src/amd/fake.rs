@@ -1,4 +1,4 @@
-//! A folder of the DRM class made of plain files, and tables of `gpu_metrics` as the kernel lays them out.
+//! A fake DRM class folder, and `gpu_metrics` tables in the kernel's layout, for tests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use super::Options;
 
 pub(super) struct FakeTree(TempDir);
 
-/// A card to make: its place, its address, its PCI id.
+/// A fake card: its number, PCI address and PCI id.
 pub(super) struct FakeCard {
     pub(super) number: u32,
     pub(super) address: &'static str,
@@ -37,7 +37,7 @@ impl FakeTree {
         Options { root: self.root(), driver_version, first_gpu: 0, watch: Duration::ZERO }
     }
 
-    /// Makes a card of amdgpu with these files; those named `hwmon/…` go to its hwmon.
+    /// Adds a card of amdgpu with these files. Files named `hwmon/…` go to its hwmon folder.
     pub(super) fn add(&self, card: &FakeCard, files: &[(&str, &str)]) {
         self.add_driven_by("amdgpu", card, files);
     }
@@ -64,7 +64,7 @@ impl FakeTree {
         fs::write(self.path(number, name), content).unwrap();
     }
 
-    /// Puts a folder where a file was, so that its reads fail.
+    /// Replaces a file by a folder, so that reading it fails.
     pub(super) fn spoil(&self, number: u32, name: &str) {
         let path = self.path(number, name);
         fs::remove_file(&path).unwrap();
@@ -81,7 +81,7 @@ impl FakeTree {
     }
 }
 
-/// A table with its header, zero but for these bytes.
+/// A table with a header and these fields; all other bytes are zero.
 pub(super) fn table((format, content): (u8, u8), size: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; size];
     bytes[..2].copy_from_slice(&u16::try_from(size).unwrap().to_le_bytes());
@@ -92,7 +92,7 @@ pub(super) fn table((format, content): (u8, u8), size: usize, fields: &[(usize, 
     bytes
 }
 
-/// A table of revision 1.9 with this energy and these cycles: all, processor hot, power, socket, regulator, memory.
+/// A table of revision 1.9 with this energy and these cycles: total, processor hot, power, socket, regulator, memory.
 pub(super) fn fields_1_9(energy: u64, cycles: [u32; 6]) -> Vec<u8> {
     const U16: u64 = 2;
     const U32: u64 = 4;

@@ -1,8 +1,7 @@
-//! What amdgpu's files say as they stand: power, temperatures, clocks, memory, utilization.
+//! Opens the gauges of an AMD GPU: power, temperatures, clocks, memory, utilization.
 //!
-//! In goes a card; out come gauges for the files it has, each in the unit of its signal. What always holds: a power of
-//! zero is no power (the second die of an MI250 says so, since the first tells for both), and a file that says it is
-//! not supported has no channel.
+//! A power of zero is not a reading: the second die of an MI250 reports it, because the first die reports both. A file that
+//! the driver does not support has no channel.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,27 +17,27 @@ use crate::gauges::{Gauge, ReadGauge, Scaled};
 use crate::sysfs::{Attribute, read_text};
 use ergometer_telemetry::{Channel, DeviceId, Provenance, Scope, Signal};
 
-/// The largest table there is has 3872 bytes, and sysfs hands out at most a page at once.
+/// The largest known table has 3872 bytes. Sysfs returns at most a page per read.
 const LARGEST: usize = 16 * 1024;
 
-/// The driver asks the firmware anew after a millisecond, and after 100 ms for Navi in kernels 5.3 to 5.8. It is told
-/// because power is in whole watts on most chips: a steady one would pass for a figure that is seldom renewed.
+/// The driver updates power every millisecond, and every 100 ms for Navi in kernels 5.3 to 5.8. The period is set here
+/// because most chips report whole watts, so a steady power would look like one that is rarely updated.
 const POWER_PERIOD: Seconds = Seconds::new(0.1);
 
 /// The gauges of a card.
 #[derive(Default)]
-pub(super) struct Found {
-    /// Of the GPU's power, by the names people read.
+pub(super) struct CardGauges {
+    /// The power gauges.
     pub(super) power: Vec<Gauge>,
-    /// All others.
+    /// All other gauges.
     pub(super) others: Vec<Gauge>,
-    /// What is there and cannot be read: which, and why.
-    pub(super) refused: Vec<String>,
+    /// The files that exist and cannot be read, with the error.
+    pub(super) unreadable: Vec<String>,
 }
 
-/// Looks which gauges a card has. One that is awake is read once.
-pub(super) fn find_gauges(card: &Card, device: DeviceId) -> Found {
-    let mut search = Search { device, awake: !card.sleeps(), found: Found::default() };
+/// Opens the gauges of a card. If the GPU is awake, each is read once.
+pub(super) fn find_gauges(card: &Card, device: DeviceId) -> CardGauges {
+    let mut search = Search { device, awake: !card.sleeps(), found: CardGauges::default() };
     if let Some(hwmon) = &card.hwmon {
         search.power(hwmon, "power1_average", Signal::PowerAverage, Provenance::AveragedPower);
         search.power(hwmon, "power1_input", Signal::PowerInstant, Provenance::SampledPower);
@@ -49,7 +48,7 @@ pub(super) fn find_gauges(card: &Card, device: DeviceId) -> Found {
     {
         let labelled = card.hwmon.as_ref().and_then(|hwmon| find_labelled(hwmon, "freq", label));
         match labelled {
-            Some(path) => search.file(Place::device(signal), &path, 1e-6),
+            Some(path) => search.file(GaugeKind::device(signal), &path, 1e-6),
             None => search.level(signal, &card.file(levels)),
         }
     }
@@ -59,17 +58,17 @@ pub(super) fn find_gauges(card: &Card, device: DeviceId) -> Found {
         (Signal::Utilization, "gpu_busy_percent"),
         (Signal::MemoryUtilization, "mem_busy_percent"),
     ] {
-        search.file(Place::device(signal), &card.file(name), 1.0);
+        search.file(GaugeKind::device(signal), &card.file(name), 1.0);
     }
     search.throttling(card);
     search.found
 }
 
-/// The scope and signal of a gauge that is no power.
+/// The scope and signal of a gauge.
 #[derive(Clone, Copy)]
-struct Place(Scope, Signal);
+struct GaugeKind(Scope, Signal);
 
-impl Place {
+impl GaugeKind {
     const fn device(signal: Signal) -> Self {
         Self(Scope::Device, signal)
     }
@@ -78,7 +77,7 @@ impl Place {
 struct Search {
     device: DeviceId,
     awake: bool,
-    found: Found,
+    found: CardGauges,
 }
 
 impl Search {
@@ -87,30 +86,31 @@ impl Search {
         let open = |path: &Path| Ok(Box::new(Power(Attribute::open(path)?)) as Box<dyn ReadGauge>);
         if let Some(source) = self.try_open(signal, &path, open) {
             let update_period = Some(POWER_PERIOD);
-            let channel = Channel { provenance, update_period, ..self.channel(Place::device(signal)) };
-            self.found.power.push(Gauge { channel, what: words(Place::device(signal)).to_owned(), source });
+            let channel = Channel { provenance, update_period, ..self.channel(GaugeKind::device(signal)) };
+            self.found.power.push(Gauge { channel, what: display_name(GaugeKind::device(signal)).to_owned(), source });
         }
     }
 
-    /// The edge's, or the junction's where a chip of many dies has no edge (MI300); the junction is the hottest place.
+    /// The temperature at the edge, or at the junction if a chip of many dies has no edge (MI300). The junction is the
+    /// hottest point.
     fn temperatures(&mut self, hwmon: &Path) {
         let [edge, junction, memory] = ["edge", "junction", "mem"].map(|label| find_labelled(hwmon, "temp", label));
         let chip = edge.or_else(|| junction.clone());
-        for (place, path) in [
-            (Place::device(Signal::Temperature), chip),
-            (Place::device(Signal::TemperatureHotspot), junction),
-            (Place(Scope::Memory, Signal::Temperature), memory),
+        for (kind, path) in [
+            (GaugeKind::device(Signal::Temperature), chip),
+            (GaugeKind::device(Signal::TemperatureHotspot), junction),
+            (GaugeKind(Scope::Memory, Signal::Temperature), memory),
         ] {
             if let Some(path) = path {
-                self.file(place, &path, 1e-3);
+                self.file(kind, &path, 1e-3);
             }
         }
     }
 
-    fn file(&mut self, place: Place, path: &Path, factor: f64) {
+    fn file(&mut self, kind: GaugeKind, path: &Path, factor: f64) {
         let open = |path: &Path| Ok(Box::new(Scaled { file: Attribute::open(path)?, factor }) as Box<dyn ReadGauge>);
-        let source = self.try_open(place.1, path, open);
-        self.add(place, source);
+        let source = self.try_open(kind.1, path, open);
+        self.add(kind, source);
     }
 
     fn level(&mut self, signal: Signal, path: &Path) {
@@ -119,7 +119,7 @@ impl Search {
             Ok(Box::new(CurrentLevel(path.to_owned())) as Box<dyn ReadGauge>)
         };
         let source = self.try_open(signal, path, open);
-        self.add(Place::device(signal), source);
+        self.add(GaugeKind::device(signal), source);
     }
 
     fn throttling(&mut self, card: &Card) {
@@ -127,55 +127,55 @@ impl Search {
         if !self.awake {
             return;
         }
-        let told = read_whole(&mut file).ok().and_then(|bytes| parse(&bytes, card.chip).ok());
-        if told.is_some_and(|told| told.residency.is_some() || told.limiters.is_some()) {
-            // What was counted up to now is not of the time that is measured.
+        let metrics = read_whole(&mut file).ok().and_then(|bytes| parse(&bytes, card.chip).ok());
+        if metrics.is_some_and(|metrics| metrics.residency.is_some() || metrics.limiters.is_some()) {
+            // Cycles counted before the first read do not count.
             let reasons = ThrottleReasons { file, chip: card.chip, before: None };
-            self.add(Place::device(Signal::ThrottleReasons), Some(Box::new(reasons)));
+            self.add(GaugeKind::device(Signal::ThrottleReasons), Some(Box::new(reasons)));
         }
     }
 
-    fn add(&mut self, place: Place, source: Option<Box<dyn ReadGauge>>) {
+    fn add(&mut self, kind: GaugeKind, source: Option<Box<dyn ReadGauge>>) {
         if let Some(source) = source {
-            let channel = self.channel(place);
-            self.found.others.push(Gauge { channel, what: words(place).to_owned(), source });
+            let channel = self.channel(kind);
+            self.found.others.push(Gauge { channel, what: display_name(kind).to_owned(), source });
         }
     }
 
-    fn channel(&self, Place(scope, signal): Place) -> Channel {
+    fn channel(&self, GaugeKind(scope, signal): GaugeKind) -> Channel {
         Channel { device: self.device, scope, signal, provenance: Provenance::Gauge, update_period: None }
     }
 
-    /// Opens a source and, where the GPU is awake, reads it once.
+    /// Opens a source and reads it once if the GPU is awake.
     fn try_open(
         &mut self,
         signal: Signal,
         path: &Path,
         open: impl Fn(&Path) -> io::Result<Box<dyn ReadGauge>>,
     ) -> Option<Box<dyn ReadGauge>> {
-        let (mut source, asked) = match open(path) {
+        let (mut source, opened) = match open(path) {
             Ok(source) => (Some(source), Ok(None)),
             Err(error) => (None, Err(error)),
         };
         let read = match &mut source {
             Some(source) if self.awake => source.read(),
-            _ => asked,
+            _ => opened,
         };
         match read {
             Ok(_) => source,
-            // While it is reset, the driver refuses every read; later ones work.
+            // During a GPU reset the driver refuses every read. Later reads work.
             Err(error) if source.is_some() && error.kind() == io::ErrorKind::PermissionDenied => source,
             Err(error) if is_unsupported(&error) => None,
             Err(error) => {
-                self.found.refused.push(format!("{signal} ({}: {error})", path.display()));
+                self.found.unreadable.push(format!("{signal} ({}: {error})", path.display()));
                 None
             }
         }
     }
 }
 
-/// As people call it.
-const fn words(Place(scope, signal): Place) -> &'static str {
+/// The display name of a gauge.
+const fn display_name(GaugeKind(scope, signal): GaugeKind) -> &'static str {
     match (scope, signal) {
         (_, Signal::PowerAverage) => "average power",
         (_, Signal::PowerInstant) => "instant power",
@@ -192,7 +192,7 @@ const fn words(Place(scope, signal): Place) -> &'static str {
     }
 }
 
-/// Microwatts; none where it says zero.
+/// Power in microwatts. Zero is no value.
 struct Power(Attribute);
 
 impl ReadGauge for Power {
@@ -202,7 +202,7 @@ impl ReadGauge for Power {
     }
 }
 
-/// The level marked as the current one in a list of clocks: `1: 2581Mhz *`.
+/// The clock marked as current in a list: `1: 2581Mhz *`.
 struct CurrentLevel(PathBuf);
 
 impl ReadGauge for CurrentLevel {
@@ -214,12 +214,12 @@ impl ReadGauge for CurrentLevel {
         let is_megahertz = clock.to_ascii_lowercase().contains("mhz");
         match digits.parse() {
             Ok(clock_mhz) if is_megahertz => Ok(Some(clock_mhz)),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is no clock"))),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is not a clock"))),
         }
     }
 }
 
-/// Whether the error says that there is no such thing here: no file, or a driver that does not support it.
+/// Whether the error means that the file does not exist or is not supported by the driver.
 fn is_unsupported(error: &io::Error) -> bool {
     const EINVAL: i32 = 22;
     const ENODATA: i32 = 61;
@@ -227,7 +227,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || matches!(error.raw_os_error(), Some(EINVAL | ENODATA | EOPNOTSUPP))
 }
 
-/// All of a file that is made anew for each read from its start.
+/// Reads a whole table from the start of its file, where the driver generates it anew.
 pub(super) fn read_whole(file: &mut File) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut bytes = vec![0; LARGEST];
@@ -235,8 +235,8 @@ pub(super) fn read_whole(file: &mut File) -> io::Result<Vec<u8>> {
     while length < LARGEST {
         let more = file.read(&mut bytes[length..])?;
         length += more;
-        let told = if length >= 2 { usize::from(u16::from_le_bytes([bytes[0], bytes[1]])) } else { LARGEST };
-        if more == 0 || length >= told {
+        let size = if length >= 2 { usize::from(u16::from_le_bytes([bytes[0], bytes[1]])) } else { LARGEST };
+        if more == 0 || length >= size {
             break;
         }
     }

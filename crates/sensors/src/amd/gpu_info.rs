@@ -1,4 +1,4 @@
-//! What is fixed about an AMD GPU and belongs into the record of a run.
+//! Reads the name, driver version, power limit and memory of AMD GPUs for the record of a run.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::nvidia::GpuInfo;
 use crate::sysfs::{parse_number, read_text};
 use ergometer_telemetry::DeviceId;
 
-/// The facts of this machine's AMD GPUs, numbered as [`probe`](super::probe) does; none where there is none.
+/// Describes this machine's AMD GPUs, with the same indices as [`probe`](super::probe).
 #[must_use]
 pub fn system_gpus(options: &Options) -> Vec<GpuInfo> {
     let cards = find_cards(&options.root).unwrap_or_default();
@@ -22,7 +22,7 @@ pub fn system_gpus(options: &Options) -> Vec<GpuInfo> {
 }
 
 fn info(device: DeviceId, card: &Card) -> GpuInfo {
-    // The cap is kept by the driver; the limits beside it ask the firmware, which wakes a GPU that sleeps.
+    // The driver stores the cap. The other limits are read from the firmware, which wakes a sleeping GPU.
     let cap = card.hwmon.as_ref().filter(|_| !card.sleeps()).and_then(|hwmon| number(&hwmon.join("power1_cap")));
     GpuInfo {
         device,

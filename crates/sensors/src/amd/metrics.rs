@@ -1,90 +1,90 @@
-//! The table `gpu_metrics`, by which the driver hands out what the firmware counts.
+//! Parses the table `gpu_metrics`, in which the driver shows the counters of the firmware.
 //!
-//! In go the bytes of the file; out come the energy count, and what held the clocks back, of those revisions whose
-//! layout and unit are certain (the kernel's `kgd_pp_interface.h`). What always holds: a table is read only where its
-//! revision and its size are both known, and a field of all ones is absent. Everything else is [`Unknown`].
+//! The energy count and the throttle counters are read for the revisions with a known layout and unit (see the kernel's
+//! `kgd_pp_interface.h`). Both the revision and the size must be known. A field of all ones is absent. Any other table is
+//! an [`UnknownTable`].
 //!
-//! | revision | who writes it | energy |
+//! | revision | GPUs | energy |
 //! |---|---|---|
-//! | 1.2, 1.3 | MI200; Radeon cards too | of MI200 in 2^-16 J (`smu13_driver_if_aldebaran.h`); Radeons have a field of 32 bits without a unit, and their drivers stopped filling it in 2026 |
+//! | 1.2, 1.3 | MI200 and Radeon | MI200: in 2^-16 J (`smu13_driver_if_aldebaran.h`); Radeon: a 32-bit field without a documented unit, which drivers no longer fill since 2026 |
 //! | 1.4 to 1.8 | MI300 and later | in 2^-16 J |
-//! | 1.9 | the same, as a list of fields that tell their types | in 2^-16 J |
-//! | 2.x, 3.x | processors with graphics | none |
+//! | 1.9 | MI300 and later, as a list of typed fields | in 2^-16 J |
+//! | 2.x, 3.x | CPUs with graphics | none |
 
 use super::card::Chip;
 
-/// How often the kernel asks the firmware at most, with a margin for the firmware's own millisecond: a table is up to
-/// 5 ms old (`SMU_GPU_METRICS_CACHE_INTERVAL`).
+/// The longest time between two updates: the kernel caches a table for 5 ms (`SMU_GPU_METRICS_CACHE_INTERVAL`), and the
+/// firmware takes up to a millisecond more.
 pub(super) const UPDATE_PERIOD_S: f64 = 0.01;
 
 /// The energy of one count, in joules: 15.259 microjoules.
 pub(super) const UNIT_J: f64 = 1.0 / 65536.0;
 
-/// What a table told.
+/// The values of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Metrics {
     /// The energy count, in [`UNIT_J`].
     pub(super) energy: Option<u64>,
-    /// Since when and for how long each limiter held the clocks back.
+    /// How long each limiter reduced the clocks.
     pub(super) residency: Option<Residency>,
-    /// What holds the clocks back now, in bits that mean the same on every chip.
+    /// What reduces the clocks now, in bits with the same meaning on every chip.
     pub(super) limiters: Option<u64>,
 }
 
-/// How many of the firmware's cycles a limiter was at work, each since the start.
+/// The number of firmware cycles in which each limiter was active, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Residency {
     /// All cycles.
     pub(super) cycles: u64,
-    /// The signal that the processor is too hot.
+    /// The signal for an overheated processor.
     pub(super) processor_hot: u64,
-    /// The limit of the package's power.
+    /// The power limit of the package.
     pub(super) power: u64,
-    /// The temperatures: of the socket, its voltage regulators, its memory.
+    /// The temperature limits of the socket, its voltage regulators and its memory.
     pub(super) thermal: [u64; 3],
 }
 
-/// Why a table tells nothing.
+/// Why a table cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unknown {
-    /// Shorter than its header, or than the header says.
-    #[error("gpu_metrics is cut off after {0} bytes")]
+pub(super) enum UnknownTable {
+    /// Shorter than its header, or than the size in its header.
+    #[error("gpu_metrics ends after {0} bytes")]
     Short(usize),
-    /// A revision and size that nobody here knows.
-    #[error("gpu_metrics {format}.{content} of {size} bytes is not known here")]
+    /// An unknown revision or size.
+    #[error("the layout of gpu_metrics {format}.{content} with {size} bytes is unknown")]
     Revision { format: u8, content: u8, size: usize },
-    /// A known revision of a chip whose fields have no documented unit.
-    #[error("gpu_metrics {format}.{content} has no energy counter of a known unit on this GPU")]
+    /// A known revision on a chip without a documented energy unit.
+    #[error("gpu_metrics {format}.{content} has no energy counter with a known unit on this GPU")]
     Chip { format: u8, content: u8 },
-    /// A list of fields that contradicts itself.
-    #[error("the list of fields in gpu_metrics 1.9 does not fit its size")]
+    /// A list of fields that does not match the size.
+    #[error("the list of fields in gpu_metrics 1.9 does not match its size")]
     Fields,
 }
 
-/// Where the fields of a revision are.
+/// The offsets of the fields of a revision.
 struct Layout {
     energy: usize,
     residency: Option<usize>,
     limiters: Option<usize>,
 }
 
-/// Reads a table of this chip.
-pub(super) fn parse(bytes: &[u8], chip: Chip) -> Result<Metrics, Unknown> {
-    let &[low, high, format, content, ..] = bytes else { return Err(Unknown::Short(bytes.len())) };
+/// Parses the table of a chip.
+pub(super) fn parse(bytes: &[u8], chip: Chip) -> Result<Metrics, UnknownTable> {
+    let &[low, high, format, content, ..] = bytes else { return Err(UnknownTable::Short(bytes.len())) };
     let size = usize::from(u16::from_le_bytes([low, high]));
-    let Some(table) = bytes.get(..size) else { return Err(Unknown::Short(bytes.len())) };
+    let Some(table) = bytes.get(..size) else { return Err(UnknownTable::Short(bytes.len())) };
     let layout = |energy, residency, limiters| Layout { energy, residency, limiters };
     let layout = match (format, content, size) {
-        (1, 2, 104) | (1, 3, 120) if !chip.is_mi200() => return Err(Unknown::Chip { format, content }),
-        (1, 0 | 1, _) | (2 | 3, _, _) => return Err(Unknown::Chip { format, content }),
+        (1, 2, 104) | (1, 3, 120) if !chip.is_mi200() => return Err(UnknownTable::Chip { format, content }),
+        (1, 0 | 1, _) | (2 | 3, _, _) => return Err(UnknownTable::Chip { format, content }),
         (1, 2, 104) | (1, 4, 288) => layout(24, None, None),
         (1, 3, 120) => layout(24, None, Some(112)),
         (1, 5, 360) => layout(88, None, None),
-        // With and without the statistics of the partitions at its end.
+        // Without and with the statistics of the partitions at the end.
         (1, 6, 312 | 1664) => layout(16, Some(32), None),
         (1, 7, 2208) | (1, 8, 3872) => layout(24, Some(40), None),
         (1, 9, _) if chip.is_mi300() => return parse_fields(table),
-        _ => return Err(Unknown::Revision { format, content, size }),
+        _ => return Err(UnknownTable::Revision { format, content, size }),
     };
     Ok(Metrics {
         energy: word(table, layout.energy),
@@ -97,7 +97,7 @@ pub(super) fn parse(bytes: &[u8], chip: Chip) -> Result<Metrics, Unknown> {
     })
 }
 
-/// Whether a table of this format is one of processors with graphics.
+/// Whether the table is from a CPU with graphics.
 pub(super) fn is_shared_chip(bytes: &[u8]) -> bool {
     matches!(bytes, [_, _, 2 | 3, _, ..])
 }
@@ -109,27 +109,27 @@ impl Residency {
     }
 }
 
-/// Revision 1.9: a count of fields, then for each a word that names it, its type and how many values follow.
-fn parse_fields(table: &[u8]) -> Result<Metrics, Unknown> {
+/// Parses revision 1.9: the number of fields, then for each field a word with its id, type and number of values.
+fn parse_fields(table: &[u8]) -> Result<Metrics, UnknownTable> {
     const FIELDS: usize = 15;
-    let count = half(table, 4).ok_or(Unknown::Fields)?;
-    let mut rest = table.get(8..).ok_or(Unknown::Fields)?;
+    let count = half(table, 4).ok_or(UnknownTable::Fields)?;
+    let mut rest = table.get(8..).ok_or(UnknownTable::Fields)?;
     let mut found: [Option<u64>; FIELDS] = [None; FIELDS];
     for _ in 0..count {
-        let (name, values) = rest.split_first_chunk::<8>().ok_or(Unknown::Fields)?;
+        let (name, values) = rest.split_first_chunk::<8>().ok_or(UnknownTable::Fields)?;
         let name = u64::from_le_bytes(*name);
         let bits = |shift: u32, width: u32| usize::try_from(name >> shift & ((1 << width) - 1)).unwrap_or(usize::MAX);
         let (many, field, kind) = (bits(0, 10), bits(10, 10), bits(20, 4));
-        // Types are in pairs, without and with a sign: 8, 16, 32 and 64 bits.
-        let width = if kind < 8 { 1 << (kind / 2) } else { return Err(Unknown::Fields) };
-        let (values, after) = values.split_at_checked(width * many).ok_or(Unknown::Fields)?;
+        // The types are pairs of unsigned and signed with 8, 16, 32 and 64 bits.
+        let width = if kind < 8 { 1 << (kind / 2) } else { return Err(UnknownTable::Fields) };
+        let (values, after) = values.split_at_checked(width * many).ok_or(UnknownTable::Fields)?;
         rest = after;
         if let (Some(place), 1, 0) = (found.get_mut(field), many, kind % 2) {
             *place = number(values);
         }
     }
     if !rest.is_empty() {
-        return Err(Unknown::Fields);
+        return Err(UnknownTable::Fields);
     }
     let residency = Residency::new(found[9], found[10], found[11], [found[12], found[13], found[14]]);
     Ok(Metrics { energy: found[7], residency, limiters: None })
@@ -143,7 +143,7 @@ fn half(table: &[u8], start: usize) -> Option<u64> {
     number(table.get(start..start + 4)?)
 }
 
-/// An unsigned number, its low byte first; all ones are no number.
+/// An unsigned little-endian number. All ones mean no number.
 fn number(bytes: &[u8]) -> Option<u64> {
     let value = bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
     bytes.iter().any(|&byte| byte != u8::MAX).then_some(value)
@@ -157,15 +157,15 @@ mod tests {
     const MI250X: Chip = Chip(0x7408);
     const MI300X: Chip = Chip(0x74a1);
     const RX_7900: Chip = Chip(0x744c);
-    /// 1.2 MJ, two hours of an MI300X at work.
+    /// 1.2 MJ: half an hour of a busy MI300X.
     const ENERGY: u64 = 1_200_000 << 16;
 
-    fn energy(format: (u8, u8), size: usize, offset: usize, chip: Chip) -> Result<Option<u64>, Unknown> {
+    fn energy(format: (u8, u8), size: usize, offset: usize, chip: Chip) -> Result<Option<u64>, UnknownTable> {
         parse(&table(format, size, &[(offset, &ENERGY.to_le_bytes())]), chip).map(|metrics| metrics.energy)
     }
 
     #[test]
-    fn every_known_revision_tells_its_energy() {
+    fn every_known_revision_has_energy() {
         for (content, size, offset) in
             [(4, 288, 24), (5, 360, 88), (6, 312, 16), (6, 1664, 16), (7, 2208, 24), (8, 3872, 24)]
         {
@@ -177,23 +177,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_certain_is_not_guessed() {
-        assert_eq!(energy((1, 3), 120, 24, RX_7900), Err(Unknown::Chip { format: 1, content: 3 }));
-        assert_eq!(energy((2, 2), 128, 24, MI300X), Err(Unknown::Chip { format: 2, content: 2 }));
+    fn an_unknown_layout_is_not_guessed() {
+        assert_eq!(energy((1, 3), 120, 24, RX_7900), Err(UnknownTable::Chip { format: 1, content: 3 }));
+        assert_eq!(energy((2, 2), 128, 24, MI300X), Err(UnknownTable::Chip { format: 2, content: 2 }));
         for (format, size) in [((1, 3), 128), ((1, 6), 384), ((1, 10), 1150), ((4, 0), 512)] {
             let (format, content) = format;
-            assert_eq!(energy((format, content), size, 24, MI250X), Err(Unknown::Revision { format, content, size }));
+            assert_eq!(
+                energy((format, content), size, 24, MI250X),
+                Err(UnknownTable::Revision { format, content, size })
+            );
         }
         let list = fields_1_9(ENERGY, [0; 6]);
-        assert!(matches!(parse(&list, RX_7900), Err(Unknown::Revision { content: 9, .. })));
-        assert_eq!(parse(&list[..200], MI300X), Err(Unknown::Short(200)));
-        assert_eq!(parse(b"", MI300X), Err(Unknown::Short(0)));
+        assert!(matches!(parse(&list, RX_7900), Err(UnknownTable::Revision { content: 9, .. })));
+        assert_eq!(parse(&list[..200], MI300X), Err(UnknownTable::Short(200)));
+        assert_eq!(parse(b"", MI300X), Err(UnknownTable::Short(0)));
         let mut longer = list.clone();
         longer[4] += 1;
-        assert_eq!(parse(&longer, MI300X), Err(Unknown::Fields));
+        assert_eq!(parse(&longer, MI300X), Err(UnknownTable::Fields));
         let mut shorter = list;
         shorter[4] -= 1;
-        assert_eq!(parse(&shorter, MI300X), Err(Unknown::Fields));
+        assert_eq!(parse(&shorter, MI300X), Err(UnknownTable::Fields));
     }
 
     #[test]
@@ -205,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn residencies_are_told_by_the_revisions_that_have_them() {
+    fn residencies_are_read_from_the_revisions_that_have_them() {
         let counted = [55_262_364, 0, 754_247, 1, 2, 3];
-        let told = Residency { cycles: 55_262_364, processor_hot: 0, power: 754_247, thermal: [1, 2, 3] };
-        assert_eq!(parse(&fields_1_9(ENERGY, counted), MI300X).unwrap().residency, Some(told));
+        let expected = Residency { cycles: 55_262_364, processor_hot: 0, power: 754_247, thermal: [1, 2, 3] };
+        assert_eq!(parse(&fields_1_9(ENERGY, counted), MI300X).unwrap().residency, Some(expected));
         let bytes: Vec<u8> = counted.iter().flat_map(|count| count.to_le_bytes()).collect();
         for (content, size, offset) in [(6, 1664, 32), (7, 2208, 40), (8, 3872, 40)] {
             let table = table((1, content), size, &[(offset, &bytes)]);
-            assert_eq!(parse(&table, MI300X).unwrap().residency, Some(told), "1.{content}");
+            assert_eq!(parse(&table, MI300X).unwrap().residency, Some(expected), "1.{content}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! What holds the clocks of an AMD GPU back, in NVML's bits.
+//! Reads why an AMD GPU reduces its clocks, as NVML's bits, from `gpu_metrics`.
 //!
-//! In go tables of `gpu_metrics`; out comes a number of bits per read. What always holds: only limiters that mean the
-//! same are told. Limits of current have no such bit, and Radeon cards are left out: some tell a limit of temperature
-//! at 9 W and 30 degrees.
+//! Only limiters with the same meaning as an NVML bit are reported: current limits have none. Radeon cards are not read,
+//! because some report a temperature limit at 9 W and 30 degrees.
 
 use std::fs::File;
 use std::io;
@@ -12,57 +11,58 @@ use super::files::read_whole;
 use super::metrics::{Residency, parse};
 use crate::gauges::ReadGauge;
 
-/// NVML's bits: the power cap, hardware slowdown, slowdown for temperature by software.
+/// NVML's bits: power cap, hardware slowdown, thermal slowdown by software.
 const POWER_CAP: u32 = 0x04;
 const HARDWARE_SLOWDOWN: u32 = 0x08;
 const THERMAL_SLOWDOWN: u32 = 0x20;
 
-/// The driver's bits that mean the same on every chip (`SMU_THROTTLER_*` of `amdgpu_smu.h`): limits of power, of
-/// temperature, and the signal that the chip is too hot.
+/// The driver's bits with the same meaning on every chip (`SMU_THROTTLER_*` in `amdgpu_smu.h`): power limits, temperature
+/// limits, and the signals for an overheated chip.
 const POWER_LIMITERS: u64 = 0xff;
 const THERMAL_LIMITERS: u64 = 0x0fff << 32;
 const HOT_SIGNALS: u64 = 0b1011 << 44;
 
-/// The reasons, read from the table.
+/// The throttle reasons of one GPU.
 pub(super) struct ThrottleReasons {
     pub(super) file: File,
     pub(super) chip: Chip,
-    /// What was counted when it was last read; the first read has nothing to compare with and tells nothing.
+    /// The counts of the last read. The first read has nothing to compare with and gives no value.
     pub(super) before: Option<Residency>,
 }
 
 impl ReadGauge for ThrottleReasons {
     fn read(&mut self) -> io::Result<Option<f64>> {
         let bytes = read_whole(&mut self.file)?;
-        let told = parse(&bytes, self.chip).map_err(|unknown| io::Error::new(io::ErrorKind::InvalidData, unknown))?;
-        if let Some(limiters) = told.limiters {
-            return Ok(Some(f64::from(of_limiters(limiters))));
+        let metrics =
+            parse(&bytes, self.chip).map_err(|unknown| io::Error::new(io::ErrorKind::InvalidData, unknown))?;
+        if let Some(limiters) = metrics.limiters {
+            return Ok(Some(f64::from(reasons_from_limiters(limiters))));
         }
-        let before = std::mem::replace(&mut self.before, told.residency);
-        Ok(before.zip(told.residency).and_then(|(before, now)| of_residency(before, now)).map(f64::from))
+        let before = std::mem::replace(&mut self.before, metrics.residency);
+        Ok(before.zip(metrics.residency).and_then(|(before, now)| reasons_between(before, now)).map(f64::from))
     }
 }
 
-fn of_limiters(limiters: u64) -> u32 {
-    let told = |mask: u64, reason: u32| if limiters & mask == 0 { 0 } else { reason };
-    told(POWER_LIMITERS, POWER_CAP) | told(THERMAL_LIMITERS, THERMAL_SLOWDOWN) | told(HOT_SIGNALS, HARDWARE_SLOWDOWN)
+fn reasons_from_limiters(limiters: u64) -> u32 {
+    let bit = |mask: u64, reason: u32| if limiters & mask == 0 { 0 } else { reason };
+    bit(POWER_LIMITERS, POWER_CAP) | bit(THERMAL_LIMITERS, THERMAL_SLOWDOWN) | bit(HOT_SIGNALS, HARDWARE_SLOWDOWN)
 }
 
-/// What was at work at some time between two reads. `None` where no cycle passed or the counts started again.
-fn of_residency(before: Residency, now: Residency) -> Option<u32> {
+/// The limiters that were active between two reads. `None` if no cycle passed or the counters were reset.
+fn reasons_between(before: Residency, now: Residency) -> Option<u32> {
     if now.cycles <= before.cycles {
         return None;
     }
-    // Some drivers of MI300X give the count of all cycles as that of a limiter, also of one at rest.
-    let worked = |before: u64, count: u64| count > before && count != now.cycles;
+    // Some drivers of MI300X report the count of all cycles for an inactive limiter.
+    let was_active = |before: u64, count: u64| count > before && count != now.cycles;
     let mut reasons = 0;
-    if worked(before.power, now.power) {
+    if was_active(before.power, now.power) {
         reasons |= POWER_CAP;
     }
-    if worked(before.processor_hot, now.processor_hot) {
+    if was_active(before.processor_hot, now.processor_hot) {
         reasons |= HARDWARE_SLOWDOWN;
     }
-    if before.thermal.into_iter().zip(now.thermal).any(|(before, now)| worked(before, now)) {
+    if before.thermal.into_iter().zip(now.thermal).any(|(before, now)| was_active(before, now)) {
         reasons |= THERMAL_SLOWDOWN;
     }
     Some(reasons)
@@ -78,34 +78,37 @@ mod tests {
     fn cycles_at_a_limit_are_reasons() {
         // Recorded on an MI300X at 706 W, 5 s apart.
         let now = Residency { cycles: 55_262_364, power: 754_247, ..BEFORE };
-        assert_eq!(of_residency(BEFORE, now), Some(POWER_CAP));
-        assert_eq!(of_residency(BEFORE, Residency { power: BEFORE.power, ..now }), Some(0));
-        assert_eq!(of_residency(BEFORE, Residency { thermal: [0, 0, 7], ..now }), Some(POWER_CAP | THERMAL_SLOWDOWN));
-        assert_eq!(of_residency(BEFORE, Residency { processor_hot: 9, ..now }), Some(POWER_CAP | HARDWARE_SLOWDOWN));
-    }
-
-    #[test]
-    fn a_count_of_all_cycles_is_no_limit() {
-        let counts = |cycles| Residency { cycles, processor_hot: 0, power: cycles, thermal: [cycles, 0, cycles] };
-        assert_eq!(of_residency(counts(10_657_785), counts(10_657_885)), Some(0));
-    }
-
-    #[test]
-    fn no_cycle_tells_nothing() {
-        assert_eq!(of_residency(BEFORE, BEFORE), None);
-        assert_eq!(of_residency(BEFORE, Residency { cycles: 12, ..BEFORE }), None, "it started again");
-    }
-
-    #[test]
-    fn the_bits_of_all_chips_are_translated() {
-        assert_eq!(of_limiters(0), 0);
-        assert_eq!(of_limiters(1), POWER_CAP, "PPT0");
-        assert_eq!(of_limiters(1 << 36), THERMAL_SLOWDOWN, "hotspot");
-        assert_eq!(of_limiters(1 << 47), HARDWARE_SLOWDOWN, "PROCHOT of the GPU");
+        assert_eq!(reasons_between(BEFORE, now), Some(POWER_CAP));
+        assert_eq!(reasons_between(BEFORE, Residency { power: BEFORE.power, ..now }), Some(0));
         assert_eq!(
-            of_limiters(1 << 16 | 1 << 23 | 1 << 46 | 1 << 56),
+            reasons_between(BEFORE, Residency { thermal: [0, 0, 7], ..now }),
+            Some(POWER_CAP | THERMAL_SLOWDOWN)
+        );
+        assert_eq!(reasons_between(BEFORE, Residency { processor_hot: 9, ..now }), Some(POWER_CAP | HARDWARE_SLOWDOWN));
+    }
+
+    #[test]
+    fn a_count_of_all_cycles_is_not_a_limit() {
+        let counts = |cycles| Residency { cycles, processor_hot: 0, power: cycles, thermal: [cycles, 0, cycles] };
+        assert_eq!(reasons_between(counts(10_657_785), counts(10_657_885)), Some(0));
+    }
+
+    #[test]
+    fn without_a_cycle_there_is_no_value() {
+        assert_eq!(reasons_between(BEFORE, BEFORE), None);
+        assert_eq!(reasons_between(BEFORE, Residency { cycles: 12, ..BEFORE }), None, "the counter was reset");
+    }
+
+    #[test]
+    fn the_common_bits_of_all_chips_are_translated() {
+        assert_eq!(reasons_from_limiters(0), 0);
+        assert_eq!(reasons_from_limiters(1), POWER_CAP, "PPT0");
+        assert_eq!(reasons_from_limiters(1 << 36), THERMAL_SLOWDOWN, "hotspot");
+        assert_eq!(reasons_from_limiters(1 << 47), HARDWARE_SLOWDOWN, "PROCHOT of the GPU");
+        assert_eq!(
+            reasons_from_limiters(1 << 16 | 1 << 23 | 1 << 46 | 1 << 56),
             0,
-            "currents, the processor and the rest have no bit"
+            "current limits, the processor and others have no bit"
         );
     }
 }

@@ -1,10 +1,9 @@
-//! The binding to `IOReport`, the system library of macOS behind `powermetrics`.
+//! Binds `IOReport`, the system library of macOS behind `powermetrics`.
 //!
-//! In goes a choice of channels by name; out come samples as plain data. The one place with unsafe code on macOS. The
-//! library has no public header: the functions are declared as macmon, zeus-apple-silicon and all-smi declare them, and
-//! a missing one is an error, not a crash, because it is loaded at run time. Objects of Core Foundation are held by
-//! `objc2-core-foundation` (which sysinfo brings along anyway): each is released once when it is dropped, and none is
-//! taken for an array or a dictionary before its type was asked.
+//! This is the only module with unsafe code on macOS. The library has no public header: the functions are declared as in
+//! macmon, zeus-apple-silicon and all-smi. The library is loaded at run time, so a missing function is an error and not a
+//! crash. Core Foundation objects are held by `objc2-core-foundation` (which sysinfo also uses): each is released once,
+//! when it is dropped, and its type is checked before it is used as an array or a dictionary.
 #![expect(unsafe_code, reason = "a system library without a Rust binding that gives counters")]
 
 use std::ffi::c_void;
@@ -18,11 +17,11 @@ use objc2_core_foundation::{
 
 use super::samples::{Entry, GROUP, ReadSample, Sample};
 
-/// In the shared cache of the system; there is no such file on disk.
+/// The path in the system's shared cache. There is no such file on disk.
 const LIBRARY: &str = "/usr/lib/libIOReport.dylib";
-/// The array in a description of channels and in a sample.
+/// The key of the array in a description of channels and in a sample.
 const CHANNELS: &str = "IOReportChannels";
-/// The bytes of a channel's `IOReportElement` (xnu, `IOReportTypes.h`), and where its `timestamp` begins: after the ids
+/// The key of a channel's `IOReportElement` bytes (xnu, `IOReportTypes.h`), and the offset of its `timestamp`: after the ids
 /// of provider and channel and the channel's type, 8 bytes each.
 const RAW_ELEMENTS: &str = "RawElements";
 const TIMESTAMP_AT: usize = 24;
@@ -40,7 +39,7 @@ type CreateSamples =
 type GetText = unsafe extern "C" fn(*const CFDictionary) -> *mut CFString;
 type GetInteger = unsafe extern "C" fn(*const CFDictionary, i32) -> i64;
 
-/// The functions of the library, which stays loaded as long as they are there.
+/// The functions of the library, with the library that keeps them loaded.
 struct Functions {
     copy_channels_in_group: CopyChannelsInGroup,
     create_subscription: CreateSubscription,
@@ -55,10 +54,10 @@ struct Functions {
 
 impl Functions {
     fn load() -> io::Result<Self> {
-        // SAFETY: a library of the system, whose initialisers every program that shows energy runs.
+        // SAFETY: this is a system library whose initialisers have no requirements.
         let library = unsafe { Library::new(LIBRARY) }.map_err(io::Error::other)?;
-        // SAFETY: the types are those that the three programs named above call these functions by; pointers come and go
-        // as Core Foundation has them. The library is kept beside the functions.
+        // SAFETY: the types are those that the three programs named above use for these functions. Pointers follow the
+        // rules of Core Foundation. The library is kept with the functions.
         unsafe {
             Ok(Self {
                 copy_channels_in_group: symbol(&library, c"IOReportCopyChannelsInGroup")?,
@@ -74,12 +73,12 @@ impl Functions {
         }
     }
 
-    /// A text of a channel; empty where it has none. What is no Unicode is replaced.
+    /// A text of a channel, or an empty one if it has none. Invalid Unicode is replaced.
     fn text(channel: &CFDictionary, get: GetText) -> String {
-        // SAFETY: the dictionary is one of a description or sample of IOReport and lives through the call.
+        // SAFETY: the dictionary is from a description or sample of IOReport and lives through the call.
         let text = unsafe { get(channel) };
-        // SAFETY: null or a string that belongs to the channel (Core Foundation's rule for functions named `Get`). It is
-        // retained before anything else is done, and released when it is dropped.
+        // SAFETY: the pointer is null or a string that the channel owns (Core Foundation's rule for functions named `Get`).
+        // It is retained first, and released when it is dropped.
         NonNull::new(text)
             .map(|text| unsafe { CFRetained::retain(text) })
             .map(|text| text.to_string())
@@ -90,36 +89,36 @@ impl Functions {
 /// # Safety
 /// `T` must be the type of the function of this name.
 unsafe fn symbol<T: Copy>(library: &Library, name: &std::ffi::CStr) -> io::Result<T> {
-    // SAFETY: what the caller says.
+    // SAFETY: the caller guarantees the type.
     unsafe { library.get::<T>(name.to_bytes_with_nul()) }.map(|symbol| *symbol).map_err(io::Error::other)
 }
 
-/// Opens a source of the channels whose names are wanted.
+/// Opens a source of the channels with a wanted name.
 pub(super) fn open(wanted: &dyn Fn(&str) -> bool) -> io::Result<Box<dyn ReadSample>> {
     Ok(Box::new(IoReport::open(wanted)?))
 }
 
 /// A subscription to channels of the energy model.
 struct IoReport {
-    // Dropped in this order: the library last.
+    // Fields are dropped in this order, the library last.
     subscription: CFRetained<CFType>,
     channels: CFRetained<CFMutableDictionary>,
     ticks: Ticks,
     functions: Functions,
 }
 
-// SAFETY: Core Foundation's objects may be used and released on any thread, by one at a time; this is the only owner of
-// these two, and all its methods that use them take `&mut self`.
+// SAFETY: Core Foundation objects may be used and released on any thread, by one thread at a time. This is the only owner
+// of these two, and all methods that use them take `&mut self`.
 unsafe impl Send for IoReport {}
 
 impl IoReport {
-    /// Subscribes to the channels whose names are wanted.
+    /// Subscribes to the channels with a wanted name.
     fn open(wanted: &dyn Fn(&str) -> bool) -> io::Result<Self> {
         let functions = Functions::load()?;
         let group = CFString::from_static_str(GROUP);
         // SAFETY: the group is a live string, and no subgroup means all of them.
         let all = unsafe { (functions.copy_channels_in_group)(&raw const *group, ptr::null(), 0, 0, 0) };
-        // SAFETY: null or a dictionary that is ours (Core Foundation's rule for functions named `Copy`).
+        // SAFETY: the pointer is null or a dictionary that we own (Core Foundation's rule for functions named `Copy`).
         let all = NonNull::new(all).map(|all| unsafe { CFRetained::from_raw(all) });
         let all = all.ok_or_else(|| not_found(format!("there is no group `{GROUP}`")))?;
         let kept = CFMutableArray::<CFType>::empty();
@@ -129,27 +128,27 @@ impl IoReport {
             }
         }
         if kept.is_empty() {
-            return Err(not_found(format!("the group `{GROUP}` has no channel that is known")));
+            return Err(not_found(format!("the group `{GROUP}` has no known channel")));
         }
-        // SAFETY: a copy of a live dictionary, whose size is not bounded by the capacity 0.
+        // SAFETY: this copies a live dictionary. The capacity 0 does not limit its size.
         let channels = unsafe { CFMutableDictionary::new_copy(None, 0, Some(&all)) };
         let channels = channels.ok_or_else(|| io::Error::other("cannot copy the description of the channels"))?;
-        // SAFETY: key and value are live objects, which the dictionary, a copy of one of IOReport's, retains. The key is
-        // the one that the array is looked for by.
+        // SAFETY: key and value are live objects. The dictionary, a copy of one from IOReport, retains them. IOReport looks
+        // up the array by this key.
         unsafe {
             let key = CFString::from_static_str(CHANNELS);
             CFMutableDictionary::set_value(Some(&channels), (&raw const *key).cast(), (&raw const *kept).cast());
         }
         let mut subscribed = ptr::null_mut();
-        // SAFETY: the channels are a live dictionary of the form that IOReport gave, and the pointer is to a writable
-        // place. What is written there is not used, and not released, since nobody says whose it is: one dictionary as
-        // long as this program runs.
+        // SAFETY: the channels are a live dictionary in IOReport's format, and the pointer is to a writable location. The
+        // dictionary written there is neither used nor released, because its ownership is not documented: this leaks one
+        // dictionary.
         let subscription = unsafe {
             (functions.create_subscription)(ptr::null(), &raw const *channels, &raw mut subscribed, 0, ptr::null())
         };
-        // SAFETY: null or an object of Core Foundation that is ours (its rule for functions named `Create`).
+        // SAFETY: the pointer is null or an object that we own (Core Foundation's rule for functions named `Create`).
         let subscription = NonNull::new(subscription).map(|object| unsafe { CFRetained::from_raw(object) });
-        let subscription = subscription.ok_or_else(|| io::Error::other("IOReport refuses the subscription"))?;
+        let subscription = subscription.ok_or_else(|| io::Error::other("IOReport denied the subscription"))?;
         Ok(Self { subscription, channels, ticks: Ticks::read()?, functions })
     }
 
@@ -159,8 +158,8 @@ impl IoReport {
             subgroup: Functions::text(channel, self.functions.subgroup),
             name: Functions::text(channel, self.functions.name),
             unit: Functions::text(channel, self.functions.unit),
-            // SAFETY: the dictionary is one of a sample of IOReport and lives through the call. For a channel that is
-            // no integer the answer is the least one, which is refused as an energy.
+            // SAFETY: the dictionary is from a sample of IOReport and lives through the call. For a channel that is not an
+            // integer it returns the minimum, which is rejected as an energy.
             value: unsafe { (self.functions.integer)(channel, 0) },
             published_ns: value_of(channel, RAW_ELEMENTS)
                 .and_then(|raw| raw.downcast::<CFData>().ok())
@@ -176,11 +175,11 @@ impl ReadSample for IoReport {
         let sample = unsafe {
             (self.functions.create_samples)(&raw const *self.subscription, &raw const *self.channels, ptr::null())
         };
-        // SAFETY: it takes nothing and reads a register.
+        // SAFETY: it has no arguments and reads a register.
         let now = unsafe { mach_absolute_time() };
-        // SAFETY: null or a dictionary that is ours (Core Foundation's rule for functions named `Create`).
+        // SAFETY: the pointer is null or a dictionary that we own (Core Foundation's rule for functions named `Create`).
         let sample = NonNull::new(sample).map(|sample| unsafe { CFRetained::from_raw(sample) });
-        let sample = sample.ok_or_else(|| io::Error::other("IOReport gives no sample"))?;
+        let sample = sample.ok_or_else(|| io::Error::other("IOReport returned no sample"))?;
         let channels = channels_of(&sample)?.iter().map(|channel| self.entry(channel)).collect();
         Ok(Sample { now_ns: self.ticks.nanos(now), channels })
     }
@@ -189,19 +188,19 @@ impl ReadSample for IoReport {
 /// The channels of a description or a sample.
 fn channels_of(dictionary: &CFDictionary) -> io::Result<Vec<CFRetained<CFDictionary>>> {
     let array = value_of(dictionary, CHANNELS).and_then(|value| value.downcast::<CFArray>().ok());
-    let array = array.ok_or_else(|| io::Error::other(format!("IOReport's answer has no `{CHANNELS}`")))?;
-    // SAFETY: the elements of IOReport's arrays are objects of Core Foundation; which, is asked below.
+    let array = array.ok_or_else(|| io::Error::other(format!("IOReport's result has no `{CHANNELS}`")))?;
+    // SAFETY: the elements of IOReport's arrays are Core Foundation objects. Their type is checked below.
     let array = unsafe { CFRetained::cast_unchecked::<CFArray<CFType>>(array) };
     Ok(array.iter().filter_map(|channel| channel.downcast::<CFDictionary>().ok()).collect())
 }
 
 fn value_of(dictionary: &CFDictionary, key: &'static str) -> Option<CFRetained<CFType>> {
-    // SAFETY: IOReport's dictionaries have strings for keys and objects of Core Foundation for values.
+    // SAFETY: IOReport's dictionaries have strings as keys and Core Foundation objects as values.
     let dictionary: &CFDictionary<CFString, CFType> = unsafe { dictionary.cast_unchecked() };
     dictionary.get(&CFString::from_static_str(key))
 }
 
-/// The time in the first element of a channel; zero is what one has that was never written.
+/// The timestamp in the first element of a channel. Zero means that it was never written.
 fn timestamp(raw: &[u8]) -> Option<u64> {
     let bytes = raw.get(TIMESTAMP_AT..TIMESTAMP_AT + size_of::<u64>())?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?)).filter(|&ticks| ticks > 0)
@@ -221,10 +220,10 @@ struct Ticks {
 impl Ticks {
     fn read() -> io::Result<Self> {
         let mut ticks = Self { numerator: 0, denominator: 0 };
-        // SAFETY: the pointer is to a writable value of the form of `mach_timebase_info_data_t`, two `u32`.
+        // SAFETY: the pointer is to a writable value with the layout of `mach_timebase_info_data_t`, two `u32`.
         let status = unsafe { mach_timebase_info(&raw mut ticks) };
         if status != 0 || ticks.denominator == 0 {
-            return Err(io::Error::other("the system does not tell how long its ticks are"));
+            return Err(io::Error::other("the system does not report the length of its ticks"));
         }
         Ok(ticks)
     }
@@ -235,7 +234,7 @@ impl Ticks {
     }
 }
 
-// Of the system's own library, which every program has.
+// From the system library, which is linked into every program.
 unsafe extern "C" {
     fn mach_absolute_time() -> u64;
     fn mach_timebase_info(ticks: *mut Ticks) -> i32;
@@ -260,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_can_be_read_twice() {
-        // Not every Mac has it: those that build programs are virtual.
+    fn the_energy_model_can_be_read_twice() {
+        // Not every Mac has it: virtual machines have not.
         let Ok(mut source) = IoReport::open(&|_| true) else { return };
         let (first, second) = (source.read().unwrap(), source.read().unwrap());
         assert!(first.now_ns < second.now_ns && first.channels.len() == second.channels.len());

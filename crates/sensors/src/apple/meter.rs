@@ -1,27 +1,27 @@
-//! The energy of one part of the chip while it is read: the sum of its channels, each with a counter of its own.
+//! Turns samples into readings of one component's energy, the sum of its channels.
 //!
-//! In go samples; out come totals in joules at the times the driver wrote them. The counters of CPU, DRAM and Neural
-//! Engine are written by the power manager in its own time: with every read on older systems, on macOS 27 every 0.4 to
-//! 2.2 s (M1 Ultra, M5 Max) or, without a display, every half hour (M5 Ultra); all-smi measured all three. The GPU's
-//! is written whenever it is read. So what counts is the driver's time: a value it has not written again is no reading.
+//! A reading has the time at which the driver updated the counters. The power manager updates the counters of CPU, DRAM and
+//! Neural Engine: at every read on older systems, every 0.4 to 2.2 s on macOS 27 (M1 Ultra, M5 Max), or every half hour
+//! without a display (M5 Ultra), as measured by all-smi. The GPU's counter is updated at every read. A value that was not
+//! updated is not a reading.
 //!
-//! What always holds: a part of which one channel is missing or senseless has no reading; a step back of one channel
-//! is a reset of the sum, which then starts from zero; a sum that stands though the CPU runs is told and gives nothing
-//! until it moves. Where the driver's times are missing or do not move with the value, the times of the reads are taken
-//! instead, for good.
+//! If a channel is missing or invalid, the component has no reading. A decrease of one channel is a reset of the sum, which
+//! then starts from zero. A sum that does not move while the CPU runs is reported and gives no readings until it moves. If
+//! the driver's timestamps are missing or do not change with the value, the times of the reads are used from then on.
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::{Joules, Seconds, Timestamp};
 
-use super::samples::{Choice, GROUP, Part, nanojoules};
-use super::shared::Taken;
+use super::sample_cache::TimedSample;
+use super::samples::{Component, ComponentChannels, GROUP, nanojoules};
 use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 
-/// The longest time between two writes that is usual: 2.23 s on an M5 Max.
+/// The longest usual time between two updates: 2.23 s on an M5 Max.
 const LONGEST_PERIOD: Seconds = Seconds::new(2.3);
-/// A counter of CPU or DRAM that was not written for so long is told.
+/// A CPU or DRAM counter that was not updated for this long is reported.
 const STUCK_AFTER: Seconds = Seconds::new(10.0);
 
-/// Whose times the readings have.
+/// Which times the readings have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Times {
     Driver,
@@ -31,13 +31,13 @@ enum Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Works,
-    /// A channel is missing or senseless, and an event has said so.
+    /// A channel is missing or invalid, which an event has reported.
     Fails,
-    /// It stands still, and an event has said so.
+    /// The sum does not move, which an event has reported.
     Stuck,
 }
 
-/// One channel.
+/// One channel with its counter.
 struct Member {
     name: String,
     counter: Counter,
@@ -50,27 +50,27 @@ struct Count {
     published_ns: Option<u64>,
 }
 
-/// The sample before.
+/// The previous sample.
 #[derive(Debug, Clone)]
 struct Last {
     counts: Vec<Count>,
     began: Timestamp,
     ended: Timestamp,
-    /// When the counts last moved or were written anew, as far as was seen.
+    /// When the counts last moved or were updated.
     moved: Timestamp,
     /// The time of the last reading.
     at: Timestamp,
 }
 
-/// When a value came to be.
+/// The interval in which a value was reached.
 struct Span {
     after: Timestamp,
     at: Timestamp,
 }
 
-/// See the module.
+/// The energy of one component.
 pub(super) struct Meter {
-    part: Part,
+    component: Component,
     device: DeviceId,
     members: Vec<Member>,
     times: Times,
@@ -81,18 +81,18 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(choice: Choice, device: DeviceId) -> Self {
+    pub(super) fn new(channels: ComponentChannels, device: DeviceId) -> Self {
         let limits = CounterLimits {
             unit: Joules::new(1e-9),
             range: None,
-            bound: choice.part.scope().power_bound(),
+            bound: channels.component.scope().power_bound(),
             update_period: LONGEST_PERIOD,
         };
         let member = |name| Member { name, counter: Counter::new(limits) };
         Self {
-            part: choice.part,
+            component: channels.component,
             device,
-            members: choice.names.into_iter().map(member).collect(),
+            members: channels.names.into_iter().map(member).collect(),
             times: Times::Driver,
             state: State::Works,
             last: None,
@@ -100,34 +100,34 @@ impl Meter {
         }
     }
 
-    /// Takes what a sample says, for the channel of this place.
-    pub(super) fn read(&mut self, channel: usize, taken: &Taken, clock: &Clock, batch: &mut Batch) {
-        let (began, ended) = (clock.at(taken.began), clock.at(taken.ended));
+    /// Adds the reading of a sample to this channel.
+    pub(super) fn read(&mut self, channel: usize, timed: &TimedSample, clock: &Clock, batch: &mut Batch) {
+        let (began, ended) = (clock.at(timed.began), clock.at(timed.ended));
         if self.last.as_ref().is_some_and(|last| last.ended == ended) {
             return;
         }
-        let counts = match self.find(taken) {
+        let counts = match self.find(timed) {
             Ok(counts) => counts,
             Err(reason) => return self.fail(&reason, ended, batch),
         };
         if self.state == State::Fails {
             self.state = State::Works;
         }
-        self.check_times(&counts, taken.sample.now_ns);
+        self.check_times(&counts, timed.sample.now_ns);
         let is_new = self.last.as_ref().is_none_or(|last| self.is_new(&counts, last));
         let moved = self.last.as_ref().filter(|_| !is_new).map_or(ended, |last| last.moved);
         if is_new {
             self.state = State::Works;
-        } else if self.part.never_rests() && ended - moved > STUCK_AFTER {
-            self.call_stuck(ended, batch);
+        } else if self.component.is_always_active() && ended - moved > STUCK_AFTER {
+            self.report_stuck(ended, batch);
         }
         let last_at = self.last.as_ref().map_or(ended, |last| last.at);
-        // By the times of reads, the same value again says that the counter was read.
+        // With the times of the reads, an unchanged value is also a reading.
         let is_reading = is_new || (self.times == Times::Reads && self.state == State::Works);
         let at = if is_reading {
-            let span = self.span(&counts, taken, (began, ended), is_new);
+            let span = self.span(&counts, timed, (began, ended), is_new);
             let value = self.add(&counts, &span, batch);
-            // What was written before anybody looked is where the counter starts, not a reading of this run.
+            // A value from before the first read only sets the start.
             if let Some(value) = value.filter(|_| ended - span.at <= STUCK_AFTER) {
                 batch.readings.push(Reading { channel, after: span.after, at: span.at, value: value.get() });
             }
@@ -138,25 +138,26 @@ impl Meter {
         self.last = Some(Last { counts, began, ended, moved, at });
     }
 
-    /// The count of each member; the error says which is missing or senseless.
-    fn find(&self, taken: &Taken) -> Result<Vec<Count>, String> {
+    /// The count of each member. The error names the one that is missing or invalid.
+    fn find(&self, timed: &TimedSample) -> Result<Vec<Count>, String> {
         let count = |member: &Member| {
-            let mut channels = taken.sample.channels.iter();
+            let mut channels = timed.sample.channels.iter();
             let entry = channels.find(|entry| entry.group == GROUP && entry.name == member.name);
-            let entry = entry.ok_or_else(|| format!("IOReport tells no `{}`", member.name))?;
+            let entry = entry.ok_or_else(|| format!("IOReport has no `{}`", member.name))?;
             Ok(Count { nanojoules: nanojoules(entry)?, published_ns: entry.published_ns })
         };
         self.members.iter().map(count).collect()
     }
 
-    /// Gives up the driver's times where one is missing, lies ahead of the read, or stands while its value moves.
+    /// Stops using the driver's timestamps if one is missing, is after the read, or does not change with its value.
     fn check_times(&mut self, counts: &[Count], now_ns: u64) {
-        let told = counts.iter().all(|count| count.published_ns.is_some_and(|published_ns| published_ns <= now_ns));
-        let frozen = self.last.as_ref().is_some_and(|last| {
+        let are_valid =
+            counts.iter().all(|count| count.published_ns.is_some_and(|published_ns| published_ns <= now_ns));
+        let are_frozen = self.last.as_ref().is_some_and(|last| {
             let mut pairs = last.counts.iter().zip(counts);
             pairs.any(|(old, new)| old.published_ns == new.published_ns && old.nanojoules != new.nanojoules)
         });
-        if !told || frozen {
+        if !are_valid || are_frozen {
             self.times = Times::Reads;
         }
     }
@@ -168,10 +169,16 @@ impl Meter {
         }
     }
 
-    /// By the driver's times, from the oldest to the newest of the members' writes. By those of the reads, from the last
-    /// one that saw the old value; the first value may be as old as a period.
-    fn span(&self, counts: &[Count], taken: &Taken, (began, ended): (Timestamp, Timestamp), is_new: bool) -> Span {
-        let now_ns = taken.sample.now_ns;
+    /// With the driver's timestamps: from the oldest to the newest update of the members. With the times of the reads: from
+    /// the last read of the old value to this read. The first value may be as old as a period.
+    fn span(
+        &self,
+        counts: &[Count],
+        timed: &TimedSample,
+        (began, ended): (Timestamp, Timestamp),
+        is_new: bool,
+    ) -> Span {
+        let now_ns = timed.sample.now_ns;
         let ages = counts.iter().filter_map(|count| now_ns.checked_sub(count.published_ns?));
         let before = |age_ns: u64| ended - Seconds::new(age_ns as f64 / 1e9);
         let (after, at) = match (self.times, ages.clone().max(), ages.min(), &self.last) {
@@ -180,31 +187,31 @@ impl Meter {
             (_, _, _, Some(last)) if is_new => (last.began, ended),
             _ => (ended, ended),
         };
-        // Readings of a channel come in the order of time.
+        // The readings of a channel are ordered by time.
         let at = self.last.as_ref().map_or(at, |last| at.max(last.at));
         Span { after: after.min(at), at }
     }
 
-    /// The total with these counts; `None` where one of them cannot be.
+    /// The total with these counts. `None` if a step is impossible.
     fn add(&mut self, counts: &[Count], span: &Span, batch: &mut Batch) -> Option<Joules> {
-        let label = self.part.label();
+        let label = self.component.label();
         let (device, at) = (self.device, span.at);
-        let (mut is_reset, mut is_refused) = (false, false);
+        let (mut is_reset, mut is_impossible) = (false, false);
         for (member, count) in self.members.iter_mut().zip(counts) {
             match member.counter.update(at, count.nanojoules) {
                 Step::First | Step::Advance(_) | Step::Wrapped(_) => {}
                 Step::Reset => {
                     is_reset = true;
                     let message = format!(
-                        "the energy counter `{}` of {label} ({device}) started again: the energy since its last reading is not counted",
+                        "the energy counter `{}` of {label} ({device}) was reset: the energy since its last reading is not counted",
                         member.name
                     );
                     batch.event(at, EventKind::CounterReset, message);
                 }
                 Step::Impossible { power } => {
-                    is_refused = true;
+                    is_impossible = true;
                     let message = format!(
-                        "a step of the energy counter `{}` of {label} ({device}) would mean {:.0} W and is left out",
+                        "skipped an impossible step of the energy counter `{}` of {label} ({device}): it would mean {:.0} W",
                         member.name,
                         power.get()
                     );
@@ -216,28 +223,30 @@ impl Meter {
         if is_reset {
             self.start = total;
         }
-        (!is_refused).then(|| total - self.start)
+        (!is_impossible).then(|| total - self.start)
     }
 
     fn fail(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
-        // Said once, not ten times a second.
+        // Reported once, not ten times a second.
         if self.state != State::Fails {
             self.state = State::Fails;
-            let message = format!("cannot read energy of {} ({}): {reason}", self.part.label(), self.device);
+            let message = format!("cannot read energy of {} ({}): {reason}", self.component.label(), self.device);
             batch.event(at, EventKind::ReadFailed, message);
         }
     }
 
-    fn call_stuck(&mut self, at: Timestamp, batch: &mut Batch) {
+    fn report_stuck(&mut self, at: Timestamp, batch: &mut Batch) {
         if self.state == State::Works {
             self.state = State::Stuck;
-            let message = format!(
-                "the energy counter of {} ({}) has stood for {:.0} s: its energy is absent until macOS writes it again. \
-                 hint: measure longer; without a display some Macs write it every half hour only",
-                self.part.label(),
+            let text = format!(
+                "macOS did not update the energy counter of {} ({}) for {:.0} s; its energy is absent until the next \
+                 update",
+                self.component.label(),
                 self.device,
                 STUCK_AFTER.get()
             );
+            let hint = hint!("measure longer, or connect a display: without one, some Macs update every half hour");
+            let message = Message::new(text).with_hint(hint);
             batch.event(at, EventKind::CounterStuck, message);
         }
     }

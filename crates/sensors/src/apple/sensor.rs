@@ -1,38 +1,37 @@
-//! The sensor of one device's energy counters.
+//! Samples the energy counters of one device.
 //!
-//! In go samples of all channels; out come the totals of this device's parts. A sample that cannot be read is told once
-//! until one can.
+//! A failed read is reported once until a read works again.
 
 use std::time::Duration;
 
 use super::meter::Meter;
-use super::samples::Choice;
-use super::shared::SharedSamples;
+use super::sample_cache::SampleCache;
+use super::samples::ComponentChannels;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, EventKind, Provenance, Sensor, SensorError, SensorInfo, Signal,
 };
 
-/// Short against a query, long against the 3.5 to 9 ms that a sample takes.
+/// Short compared to a query, and long compared to the 3.5 to 9 ms of a sample.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Works,
-    /// The last read failed, and an event has said so.
+    /// The last read failed, which an event has reported.
     Fails,
 }
 
-/// See the module.
+/// The energy counters of one device.
 pub(super) struct EnergyModel {
     info: SensorInfo,
     channels: Vec<Channel>,
     /// In the order of `channels`.
     meters: Vec<Meter>,
-    samples: SharedSamples,
+    samples: SampleCache,
     state: State,
 }
 
-/// Who a sensor is.
+/// The id, name and device of a sensor.
 pub(super) struct Identity {
     pub(super) id: &'static str,
     pub(super) name: String,
@@ -40,20 +39,20 @@ pub(super) struct Identity {
 }
 
 impl EnergyModel {
-    pub(super) fn new(identity: Identity, choices: Vec<Choice>, samples: SharedSamples) -> Self {
+    pub(super) fn new(identity: Identity, components: Vec<ComponentChannels>, samples: SampleCache) -> Self {
         let Identity { id, name, device } = identity;
-        let channel = |choice: &Choice| Channel {
+        let channel = |channels: &ComponentChannels| Channel {
             device,
-            scope: choice.part.scope(),
+            scope: channels.component.scope(),
             signal: Signal::Energy,
             provenance: Provenance::Counter,
-            // Differs with chip and system; the driver's own times tell.
+            // It depends on the chip and the system. The driver's timestamps show it.
             update_period: None,
         };
         Self {
             info: SensorInfo { id: id.to_owned(), name, device, interval: INTERVAL },
-            channels: choices.iter().map(channel).collect(),
-            meters: choices.into_iter().map(|choice| Meter::new(choice, device)).collect(),
+            channels: components.iter().map(channel).collect(),
+            meters: components.into_iter().map(|channels| Meter::new(channels, device)).collect(),
             samples,
             state: State::Works,
         }
@@ -70,12 +69,12 @@ impl Sensor for EnergyModel {
     }
 
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        let taken = match self.samples.latest() {
-            Ok(taken) => taken,
+        let sample = match self.samples.latest() {
+            Ok(sample) => sample,
             Err(error) => {
                 if self.state == State::Works {
                     self.state = State::Fails;
-                    let message = format!("cannot read the energy of {} by IOReport: {error}", self.info.device);
+                    let message = format!("cannot read the energy of {} from IOReport: {error}", self.info.device);
                     batch.event(clock.now(), EventKind::ReadFailed, message);
                 }
                 return Ok(());
@@ -83,7 +82,7 @@ impl Sensor for EnergyModel {
         };
         self.state = State::Works;
         for (channel, meter) in self.meters.iter_mut().enumerate() {
-            meter.read(channel, &taken, clock, batch);
+            meter.read(channel, &sample, clock, batch);
         }
         Ok(())
     }

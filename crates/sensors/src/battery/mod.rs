@@ -1,8 +1,8 @@
-//! The power of a laptop by its batteries, while they alone feed it: the last measured resort.
+//! Measures the power of a laptop by its batteries while it runs on battery.
 //!
-//! In goes the folder of the power supplies; out comes one sensor for all batteries together, as a meter of the
-//! machine. What always holds: no reading while a charger is plugged in, and no sensor and no finding where packages or
-//! the supply are measured already. Fuel gauges renew their figure every 1 to 30 s and do not say when.
+//! All batteries together are one sensor, a meter of the whole machine. There are no readings while a charger is plugged
+//! in. If CPU packages or the whole machine are already measured, there is no battery sensor and no finding. Fuel gauges
+//! update their value every 1 to 30 s.
 
 mod supply;
 #[cfg(test)]
@@ -11,20 +11,20 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::supply::{Feeding, Found, find};
+use self::supply::{PowerSource, Supplies, find};
 use super::gauges::{Gauge, Gauges};
 use ergometer_telemetry::{
     Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
 };
 
-/// Where to look, and what is known already.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The folder of the power supplies.
     pub root: PathBuf,
-    /// The first free number of a meter.
+    /// The index of the meter.
     pub first_meter: u32,
-    /// Whether packages or the supply are measured already. Then batteries are not looked for.
+    /// Whether CPU packages or the whole machine are already measured. Then batteries are not used.
     pub is_measured: bool,
 }
 
@@ -35,7 +35,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For a machine that has these sensors already.
+    /// The options for a machine that already has these sensors.
     #[must_use]
     pub fn beside(sensors: &[Box<dyn Sensor>]) -> Self {
         let channels = || sensors.iter().flat_map(|sensor| sensor.channels());
@@ -48,15 +48,15 @@ impl Options {
     }
 }
 
-/// Fuel gauges renew their figure every second at best.
+/// Fuel gauges update at most once a second.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SOURCE: &str = "battery";
 
-/// Looks for batteries.
+/// Opens the batteries of this machine as one sensor.
 ///
 /// ```
 /// let probe = ergometer_sensors::battery::probe(&Default::default());
-/// assert!(probe.sensors.len() <= 1, "all batteries are one supply");
+/// assert!(probe.sensors.len() <= 1, "all batteries are one sensor");
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
@@ -64,28 +64,28 @@ pub fn probe(options: &Options) -> Probe {
     if options.is_measured {
         return probe;
     }
-    let Ok(Found { supply, unusable }) = find(&options.root) else { return probe };
+    let Ok(Supplies { supply, unusable }) = find(&options.root) else { return probe };
     for (name, error) in unusable {
-        let why = format!("it tells neither its power nor its current and voltage: {error}");
+        let why = format!("the battery reports neither power nor current and voltage: {error}");
         probe.find(name, SOURCE, Status::Absent { why, fix: None });
     }
     let names: Vec<&str> = supply.batteries.iter().map(|battery| battery.name.as_str()).collect();
     if names.is_empty() || !probe.findings.is_empty() {
-        // Without one of them, what is left is not the machine's power.
+        // If one battery is missing, the sum is not the machine's power.
         return probe;
     }
     let device = DeviceId::meter(options.first_meter);
     let name = names.join(" and ");
-    let status = match supply.feeding() {
-        Ok(Feeding::Batteries) => Status::Works(
-            "power of the whole machine, read every second; gauges renew it every 1 to 30 s, too slow for single queries"
+    let status = match supply.power_source() {
+        Ok(PowerSource::Batteries) => Status::Works(
+            "power of the whole machine, read every second; the battery updates it every 1 to 30 s, too slow for single queries"
                 .to_owned(),
         ),
-        Ok(Feeding::Other(how)) => Status::Limited {
-            why: format!("a battery tells the machine's power only while it alone feeds it: {how}"),
+        Ok(PowerSource::Other(how)) => Status::Limited {
+            why: format!("the battery measures the machine's power only while no charger is connected: {how}"),
             fix: Some("unplug the power supply".to_owned()),
         },
-        Err(error) => Status::Absent { why: format!("cannot read its status: {error}"), fix: None },
+        Err(error) => Status::Absent { why: format!("cannot read the battery status: {error}"), fix: None },
     };
     let is_there = !matches!(status, Status::Absent { .. });
     probe.find(format!("{name} ({device})"), SOURCE, status);
@@ -100,7 +100,7 @@ pub fn probe(options: &Options) -> Probe {
             update_period: None,
         };
         let gauge = Gauge { channel, what: format!("power of {name}"), source: Box::new(supply) };
-        probe.sensors.push(Box::new(Gauges::new(info, vec![gauge], "the battery was taken out")));
+        probe.sensors.push(Box::new(Gauges::new(info, vec![gauge], "the battery was removed")));
     }
     probe
 }

@@ -1,7 +1,7 @@
-//! The batteries of a machine, read as one supply.
+//! Reads all batteries of a machine as one power supply.
 //!
-//! In go the folders of the class; out comes the power that the batteries give, in watts, while they alone feed the
-//! machine, and nothing at any other time: beside a charger a battery's power says nothing of the machine's.
+//! The power is the sum of all batteries while the machine runs on battery only. With a charger connected there is no
+//! value, because the battery's power is then not the machine's power.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,49 +9,49 @@ use std::{fs, io};
 use crate::gauges::{Product, ReadGauge, Scaled};
 use crate::sysfs::{Attribute, is_gone, read_text};
 
-/// What feeds the machine now.
+/// The current power source of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Feeding {
-    /// Batteries alone.
+pub(super) enum PowerSource {
+    /// Only batteries.
     Batteries,
-    /// Something else, or something else as well; the text says how it shows.
+    /// A charger, alone or with the batteries. The text names the evidence.
     Other(String),
 }
 
 /// One battery of the machine.
 pub(super) struct Battery {
-    /// As the kernel names it: `BAT0`.
+    /// The kernel's name: `BAT0`.
     pub(super) name: String,
     status: PathBuf,
-    /// Its power in watts, of either sign: drivers differ.
+    /// Its power in watts. The sign depends on the driver.
     power: Box<dyn ReadGauge>,
 }
 
-/// All batteries, and what else may feed the machine.
+/// All batteries and chargers of the machine.
 pub(super) struct Supply {
     pub(super) batteries: Vec<Battery>,
-    /// The files `online` of chargers.
+    /// The `online` file of each charger.
     chargers: Vec<PathBuf>,
 }
 
-/// What a class folder holds.
-pub(super) struct Found {
+/// The power supplies of a machine.
+pub(super) struct Supplies {
     pub(super) supply: Supply,
-    /// Batteries whose power cannot be had, and why.
+    /// Batteries without readable power, and why.
     pub(super) unusable: Vec<(String, io::Error)>,
 }
 
-/// Finds the batteries and chargers of the machine. What feeds only a device of its own (a mouse) is none.
-pub(super) fn find(root: &Path) -> io::Result<Found> {
+/// Finds the batteries and chargers of the machine. The battery of a peripheral device (a mouse) is skipped.
+pub(super) fn find(root: &Path) -> io::Result<Supplies> {
     let mut folders: Vec<PathBuf> = fs::read_dir(root)?.flatten().map(|entry| entry.path()).collect();
     folders.sort();
-    let mut found = Found { supply: Supply { batteries: Vec::new(), chargers: Vec::new() }, unusable: Vec::new() };
+    let mut found = Supplies { supply: Supply { batteries: Vec::new(), chargers: Vec::new() }, unusable: Vec::new() };
     for folder in folders {
         let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match text("type").as_str() {
             _ if text("scope") == "Device" => {}
-            // An empty bay is listed, too.
+            // An empty battery bay is also listed.
             "Battery" if text("present") != "0" => match open_power(&folder) {
                 Ok(power) => found.supply.batteries.push(Battery { name, status: folder.join("status"), power }),
                 Err(error) => found.unusable.push((name, error)),
@@ -63,7 +63,7 @@ pub(super) fn find(root: &Path) -> io::Result<Found> {
     Ok(found)
 }
 
-/// Microwatts, or microamperes and microvolts.
+/// Opens the power in microwatts, or the current in microamperes and the voltage in microvolts.
 fn open_power(folder: &Path) -> io::Result<Box<dyn ReadGauge>> {
     let open = |file: &str| Attribute::open(&folder.join(file));
     match open("power_now") {
@@ -76,8 +76,8 @@ fn open_power(folder: &Path) -> io::Result<Box<dyn ReadGauge>> {
 }
 
 impl Battery {
-    /// Its power without its sign. The kernel's driver of ACPI batteries answers `ENODEV` where the firmware does not
-    /// know the rate at present; the battery is there all the same.
+    /// The power without its sign. The kernel's ACPI battery driver returns `ENODEV` when the firmware does not know the
+    /// rate, although the battery is present.
     fn watts(&mut self) -> io::Result<Option<f64>> {
         match self.power.read() {
             Ok(watts) => Ok(watts.map(f64::abs)),
@@ -88,48 +88,48 @@ impl Battery {
 }
 
 impl Supply {
-    /// What feeds the machine now. The error is that of the last battery that could not be asked, where none could.
-    pub(super) fn feeding(&self) -> io::Result<Feeding> {
+    /// The current power source of the machine. An error means that no battery has a readable status.
+    pub(super) fn power_source(&self) -> io::Result<PowerSource> {
         if let Some(charger) = self.chargers.iter().find(|path| read_text(path).is_ok_and(|online| online != "0")) {
             let name = charger.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-            return Ok(Feeding::Other(format!("{name} is plugged in")));
+            return Ok(PowerSource::Other(format!("{name} is plugged in")));
         }
         let statuses: Vec<(&str, io::Result<String>)> =
             self.batteries.iter().map(|battery| (battery.name.as_str(), read_text(&battery.status))).collect();
         let is = |status: &str| statuses.iter().any(|(_, read)| read.as_deref().is_ok_and(|read| read == status));
-        // Of two batteries one rests while the other gives.
+        // Two batteries discharge one after the other.
         if is("Discharging") && !is("Charging") {
-            return Ok(Feeding::Batteries);
+            return Ok(PowerSource::Batteries);
         }
-        let told: Vec<String> = statuses
+        let evidence: Vec<String> = statuses
             .iter()
             .filter_map(|(name, read)| read.as_ref().ok().map(|status| format!("{name} is {}", status.to_lowercase())))
             .collect();
-        if told.is_empty()
+        if evidence.is_empty()
             && let Some((_, Err(error))) = statuses.into_iter().next_back()
         {
             return Err(error);
         }
-        Ok(Feeding::Other(told.join(", ")))
+        Ok(PowerSource::Other(evidence.join(", ")))
     }
 }
 
 impl ReadGauge for Supply {
     fn read(&mut self) -> io::Result<Option<f64>> {
-        if self.feeding()? != Feeding::Batteries {
+        if self.power_source()? != PowerSource::Batteries {
             return Ok(None);
         }
         let mut sum = 0.0;
         for battery in &mut self.batteries {
-            // Half of a machine's power is not its power: one that gives and does not tell leaves the sum unknown.
-            let gives = read_text(&battery.status).is_ok_and(|status| status == "Discharging");
+            // If a discharging battery does not report its power, the sum is unknown.
+            let is_discharging = read_text(&battery.status).is_ok_and(|status| status == "Discharging");
             match battery.watts()? {
-                Some(watts) if gives => sum += watts,
-                None if gives => return Ok(None),
+                Some(watts) if is_discharging => sum += watts,
+                None if is_discharging => return Ok(None),
                 _ => {}
             }
         }
-        // A machine that runs draws something: a gauge that has just been plugged over shows 0 at first.
+        // A running machine always draws power: a gauge shows 0 at first after the charger was removed.
         Ok((sum > 0.0).then_some(sum))
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_not_known_at_present_is_no_loss() {
+    fn a_battery_with_an_unknown_rate_is_not_lost() {
         let folder = tempfile::tempdir().unwrap();
         let status = folder.path().join("status");
         fs::write(&status, "Discharging\n").unwrap();
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(supply(ENODEV).read().unwrap(), None);
         assert!(supply(EIO).read().is_err());
         fs::remove_file(&status).unwrap();
-        assert!(is_gone(&supply(EIO).read().unwrap_err()), "a battery that was taken out is gone");
+        assert!(is_gone(&supply(EIO).read().unwrap_err()), "a removed battery is gone");
     }
 }

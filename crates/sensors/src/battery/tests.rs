@@ -1,4 +1,4 @@
-//! Fake trees of laptops.
+//! Tests with fake power supply folders.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ impl FakeSupplies {
         fs::write(self.0.path().join(name).join(file), content).unwrap();
     }
 
-    /// A laptop away from its charger.
+    /// A laptop that runs on battery.
     fn laptop() -> Self {
         let supplies = Self::new();
         supplies.add("AC", &[("type", "Mains"), ("online", "0")]);
@@ -52,7 +52,7 @@ fn watts(probe: &mut Probe) -> Option<f64> {
 }
 
 #[test]
-fn a_discharging_battery_is_a_meter_of_the_machine() {
+fn a_discharging_battery_measures_the_machine() {
     let supplies = FakeSupplies::laptop();
     let mut probe = probe(&Options { first_meter: 2, ..supplies.options() });
     assert_eq!(watts(&mut probe), Some(11.48));
@@ -66,7 +66,7 @@ fn a_discharging_battery_is_a_meter_of_the_machine() {
 }
 
 #[test]
-fn current_times_voltage_serves_whatever_its_sign_and_batteries_add_up() {
+fn batteries_add_up_and_current_times_voltage_is_power() {
     let supplies = FakeSupplies::new();
     let half =
         [("type", "Battery"), ("status", "Discharging"), ("current_now", "-820000"), ("voltage_now", "11600000")];
@@ -76,37 +76,37 @@ fn current_times_voltage_serves_whatever_its_sign_and_batteries_add_up() {
     assert_eq!(probe.findings[0].device, "BAT0 and BAT1 (meter:0)");
     assert_eq!(watts(&mut probe), Some(11.512));
     supplies.write("BAT1", "status", b"Not charging\n");
-    assert_eq!(watts(&mut probe), Some(9.512), "one rests");
+    assert_eq!(watts(&mut probe), Some(9.512), "one is idle");
     supplies.write("BAT1", "status", b"Charging\n");
     assert_eq!(watts(&mut probe), None);
 }
 
 #[test]
-fn beside_a_charger_there_is_nothing_and_what_to_do_is_said() {
+fn with_a_charger_there_is_no_reading_and_a_fix() {
     let supplies = FakeSupplies::laptop();
     supplies.write("BAT0", "status", b"Charging\n");
     for (online, why) in [(&b"1\n"[..], "AC is plugged in"), (b"0\n", "BAT0 is charging")] {
         supplies.write("AC", "online", online);
         let mut probe = probe(&supplies.options());
         assert_eq!(watts(&mut probe), None);
-        let Status::Limited { why: told, fix } = &probe.findings[0].status else { panic!("{:?}", probe.findings) };
-        assert!(told.ends_with(why), "{told}");
+        let Status::Limited { why: found, fix } = &probe.findings[0].status else { panic!("{:?}", probe.findings) };
+        assert!(found.ends_with(why), "{found}");
         assert_eq!(fix.as_deref(), Some("unplug the power supply"));
         supplies.write("AC", "online", b"0\n");
         supplies.write("BAT0", "status", b"Discharging\n");
         assert_eq!(watts(&mut probe), Some(11.48), "unplugged later");
         supplies.write("AC", "online", b"1\n");
-        assert_eq!(watts(&mut probe), None, "a weak charger gives a part");
+        assert_eq!(watts(&mut probe), None, "a weak charger supplies a part");
         supplies.write("BAT0", "status", b"Charging\n");
     }
 }
 
 #[test]
-fn a_gauge_that_shows_nothing_garbage_or_goes_is_told() {
+fn zero_garbage_and_removal_are_handled() {
     let supplies = FakeSupplies::laptop();
     let mut probe = probe(&supplies.options());
     supplies.write("BAT0", "power_now", b"0\n");
-    assert_eq!(watts(&mut probe), None, "a machine that runs draws something");
+    assert_eq!(watts(&mut probe), None, "a running machine draws power");
     for content in [&b"\xff\xfe\n"[..], b"fish\n"] {
         supplies.write("BAT0", "power_now", content);
         assert_eq!(sample(&mut probe).events[0].kind, EventKind::ReadFailed);
@@ -117,11 +117,11 @@ fn a_gauge_that_shows_nothing_garbage_or_goes_is_told() {
     assert_eq!(watts(&mut probe), None);
     fs::remove_file(supplies.0.path().join("BAT0/status")).unwrap();
     let error = probe.sensors[0].sample(&Clock::start(), &mut Batch::default()).unwrap_err();
-    assert!(matches!(error, SensorError::Lost { reason, .. } if reason == "the battery was taken out"));
+    assert!(matches!(error, SensorError::Lost { reason, .. } if reason.text == "the battery was removed"));
 }
 
 #[test]
-fn a_mouse_an_empty_bay_and_a_desktop_say_nothing() {
+fn a_mouse_an_empty_bay_and_a_desktop_give_no_findings() {
     let supplies = FakeSupplies::new();
     supplies.add("AC", &[("type", "Mains"), ("online", "1")]);
     supplies.add("BAT1", &[("type", "Battery"), ("status", "Unknown"), ("present", "0")]);
@@ -134,7 +134,7 @@ fn a_mouse_an_empty_bay_and_a_desktop_say_nothing() {
 }
 
 #[test]
-fn where_something_measures_the_machine_batteries_are_not_looked_for() {
+fn batteries_are_not_used_if_the_machine_is_measured() {
     let supplies = FakeSupplies::laptop();
     let measured = probe(&Options { is_measured: true, ..supplies.options() });
     assert!(measured.sensors.is_empty() && measured.findings.is_empty());
@@ -147,14 +147,14 @@ fn where_something_measures_the_machine_batteries_are_not_looked_for() {
 }
 
 #[test]
-fn a_battery_that_tells_no_power_is_told_and_the_rest_is_not_taken_for_the_machine() {
+fn a_battery_without_power_is_a_finding_and_no_sensor() {
     let supplies = FakeSupplies::laptop();
     supplies.add("BAT1", &[("type", "Battery"), ("status", "Discharging"), ("capacity", "80")]);
     let found = probe(&supplies.options());
     assert!(found.sensors.is_empty());
-    assert!(matches!(&found.findings[0].status, Status::Absent { why, .. } if why.contains("neither its power")));
+    assert!(matches!(&found.findings[0].status, Status::Absent { why, .. } if why.contains("neither power")));
     fs::remove_dir_all(supplies.0.path().join("BAT1")).unwrap();
     fs::remove_file(supplies.0.path().join("BAT0/status")).unwrap();
     let found = probe(&supplies.options());
-    assert!(found.sensors.is_empty() && format!("{:?}", found.findings).contains("cannot read its status"));
+    assert!(found.sensors.is_empty() && format!("{:?}", found.findings).contains("cannot read the battery status"));
 }

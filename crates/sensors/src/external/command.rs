@@ -1,9 +1,9 @@
-//! A command line goes in; the power or energy it prints comes out, at the end of each run.
+//! Runs a shell command at intervals and reads the power or energy that it prints.
 //!
-//! It runs by `sh -c` in a process group of its own, with nothing to read. The first 64 KiB of its output are kept and
-//! the rest is thrown away. At the timeout, and when the sensor goes, it is killed with all that it started. A look
-//! waits a tenth of a second at most, so that stopping never waits for a slow command. What cannot be killed (`sudo`
-//! runs as another user) is waited for: no other run starts until it is gone, so that there is never more than one.
+//! The command runs as `sh -c` in its own process group, with an empty standard input. The first 64 KiB of its output are
+//! kept. At the timeout, and when the sensor is dropped, the whole process group is killed. A sample waits at most 100 ms
+//! for the command, so stopping a run never waits for a slow command. A command that cannot be killed (with `sudo` it
+//! runs as another user) is not started again until it ends, so only one is ever running.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -17,24 +17,24 @@ use std::{io, process, thread};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::complaint::Complaint;
-use super::meter::{Found, Moment, Source, Trouble, Value};
-use super::output::{Amount, Finder, start_of};
+use super::meter::{Moment, Source, SourceError, Update, Value};
+use super::output::{Amount, Finder, excerpt};
 use super::spec::SecretText;
+use super::with_hint;
 use ergometer_telemetry::{Clock, EventKind};
 
 const OUTPUT_LIMIT: usize = 64 * 1024;
 const ERROR_LIMIT: usize = 4096;
-/// How long one look waits for a command that runs.
+/// How long one sample waits for a running command.
 const SLICE: Duration = Duration::from_millis(100);
-/// How long the last look waits: the sampler gives two seconds.
+/// How long the last sample waits. The sampler allows two seconds.
 const LAST_SLICE: Duration = Duration::from_secs(1);
-/// How long what a command left behind may hold its output open.
+/// How long processes that outlive the command may keep its output open.
 const GRACE: Duration = Duration::from_millis(200);
-/// Until the next look at a command that runs; it is the look that waits.
+/// The pause before the next sample of a running command. The sample itself waits.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// See the module.
+/// A shell command as the source of a meter.
 pub(super) struct Command {
     pub(super) line: SecretText,
     pub(super) timeout: Duration,
@@ -43,13 +43,15 @@ pub(super) struct Command {
     pub(super) state: State,
 }
 
-/// Where the runs of a command stand.
+/// The progress of a command's runs.
 #[derive(Default)]
 pub(super) struct State {
     phase: Phase,
     /// When the next run is due.
     due: Option<Instant>,
-    looked: Option<Instant>,
+    /// When the last sample began.
+    sampled: Option<Instant>,
+    /// How long the last run took.
     took: Duration,
 }
 
@@ -58,72 +60,74 @@ enum Phase {
     #[default]
     Idle,
     Running(Run),
-    /// It was killed at its timeout, or should have been, and has not ended yet.
+    /// It reached its timeout and has not ended yet.
     Overdue {
         run: Run,
-        is_told: bool,
+        is_reported: bool,
     },
 }
 
-/// Who reads what is wrong.
+/// The readers of an error message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reader {
-    /// Who wrote the command, at the terminal.
+enum Audience {
+    /// The user who wrote the command.
     User,
-    /// Whoever gets the recording.
+    /// Everyone who receives the recording.
     Anyone,
 }
 
 impl Command {
-    /// Runs it once and waits for it: does it work at all?
-    pub(super) fn try_once(&self) -> Result<Amount, Trouble> {
+    /// Runs the command once and waits for its value.
+    pub(super) fn try_once(&self) -> Result<Amount, SourceError> {
         let mut run = Run::start(&self.line)?;
         match run.wait(self.timeout) {
-            Some(done) => self.value(&done, Reader::User),
+            Some(done) => self.value(&done, Audience::User),
             None => Err(self.too_slow(run.kill())),
         }
     }
 
-    fn too_slow(&self, killed: Result<(), Errno>) -> Trouble {
+    fn too_slow(&self, killed: Result<(), Errno>) -> SourceError {
         let limit = self.timeout.as_secs_f64();
         let (end, hint) = match killed {
             Err(Errno::PERM) => (
-                "could not be killed, as it runs as another user: no other is started until it ends",
-                "give a longer timeout=, or end it there: sudo timeout 5 …",
+                "could not be killed because it runs as another user; it is not started again until it ends",
+                "set a longer timeout=, or limit the time in the command itself: sudo timeout 5 …",
             ),
-            _ => ("was killed", "give a longer timeout="),
+            _ => ("was killed", "set a longer timeout="),
         };
-        Trouble::Failed(Complaint::with_hint(format!("it did not end within {limit} s and {end}"), hint))
+        SourceError::Failed(with_hint(format!("the command did not end within {limit} s and {end}"), hint))
     }
 
-    fn value(&self, done: &Done, reader: Reader) -> Result<Amount, Trouble> {
+    fn value(&self, done: &Done, audience: Audience) -> Result<Amount, SourceError> {
         if done.is_held {
-            let why = "something it started keeps its output open";
-            return Err(Trouble::Lost(Complaint::with_hint(why, "start that with >/dev/null 2>&1")));
+            let why = "a process that the command started keeps its output open";
+            return Err(SourceError::Lost(with_hint(why, "redirect that process with >/dev/null 2>&1")));
         }
-        let status =
-            done.status.as_ref().map_err(|cause| Trouble::failed(format!("it cannot be waited for: {cause}")))?;
+        let status = done
+            .status
+            .as_ref()
+            .map_err(|cause| SourceError::failed(format!("cannot wait for the command: {cause}")))?;
         if !status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            // What the shell itself says quotes the command: `sh: 1: hunter2: not found`.
+            let stderr = String::from_utf8_lossy(&done.stderr);
+            let first = stderr.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            // Errors of the shell quote the command: `sh: 1: hunter2: not found`.
             let is_shell = first.trim_start().starts_with("sh:");
-            let said = if is_shell && reader == Reader::Anyone {
-                "the shell complained; what it said may quote the command and is left out".to_owned()
+            let output = if is_shell && audience == Audience::Anyone {
+                "an error of the shell (hidden, because it may quote the command)".to_owned()
             } else {
-                format!("said {}", start_of(first))
+                excerpt(first)
             };
-            return Err(Trouble::failed(format!("it failed ({status}) and {said}")));
+            return Err(SourceError::failed(format!("the command failed ({status}): {output}")));
         }
-        self.finder.find(&String::from_utf8_lossy(&done.stdout)).map_err(Trouble::Failed)
+        self.finder.find(&String::from_utf8_lossy(&done.stdout)).map_err(SourceError::Failed)
     }
 
     fn is_due(&self, now: Instant) -> bool {
         self.state.due.is_none_or(|due| now >= due)
     }
 
-    /// Whether the run that was killed is gone. Where it is not when the next is due, that is told once.
-    fn is_gone(&mut self, mut run: Run, is_told: bool, now: Instant, found: &mut Found) -> bool {
+    /// Whether the killed run has ended. If it is still running when the next run is due, that is reported once.
+    fn has_ended(&mut self, mut run: Run, is_reported: bool, now: Instant, update: &mut Update) -> bool {
         if run.wait(Duration::ZERO).is_some() {
             return true;
         }
@@ -131,15 +135,15 @@ impl Command {
         if is_due {
             self.state.due = Some(self.next_due(now));
         }
-        if is_due && !is_told {
-            let message = "something of it still runs though it was killed: no other is started until that ends";
-            found.notices.push((EventKind::ReadFailed, message.to_owned()));
+        if is_due && !is_reported {
+            let message = "the killed command is still running; it is not started again until it ends";
+            update.notices.push((EventKind::ReadFailed, message.into()));
         }
-        self.state.phase = Phase::Overdue { run, is_told: is_told || is_due };
+        self.state.phase = Phase::Overdue { run, is_reported: is_reported || is_due };
         false
     }
 
-    /// The first point after now on the grid of runs.
+    /// The first time after `now` on the grid of runs.
     fn next_due(&self, now: Instant) -> Instant {
         let due = self.state.due.unwrap_or(now);
         let late = now.saturating_duration_since(due);
@@ -149,14 +153,14 @@ impl Command {
 }
 
 impl Source for Command {
-    fn read(&mut self, moment: Moment, clock: &Clock, found: &mut Found) -> Result<(), Trouble> {
+    fn read(&mut self, moment: Moment, clock: &Clock, update: &mut Update) -> Result<(), SourceError> {
         let now = Instant::now();
-        self.state.looked = Some(now);
+        self.state.sampled = Some(now);
         let running = match std::mem::take(&mut self.state.phase) {
             Phase::Running(run) => Some(run),
             Phase::Idle => None,
-            Phase::Overdue { run, is_told } => {
-                if !self.is_gone(run, is_told, now, found) {
+            Phase::Overdue { run, is_reported } => {
+                if !self.has_ended(run, is_reported, now, update) {
                     return Ok(());
                 }
                 None
@@ -165,8 +169,8 @@ impl Source for Command {
         let mut run = if let Some(run) = running {
             run
         } else {
-            let is_worth_it = moment == Moment::Last && self.state.took < LAST_SLICE;
-            if !self.is_due(now) && !is_worth_it {
+            let is_last_chance = moment == Moment::Last && self.state.took < LAST_SLICE;
+            if !self.is_due(now) && !is_last_chance {
                 return Ok(());
             }
             self.state.due = Some(self.next_due(now));
@@ -178,7 +182,7 @@ impl Source for Command {
             if run.started.elapsed() >= self.timeout {
                 self.state.took = self.timeout;
                 let killed = run.kill();
-                self.state.phase = Phase::Overdue { run, is_told: killed == Err(Errno::PERM) };
+                self.state.phase = Phase::Overdue { run, is_reported: killed == Err(Errno::PERM) };
                 return Err(self.too_slow(killed));
             }
             if moment == Moment::Usual {
@@ -187,13 +191,13 @@ impl Source for Command {
             return Ok(());
         };
         self.state.took = done.ended - run.started;
-        let Amount { amount, .. } = self.value(&done, Reader::Anyone)?;
-        found.values.push(Value { after: clock.at(run.started), at: clock.at(done.ended), amount });
+        let Amount { amount, .. } = self.value(&done, Audience::Anyone)?;
+        update.values.push(Value { after: clock.at(run.started), at: clock.at(done.ended), amount });
         Ok(())
     }
 
     fn pause(&self) -> Option<Duration> {
-        let until = |due: Instant| due.saturating_duration_since(self.state.looked.unwrap_or(due));
+        let until = |due: Instant| due.saturating_duration_since(self.state.sampled.unwrap_or(due));
         Some(if self.is_busy() { AT_ONCE } else { self.state.due.map_or(self.every, until) })
     }
 
@@ -202,7 +206,7 @@ impl Source for Command {
     }
 }
 
-/// A command that runs. When it goes, so do its processes.
+/// A running command. Dropping it kills its process group.
 struct Run {
     started: Instant,
     group: Option<Pid>,
@@ -210,20 +214,20 @@ struct Run {
     is_killed: Arc<AtomicBool>,
 }
 
-/// How a command ended.
+/// The result of a run that ended.
 struct Done {
     ended: Instant,
     status: io::Result<ExitStatus>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    /// Whether something that is out of reach still writes.
+    /// Whether a process outside the process group keeps the output open.
     is_held: bool,
 }
 
 impl Run {
-    fn start(line: &SecretText) -> Result<Self, Trouble> {
+    fn start(line: &SecretText) -> Result<Self, SourceError> {
         let started = Instant::now();
-        let no_start = |cause: io::Error| Trouble::failed(format!("sh cannot be started: {cause}"));
+        let no_start = |cause: io::Error| SourceError::failed(format!("cannot start sh: {cause}"));
         let mut child = process::Command::new("sh")
             .arg("-c")
             .arg(&line.0)
@@ -235,15 +239,15 @@ impl Run {
             .map_err(no_start)?;
         let group = Some(Pid::from_child(&child));
         let (sender, done) = mpsc::channel();
-        // Made first: where a thread cannot be had, dropping it ends the command.
+        // Created before the threads: if a thread cannot be started, dropping this kills the command.
         let is_killed = Arc::new(AtomicBool::new(false));
         let run = Self { started, group, done, is_killed: Arc::clone(&is_killed) };
-        let stdout = Collected::of(child.stdout.take(), OUTPUT_LIMIT).map_err(no_start)?;
-        let stderr = Collected::of(child.stderr.take(), ERROR_LIMIT).map_err(no_start)?;
+        let stdout = CollectedOutput::start(child.stdout.take(), OUTPUT_LIMIT).map_err(no_start)?;
+        let stderr = CollectedOutput::start(child.stderr.take(), ERROR_LIMIT).map_err(no_start)?;
         let wait = move || {
             let done = wait_for(child, group, &stdout, &stderr);
             if done.is_held && is_killed.load(Ordering::Acquire) {
-                // Out of reach and awaited: it is gone when nobody writes any more.
+                // A process outside the group has ended when the output is closed.
                 stdout.await_end();
                 stderr.await_end();
             }
@@ -255,12 +259,12 @@ impl Run {
 
     fn wait(&mut self, timeout: Duration) -> Option<Done> {
         let done = self.done.recv_timeout(timeout).ok()?;
-        // It was waited for: its number may belong to another by now.
+        // The process was reaped, so its id may already belong to another process.
         self.group = None;
         Some(done)
     }
 
-    /// Kills it, once. It has ended when [`wait`](Self::wait) says so.
+    /// Kills the process group once. The run has ended when [`wait`](Self::wait) returns it.
     fn kill(&mut self) -> Result<(), Errno> {
         self.is_killed.store(true, Ordering::Release);
         kill(self.group.take())
@@ -270,7 +274,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if matches!(self.done.try_recv(), Err(mpsc::TryRecvError::Empty)) {
-            // It may have ended by itself.
+            // The command may have ended by itself.
             let _ = kill(self.group);
         }
     }
@@ -280,7 +284,7 @@ fn kill(group: Option<Pid>) -> Result<(), Errno> {
     group.map_or(Ok(()), |group| kill_process_group(group, Signal::KILL))
 }
 
-fn wait_for(mut child: Child, group: Option<Pid>, stdout: &Collected, stderr: &Collected) -> Done {
+fn wait_for(mut child: Child, group: Option<Pid>, stdout: &CollectedOutput, stderr: &CollectedOutput) -> Done {
     let status = child.wait();
     let ended = Instant::now();
     let ends = || stdout.ends_within(GRACE) && stderr.ends_within(GRACE);
@@ -288,22 +292,22 @@ fn wait_for(mut child: Child, group: Option<Pid>, stdout: &Collected, stderr: &C
         let _ = kill(group);
         !ends()
     };
-    Done { ended, status, stdout: stdout.taken(), stderr: stderr.taken(), is_held }
+    Done { ended, status, stdout: stdout.take(), stderr: stderr.take(), is_held }
 }
 
-/// What comes out of a pipe, up to a limit.
-struct Collected {
+/// Collects the output of a pipe on a thread, up to a limit.
+struct CollectedOutput {
     bytes: Arc<Mutex<Vec<u8>>>,
     end: Receiver<()>,
 }
 
-impl Collected {
-    fn of(pipe: Option<impl Read + Send + 'static>, limit: usize) -> io::Result<Self> {
+impl CollectedOutput {
+    fn start(pipe: Option<impl Read + Send + 'static>, limit: usize) -> io::Result<Self> {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let (sender, end) = mpsc::channel::<()>();
         let kept = Arc::clone(&bytes);
         let read = move || {
-            // Dropped at the end of this thread, which is what its receiver waits for.
+            // Dropped when this thread ends, which is what the receiver waits for.
             let _sender = sender;
             let mut chunk = [0; 8192];
             let Some(mut pipe) = pipe else { return };
@@ -329,11 +333,11 @@ impl Collected {
     }
 
     fn await_end(&self) {
-        // Nothing is ever sent.
+        // Nothing is ever sent: this returns when the sender is dropped.
         let _ = self.end.recv();
     }
 
-    fn taken(&self) -> Vec<u8> {
+    fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -344,14 +348,17 @@ mod tests {
     use crate::external::unit::Quantity;
 
     #[test]
-    fn what_cannot_be_killed_is_not_said_to_be() {
+    fn a_command_that_cannot_be_killed_is_not_reported_as_killed() {
         let finder = Finder { pattern: None, unit: None, quantity: Quantity::Power };
         let (timeout, every) = (Duration::from_secs(5), Duration::from_secs(1));
         let command = Command { line: SecretText("true".to_owned()), timeout, every, finder, state: State::default() };
-        let told = |killed| match command.too_slow(killed) {
-            Trouble::Failed(complaint) | Trouble::Lost(complaint) => complaint.to_string(),
+        let message = |killed| match command.too_slow(killed) {
+            SourceError::Failed(message) | SourceError::Lost(message) => message,
         };
-        assert_eq!(told(Ok(())), "it did not end within 5 s and was killed. hint: give a longer timeout=");
-        assert!(told(Err(Errno::PERM)).contains("could not be killed"), "{}", told(Err(Errno::PERM)));
+        assert_eq!(
+            message(Ok(())),
+            with_hint("the command did not end within 5 s and was killed", "set a longer timeout=")
+        );
+        assert!(message(Err(Errno::PERM)).text.contains("could not be killed"), "{:?}", message(Err(Errno::PERM)));
     }
 }

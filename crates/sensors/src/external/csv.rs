@@ -1,126 +1,128 @@
-//! A table that a meter writes: rows go in as they are appended, values come out with the time of their row.
+//! Follows a CSV file that a meter appends to and reads the value of each new row.
 //!
-//! Only what is written while it is read counts, and the last row before, where its own time is at most ten seconds old:
-//! it says what was drawn when the measurement began. A row without a time has that of the look that found it; of several
-//! such rows in one look a power is their mean and an energy the last. Rows that are no values, and those whose time goes
-//! back, are left out and told once.
+//! Rows that were in the file before do not count, except the last one if its time is at most ten seconds old: it is the
+//! value at the start of the measurement. A row without a time gets the time of the read that found it. Of several such
+//! rows in one read, power is their mean and energy is the last one. Rows without a value and rows whose time goes
+//! backwards are skipped and reported once.
 
 use std::path::Path;
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::complaint::Complaint;
-use super::layout::{Layout, Wishes};
-use super::meter::{Found, LEAST_SILENCE, Moment, Source, Trouble, Value};
-use super::output::start_of;
+use super::layout::{ColumnOptions, Layout};
+use super::meter::{LEAST_SILENCE, Moment, Source, SourceError, Update, Value};
+use super::output::excerpt;
 use super::tail::{Change, Tail};
 use super::unit::Quantity;
+use super::with_hint;
 use ergometer_telemetry::{Clock, EventKind};
 
-/// From here on the clock of a meter is not that of this machine: a time zone is an hour or half of one.
-const OFF: Seconds = Seconds::new(60.0);
+/// A larger difference means that the meter's clock is wrong or in another time zone (30 or 60 minutes apart).
+const MAX_CLOCK_DIFFERENCE: Seconds = Seconds::new(60.0);
 
-/// See the module.
+/// A CSV file as the source of a meter.
 pub(super) struct Csv {
     tail: Tail,
-    wishes: Wishes,
+    options: ColumnOptions,
     layout: Columns,
-    /// The last row before the start.
-    kept: Option<(Timestamp, f64)>,
-    looked: Option<Timestamp>,
+    /// The last row that was written before the start.
+    first_row: Option<(Timestamp, f64)>,
+    /// When the last read began.
+    read_at: Option<Timestamp>,
+    /// The time of the last value.
     last: Option<Timestamp>,
-    refused: Refused,
+    skipped: SkippedRows,
 }
 
-/// What is known of the columns of the present file.
+/// The columns of the current file.
 #[derive(Debug, PartialEq)]
 enum Columns {
     Known(Layout),
-    /// The first line of a new file has not come yet.
-    Awaited,
-    /// The value is not among them: rows of this file are nothing.
-    Unfit,
+    /// The first line of a new file has not been written yet.
+    Pending,
+    /// No column has the value: the rows of this file are ignored.
+    Unusable,
 }
 
-/// Rows that were left out.
+/// The number of rows without a reading, by cause.
 #[derive(Debug, Default)]
-struct Refused {
-    garbage: u64,
+struct SkippedRows {
+    malformed: u64,
     backward: u64,
-    off: u64,
+    clock_differs: u64,
 }
 
-/// What opening brought.
-pub(super) struct Opened {
+/// An opened file with its columns.
+pub(super) struct OpenedCsv {
     pub(super) source: Csv,
     pub(super) layout: Layout,
-    /// The last row's value, where there is one.
+    /// The value of the last row, if the file has rows.
     pub(super) amount: Option<f64>,
 }
 
 impl Csv {
-    pub(super) fn open(path: &Path, mut wishes: Wishes) -> Result<Opened, Trouble> {
-        let failed = |cause: std::io::Error| Trouble::failed(format!("cannot read {}: {cause}", path.display()));
+    pub(super) fn open(path: &Path, mut options: ColumnOptions) -> Result<OpenedCsv, SourceError> {
+        let failed = |cause: std::io::Error| SourceError::failed(format!("cannot read {}: {cause}", path.display()));
         let mut tail = Tail::open(path).map_err(failed)?;
         let first = tail.first_line().map_err(failed)?.ok_or_else(|| {
-            let why = format!("{} has no line yet", path.display());
-            Trouble::failed(Complaint::with_hint(why, "start the meter first"))
+            let why = format!("{} is empty", path.display());
+            SourceError::failed(with_hint(why, "start the program that writes the file first"))
         })?;
-        let layout = Layout::of(&String::from_utf8_lossy(&first), &wishes)
-            .map_err(|complaint| Trouble::Failed(complaint.at(path.display())))?;
-        wishes.quantity = Some(layout.unit.quantity);
+        let layout = Layout::from_first_line(&String::from_utf8_lossy(&first), &options)
+            .map_err(|message| SourceError::Failed(message.at(path.display())))?;
+        options.quantity = Some(layout.unit.quantity);
         let last = tail.skip_to_end().map_err(failed)?.filter(|line| !layout.has_header || *line != first);
         let row = last.map(|line| {
             let line = String::from_utf8_lossy(&line);
-            let place = format!("the last row of {} is no value", path.display());
-            layout.row(&line).map_err(|complaint| Trouble::Failed(complaint.at(place)))
+            let place = format!("the last row of {}", path.display());
+            layout.row(&line).map_err(|message| SourceError::Failed(message.at(place)))
         });
         let row = row.transpose()?;
         let source = Self {
             tail,
-            wishes,
+            options,
             layout: Columns::Known(layout.clone()),
-            kept: row.and_then(|(time, amount)| Some((time?, amount))),
-            looked: None,
+            first_row: row.and_then(|(time, amount)| Some((time?, amount))),
+            read_at: None,
             last: None,
-            refused: Refused::default(),
+            skipped: SkippedRows::default(),
         };
-        Ok(Opened { source, layout, amount: row.map(|(_, amount)| amount) })
+        Ok(OpenedCsv { source, layout, amount: row.map(|(_, amount)| amount) })
     }
 
-    fn changed(&mut self, change: Change, found: &mut Found) {
+    fn note_change(&mut self, change: Change, update: &mut Update) {
         let what = match change {
             Change::None => return,
             Change::Truncated => "became shorter",
             Change::Replaced => "was replaced",
         };
-        self.layout = Columns::Awaited;
-        let message = format!("its file {what} and is read from its start; rows written between may be missing");
-        found.notices.push((EventKind::SamplesLost, message));
+        self.layout = Columns::Pending;
+        let message = format!("the file {what} and is read from its start; rows written in between may be missing");
+        update.notices.push((EventKind::SamplesLost, message.into()));
     }
 
-    /// Reads what was appended. Rows without a time are added to `untimed`.
-    fn rows(&mut self, clock: &Clock, untimed: &mut Vec<f64>, found: &mut Found) -> Result<(), Trouble> {
+    /// Reads the appended rows. Values without a time are added to `untimed`.
+    fn read_rows(&mut self, clock: &Clock, untimed: &mut Vec<f64>, update: &mut Update) -> Result<(), SourceError> {
         let mut lines = Vec::new();
-        self.tail.lines(&mut lines).map_err(|cause| Trouble::failed(format!("its file cannot be read: {cause}")))?;
+        self.tail.lines(&mut lines).map_err(|cause| SourceError::failed(format!("cannot read the file: {cause}")))?;
         for _ in 0..self.tail.take_too_long() {
-            self.refuse_garbage("a line is longer than 64 KiB", found);
+            self.skip_malformed("a line is longer than 64 KiB", update);
         }
         for line in lines {
             let line = String::from_utf8_lossy(&line);
             if line.trim().is_empty() {
                 continue;
             }
-            if self.layout == Columns::Awaited {
-                let layout = Layout::of(&line, &self.wishes);
+            if self.layout == Columns::Pending {
+                let layout = Layout::from_first_line(&line, &self.options);
                 let is_header = layout.as_ref().is_ok_and(|layout| layout.has_header);
-                let (columns, trouble) = match layout {
+                let (columns, error) = match layout {
                     Ok(layout) => (Columns::Known(layout), None),
-                    Err(why) => (Columns::Unfit, Some(why.at("the first line of its new file"))),
+                    Err(why) => (Columns::Unusable, Some(why.at("the first line of the new file"))),
                 };
                 self.layout = columns;
-                if let Some(why) = trouble {
-                    return Err(Trouble::failed(why));
+                if let Some(why) = error {
+                    return Err(SourceError::failed(why));
                 }
                 if is_header {
                     continue;
@@ -132,90 +134,89 @@ impl Csv {
             }
             match layout.row(&line) {
                 Ok((None, amount)) => untimed.push(amount),
-                Ok((Some(time), amount)) => self.timed(clock, (time, amount), found),
-                Err(why) => self.refuse_garbage(&format!("{why} in {}", start_of(&line)), found),
+                Ok((Some(time), amount)) => self.push_timed(clock, (time, amount), update),
+                Err(why) => self.skip_malformed(&format!("{why} in {}", excerpt(&line)), update),
             }
         }
         Ok(())
     }
 
-    fn timed(&mut self, clock: &Clock, (time, amount): (Timestamp, f64), found: &mut Found) {
+    fn push_timed(&mut self, clock: &Clock, (time, amount): (Timestamp, f64), update: &mut Update) {
         let at = clock.from_wall(time);
         let ahead = at - clock.now();
-        if ahead.abs() > OFF {
-            self.refused.off += 1;
-            if self.refused.off == 1 {
+        if ahead.abs() > MAX_CLOCK_DIFFERENCE {
+            self.skipped.clock_differs += 1;
+            if self.skipped.clock_differs == 1 {
                 let side = if ahead > Seconds::ZERO { "ahead of" } else { "behind" };
-                let message = format!(
-                    "the time of a row is {:.0} s {side} this machine's. hint: times are taken as UTC; write the offset \
-                     (+01:00), set the meter's clock, or give time=none",
-                    ahead.abs().get()
-                );
-                found.notices.push((EventKind::ReadFailed, message));
+                let text = format!("the time of a row is {:.0} s {side} this machine's clock", ahead.abs().get());
+                let hint = "times are read as UTC: write the offset (+01:00), set the meter's clock, or use time=none";
+                let message = with_hint(text, hint);
+                update.notices.push((EventKind::ReadFailed, message));
             }
         }
-        // What has not happened yet would make the timeline end in the future.
-        if ahead > OFF {
+        // A row in the future would extend the timeline beyond now.
+        if ahead > MAX_CLOCK_DIFFERENCE {
             return;
         }
         if self.last.is_some_and(|last| at <= last) {
-            self.refused.backward += 1;
-            if self.refused.backward == 1 {
-                let message = "the time of a row is not after that of the row before: such rows are left out";
-                found.notices.push((EventKind::ReadFailed, message.to_owned()));
+            self.skipped.backward += 1;
+            if self.skipped.backward == 1 {
+                let message = "the time of a row is not after the time of the previous row; such rows are skipped";
+                update.notices.push((EventKind::ReadFailed, message.into()));
             }
             return;
         }
         self.last = Some(at);
-        found.values.push(Value { after: at, at, amount });
+        update.values.push(Value { after: at, at, amount });
     }
 
-    fn refuse_garbage(&mut self, why: &str, found: &mut Found) {
-        self.refused.garbage += 1;
-        if self.refused.garbage == 1 {
-            let message = format!("a row is no reading: {why}; such rows are left out");
-            found.notices.push((EventKind::ReadFailed, message));
+    fn skip_malformed(&mut self, why: &str, update: &mut Update) {
+        self.skipped.malformed += 1;
+        if self.skipped.malformed == 1 {
+            let message = format!("a row has no reading: {why}; such rows are skipped");
+            update.notices.push((EventKind::ReadFailed, message.into()));
         }
     }
 
-    fn tell_refused(&self, found: &mut Found) {
-        let Refused { garbage, backward, .. } = self.refused;
-        if garbage + backward > 1 {
-            let message = format!("{garbage} rows were no readings and {backward} were out of order, until the end");
-            found.notices.push((EventKind::ReadFailed, message));
+    fn report_skipped(&self, update: &mut Update) {
+        let SkippedRows { malformed, backward, .. } = self.skipped;
+        if malformed + backward > 1 {
+            let message =
+                format!("skipped {malformed} rows without a reading and {backward} rows out of order in total");
+            update.notices.push((EventKind::ReadFailed, message.into()));
         }
     }
 }
 
 impl Source for Csv {
-    fn read(&mut self, moment: Moment, clock: &Clock, found: &mut Found) -> Result<(), Trouble> {
+    fn read(&mut self, moment: Moment, clock: &Clock, update: &mut Update) -> Result<(), SourceError> {
         let now = clock.now();
-        let since = self.looked.replace(now).unwrap_or(now);
-        if let Some((time, amount)) = self.kept.take()
+        let since = self.read_at.replace(now).unwrap_or(now);
+        if let Some((time, amount)) = self.first_row.take()
             && (Seconds::ZERO..=LEAST_SILENCE).contains(&(now - clock.from_wall(time)))
         {
-            self.timed(clock, (time, amount), found);
+            self.push_timed(clock, (time, amount), update);
         }
-        let failed = |cause: std::io::Error| Trouble::failed(format!("its file cannot be read: {cause}"));
+        let failed = |cause: std::io::Error| SourceError::failed(format!("cannot read the file: {cause}"));
         let mut untimed = Vec::new();
         let change = self.tail.follow().map_err(failed)?;
-        self.changed(change, found);
-        self.rows(clock, &mut untimed, found)?;
-        // What was replaced is left once it is read to its end.
+        self.note_change(change, update);
+        self.read_rows(clock, &mut untimed, update)?;
+        // A replaced file is read to its end before the new one is opened.
         let change = self.tail.follow().map_err(failed)?;
         if change != Change::None {
-            self.changed(change, found);
-            self.rows(clock, &mut untimed, found)?;
+            self.note_change(change, update);
+            self.read_rows(clock, &mut untimed, update)?;
         }
-        let amount = match self.wishes.quantity {
+        let amount = match self.options.quantity {
             Some(Quantity::Energy) => untimed.last().copied(),
             _ => (!untimed.is_empty()).then(|| untimed.iter().sum::<f64>() / untimed.len() as f64),
         };
         if let Some(amount) = amount {
-            found.values.push(Value { after: since, at: clock.now(), amount });
+            update.values.push(Value { after: since, at: clock.now(), amount });
         }
         if moment == Moment::Last {
-            self.tell_refused(found);
+            self.report_skipped(update);
         }
         Ok(())
     }

@@ -1,22 +1,23 @@
-//! The one number in what a command said: its output goes in, watts or joules come out.
+//! Finds the power or energy value in the output of a command.
 //!
-//! A number with a comma or the like in it is no value: `1,250 W` is 1250 W here and 1.25 W there.
+//! A number with a comma is refused, because `1,250 W` is 1250 W in some countries and 1.25 W in others.
 
 use std::sync::LazyLock;
 
+use ergometer_diagnostics::Message;
 use regex::{Regex, RegexBuilder};
 
-use super::complaint::Complaint;
 use super::unit::{Quantity, Unit};
+use super::with_hint;
 
 /// How much of an output an error shows.
 const SHOWN: usize = 200;
 
-/// What separates thousands or decimals, by country. A plain space may as well come after another number.
+/// Separators of thousands or decimals, by country. A plain space is not one: it may separate two numbers.
 const SEPARATORS: [char; 5] = [',', '\'', '’', '\u{a0}', '\u{202f}'];
 
-/// A number and its unit. What stands before must not go on as a word: in `PSU1 W` there is no value. Separators are
-/// taken along, so that no part of a number passes for a number.
+/// A number and its unit. The number must not be the end of a word: `PSU1 W` has no value. Separators are part of the
+/// match, so that the end of a number is not taken for the whole number.
 static WITH_UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let separators = SEPARATORS.iter().collect::<String>();
     let number = format!(r"[-+]?(?:\d+(?:[.{separators}]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?");
@@ -24,7 +25,7 @@ static WITH_UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"(?:^|[^\w.])({number})\s*({unit})\b")).ok()
 });
 
-/// What to look for in an output.
+/// How to find the value in an output.
 #[derive(Debug)]
 pub(super) struct Finder {
     pub(super) pattern: Option<Regex>,
@@ -32,7 +33,7 @@ pub(super) struct Finder {
     pub(super) quantity: Quantity,
 }
 
-/// A value that was found.
+/// A value with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Amount {
     /// In watts or joules.
@@ -41,20 +42,20 @@ pub(super) struct Amount {
     pub(super) unit: Unit,
 }
 
-/// `^` and `$` are those of a line: what boards say has many.
-pub(super) fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
+/// Compiles a pattern in which `^` and `$` match at each line, because outputs have many lines.
+pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).multi_line(true).build()
 }
 
 impl Finder {
-    /// The value in watts or joules, or why there is none, with the start of the output.
-    pub(super) fn find(&self, output: &str) -> Result<Amount, Complaint> {
+    /// The value in watts or joules. The error quotes the start of the output.
+    pub(super) fn find(&self, output: &str) -> Result<Amount, Message> {
         let unit = self.unit.unwrap_or(self.quantity.base());
         let (text, unit) = match &self.pattern {
             Some(pattern) => {
                 let found = pattern
                     .captures(output)
-                    .ok_or_else(|| format!("the pattern is not found in its output: {}", start_of(output)))?;
+                    .ok_or_else(|| format!("the pattern does not match the output: {}", excerpt(output)))?;
                 let value = found.get(1).or_else(|| found.get(0)).map_or("", |value| value.as_str());
                 (value, unit)
             }
@@ -63,23 +64,23 @@ impl Finder {
                 .or_else(|| (output.trim().parse::<f64>().is_ok()).then_some((output, unit)))
                 .ok_or_else(|| {
                 let unit = self.quantity.base().name;
-                Complaint::with_hint(
-                    format!("there is no number with the unit {unit} in its output: {}", start_of(output)),
-                    "give pattern='…([0-9.]+)…' that finds the value",
+                with_hint(
+                    format!("no number with the unit {unit} in the output: {}", excerpt(output)),
+                    "set pattern='…([0-9.]+)…' to match the value",
                 )
             })?,
         };
         if self.pattern.is_none() && text.trim().contains(SEPARATORS) {
-            return Err(Complaint::with_hint(
-                format!("{} may be thousands or decimals", start_of(text)),
-                "let it print plain numbers, by LC_ALL=C before the program or `| tr -d ,` after it; or give \
-                 pattern='…([0-9.]+)…' that finds the value",
+            return Err(with_hint(
+                format!("the separator in {} may mark thousands or decimals", excerpt(text)),
+                "print plain numbers with LC_ALL=C before the program or `| tr -d ,` after it, or set \
+                 pattern='…([0-9.]+)…' to match the value",
             ));
         }
-        let value: f64 = text.trim().parse().map_err(|_| format!("{} is no number", start_of(text)))?;
+        let value: f64 = text.trim().parse().map_err(|_| format!("{} is not a number", excerpt(text)))?;
         if !value.is_finite() || value < 0.0 {
             let wanted = if self.quantity == Quantity::Power { "power" } else { "energy" };
-            return Err(format!("{value} is no {wanted}").into());
+            return Err(format!("{value} is not a valid {wanted}").into());
         }
         Ok(Amount { amount: value * unit.factor, unit })
     }
@@ -87,18 +88,18 @@ impl Finder {
     fn by_unit<'a>(&self, output: &'a str) -> Option<(&'a str, Unit)> {
         WITH_UNIT.as_ref()?.captures_iter(output).find_map(|found| {
             let (_, [value, word]) = found.extract();
-            let written = Unit::of_word(word)?;
+            let written = Unit::from_word(word)?;
             (written.quantity == self.quantity).then(|| (value, self.unit.unwrap_or(written)))
         })
     }
 }
 
-/// How a text begins, in one line.
-pub(super) fn start_of(text: &str) -> String {
+/// The start of a text in one line, in backquotes.
+pub(super) fn excerpt(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let start: String = line.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     match (start.is_empty(), start.len() < line.len()) {
-        (true, _) => "nothing".to_owned(),
+        (true, _) => "(empty)".to_owned(),
         (false, true) => format!("`{start}…`"),
         (false, false) => format!("`{start}`"),
     }
@@ -106,6 +107,8 @@ pub(super) fn start_of(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic};
+
     use super::*;
 
     /// As `ipmitool dcmi power reading` prints it.
@@ -120,12 +123,12 @@ mod tests {
 ";
 
     fn find(pattern: Option<&str>, unit: Option<&str>, output: &str) -> Result<f64, String> {
-        let unit = unit.map(|name| Unit::of(name).unwrap());
+        let unit = unit.map(|name| Unit::from_symbol(name).unwrap());
         let quantity = unit.map_or(Quantity::Power, |unit| unit.quantity);
-        Finder { pattern: pattern.map(|text| compiled(text).unwrap()), unit, quantity }
+        Finder { pattern: pattern.map(|text| compile_pattern(text).unwrap()), unit, quantity }
             .find(output)
             .map(|found| found.amount)
-            .map_err(|complaint| complaint.to_string())
+            .map_err(|message| message.one_line(&CommandLine))
     }
 
     #[test]
@@ -144,19 +147,19 @@ mod tests {
         for output in
             ["1,250 W", "312,5 W", "now: -1,5 W", "1'250 W", "1.250,5 W", "1,250,000 mW", "1\u{202f}250 Watts"]
         {
-            let told = find(None, None, output).unwrap_err();
-            assert!(told.contains("may be thousands or decimals. hint: ") && told.contains("pattern="), "{told}");
+            let error = find(None, None, output).unwrap_err();
+            assert!(error.contains("may mark thousands or decimals. hint: ") && error.contains("pattern="), "{error}");
         }
-        assert!(find(None, None, "1.250.000 W").unwrap_err().contains("`1.250.000` is no number"));
+        assert!(find(None, None, "1.250.000 W").unwrap_err().contains("`1.250.000` is not a number"));
         assert!(find(None, None, "1,250").is_err());
-        // Another quantity's comma does not matter, nor one that only ends a number.
+        // A comma in another quantity does not matter, nor one after a number.
         assert_eq!(find(None, None, "1,250 kWh, now, 312 W"), Ok(312.0));
         assert_eq!(find(None, None, "12, 312. W, 5 W"), Ok(312.0));
         assert_eq!(find(Some(",([0-9]+) W"), None, "5,312 W"), Ok(312.0));
     }
 
     #[test]
-    fn the_unit_that_was_written_is_told() {
+    fn the_unit_in_the_output_is_returned() {
         let finder = Finder { pattern: None, unit: None, quantity: Quantity::Energy };
         assert_eq!(finder.find("12.3 kWh").map(|found| found.unit.name), Ok("kWh"));
         assert_eq!(finder.find("0.5 MWh").map(|found| found.amount), Ok(1.8e9));
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_says_which() {
+    fn a_pattern_selects_the_value() {
         assert_eq!(find(Some("^ *Average.*: *([0-9.]+) Watts$"), None, IPMI), Ok(298.0));
         assert_eq!(find(Some("[0-9]+"), Some("kW"), "at 2 kW"), Ok(2000.0));
         let output = r#"{"PowerControl":[{"PowerConsumedWatts":344}]}"#;
@@ -172,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_told_with_the_output() {
-        let told = |pattern, output| find(pattern, None, output).unwrap_err();
-        assert!(told(None, "no\tpower\nhere").contains("`no power here`. hint: give pattern="));
-        assert!(told(None, "").contains("output: nothing"));
-        assert!(told(None, "1 2 3").contains("`1 2 3`"));
-        assert!(told(Some("x([0-9]+)"), "y12").contains("not found in its output: `y12`"));
-        assert!(told(Some("x(.*)"), "xyz").contains("`yz` is no number"));
-        assert!(told(None, "-5 W").contains("-5 is no power"));
-        assert!(told(None, "NaN").contains("no power"));
-        assert!(told(None, &"long ".repeat(1000)).len() < 400);
+    fn the_error_quotes_the_output() {
+        let error = |pattern, output| find(pattern, None, output).unwrap_err();
+        assert!(error(None, "no\tpower\nhere").contains("`no power here`. hint: set pattern="));
+        assert!(error(None, "").contains("output: (empty)"));
+        assert!(error(None, "1 2 3").contains("`1 2 3`"));
+        assert!(error(Some("x([0-9]+)"), "y12").contains("does not match the output: `y12`"));
+        assert!(error(Some("x(.*)"), "xyz").contains("`yz` is not a number"));
+        assert!(error(None, "-5 W").contains("-5 is not a valid power"));
+        assert!(error(None, "NaN").contains("not a valid power"));
+        assert!(error(None, &"long ".repeat(1000)).len() < 400);
     }
 }

@@ -1,28 +1,28 @@
-//! What a user asks for with `--sensor`: the text goes in, a source and how to read it come out.
+//! Parses the definition of an external sensor and checks everything that needs no file or command.
 //!
-//! Everything that can be checked without running or opening anything is checked here. A command line may hold a
-//! password: neither `Display` nor `Debug` of anything here shows one.
+//! A command may contain a password, so no `Display` or `Debug` here shows one.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::definition::{Definition, KeyValue};
 use super::output;
-use super::parts::{Parts, Written};
-use super::prometheus::Selector;
+use super::prometheus::MetricSelector;
 use super::unit::{NAMES, Quantity, Unit};
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Board controllers answer in tenths of a second and update about once a second.
+/// Management controllers answer within tenths of a second and update about once a second.
 const COMMAND_EVERY: Duration = Duration::from_secs(1);
 const FILE_EVERY: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A longer name breaks every table.
+/// A longer name would not fit into tables.
 const NAME_LIMIT: usize = 64;
 
 /// An external sensor as the user defines it: `KIND[KEY=VALUE,…]:TARGET`.
@@ -88,21 +88,22 @@ impl From<Spec> for String {
     }
 }
 
-/// Where the values come from.
+/// The source of the values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
     Command { command: SecretText, timeout: Duration, pattern: Option<String> },
     Csv { path: PathBuf, time: Option<Column>, value: Option<Column> },
-    Prometheus { path: PathBuf, metric: Option<Selector> },
+    Prometheus { path: PathBuf, metric: Option<MetricSelector> },
 }
 
-/// A column of a table.
+/// A column of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Column {
-    /// From 1.
+    /// By number, from 1.
     Number(usize),
+    /// By name in the header.
     Named(String),
-    /// Not to be looked for.
+    /// No column, even if one looks right.
     None,
 }
 
@@ -116,88 +117,105 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// What is wrong with what was written.
+/// The definition of an external sensor is invalid. No variant quotes the target, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// There is no colon.
-    #[error(
-        "a sensor is written KIND:TARGET or KIND[KEY=VALUE]:TARGET, and there is no colon. hint: as in csv:/var/log/meter.csv"
-    )]
+    #[error("the sensor definition has no colon")]
     NoColon,
-    /// Something else than a colon follows the bracket.
-    #[error(
-        "at character {at}: a colon and the target come after the `]`. hint: put values with brackets or commas in '…'"
-    )]
+    /// No colon follows the bracket.
+    #[error("at character {at}: expected a colon and the target after `]`")]
     NoColonAfterBracket {
-        /// Which character, from 1.
+        /// The position, from 1.
         at: usize,
     },
     /// Nothing follows the colon.
-    #[error("nothing comes after the colon. hint: a command line or the path of a file, as in csv:/var/log/meter.csv")]
+    #[error("the sensor definition has no target after the colon")]
     NoTarget,
     /// The bracket is not closed.
-    #[error("at character {at}: the `[` is not closed. hint: KIND[KEY=VALUE,KEY=VALUE]:TARGET")]
+    #[error("at character {at}: the `[` is not closed")]
     Unclosed {
-        /// Where it was opened, from 1.
+        /// The position of the bracket, from 1.
         at: usize,
     },
     /// A quoted value does not end.
-    #[error("at character {at}: the value that begins with {quote} does not end with it")]
+    #[error("at character {at}: the value has no closing {quote}")]
     UnclosedQuote {
-        /// Where it begins, from 1.
+        /// The position of the opening quote, from 1.
         at: usize,
         /// The quote.
         quote: char,
     },
-    /// Something follows a quoted value.
-    #[error(
-        "at character {at}: after a quoted value comes a comma or `]`. hint: quote the whole value, with the other kind of quotes where it holds some"
-    )]
+    /// Text follows a quoted value.
+    #[error("at character {at}: expected a comma or `]` after a quoted value")]
     AfterQuote {
-        /// Where, from 1.
+        /// The position, from 1.
         at: usize,
     },
-    /// An option that is none.
-    #[error("at character {at}: KEY=VALUE is expected. hint: put values with commas or brackets in '…'")]
+    /// An option is not `KEY=VALUE`.
+    #[error("at character {at}: expected KEY=VALUE")]
     NoKeyAndValue {
-        /// Where, from 1.
+        /// The position, from 1.
         at: usize,
     },
-    /// A kind that there is not.
-    #[error("there is no sensor of the kind `{kind}`. hint: command, csv or prometheus")]
+    /// The kind does not exist.
+    #[error("there is no sensor kind `{kind}`")]
     UnknownKind {
-        /// What was written.
+        /// The unknown kind.
         kind: String,
     },
-    /// A key that the kind does not have.
-    #[error("`{key}` is no key of {kind}. hint: it has {known}")]
+    /// The kind does not have this key.
+    #[error("a {kind} sensor has no key `{key}`")]
     UnknownKey {
-        /// What was written.
+        /// The unknown key.
         key: String,
         /// The kind.
         kind: &'static str,
-        /// Those it has.
+        /// The keys of this kind.
         known: String,
     },
-    /// A key that is there twice.
+    /// A key occurs twice.
     #[error("`{key}` is given twice")]
     Twice {
-        /// Which.
+        /// The key.
         key: String,
     },
-    /// A value that its key does not take.
-    #[error("{key}=`{value}`: {why}. hint: {hint}")]
+    /// The value of a key is invalid.
+    #[error("{key}=`{value}`: {why}")]
     WrongValue {
-        /// Of which key.
+        /// The key.
         key: &'static str,
-        /// What was written.
+        /// The invalid value.
         value: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
-        /// What would be right.
+        /// What is valid.
         hint: String,
     },
+}
+
+impl Diagnostic for SpecError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::NoColon => {
+                hint!("write KIND:TARGET or KIND[KEY=VALUE,…]:TARGET, for example csv:/var/log/meter.csv")
+            }
+            Self::NoColonAfterBracket { .. } | Self::NoKeyAndValue { .. } => {
+                hint!("put values with brackets or commas in '…'")
+            }
+            Self::NoTarget => hint!("add a command or the path of a file, for example csv:/var/log/meter.csv"),
+            Self::Unclosed { .. } => hint!("write KIND[KEY=VALUE,KEY=VALUE]:TARGET"),
+            Self::UnclosedQuote { quote, .. } => hint!(format!("add {quote} at the end of the value")),
+            Self::AfterQuote { .. } => {
+                hint!("quote the whole value; if it contains one kind of quote, use the other kind around it")
+            }
+            Self::UnknownKind { .. } => hint!("use command, csv or prometheus"),
+            Self::UnknownKey { known, .. } => hint!(format!("the keys are {known}")),
+            Self::Twice { key } => hint!(format!("remove one `{key}`")),
+            Self::WrongValue { hint, .. } => Hint::text(hint.clone()),
+        })
+    }
 }
 
 const COMMON: [&str; 4] = ["name", "every", "unit", "signal"];
@@ -206,7 +224,7 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let Parts { kind, options, target } = Parts::of(text)?;
+        let Definition { kind, options, target } = Definition::parse(text)?;
         let (kind, own): (_, &[&str]) = match kind {
             "command" => ("command", &["timeout", "pattern"]),
             "csv" => ("csv", &["time", "value"]),
@@ -267,8 +285,8 @@ impl Source {
     }
 }
 
-/// The file name of the program a command line runs, where that is plain to see. A word in quotes or with a `$` may be
-/// part of a password that is set before the program: then there is none.
+/// The file name of the program in a command, if it is certain. `None` if the program follows a word with quotes or `$`,
+/// which may be part of a password.
 fn program(line: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/".contains(c);
     let mut words = line.split_ascii_whitespace().peekable();
@@ -279,7 +297,7 @@ fn program(line: &str) -> Option<String> {
                 return None;
             }
         } else if word == "sudo" || word == "env" || word == "exec" {
-            // Options with a value of their own (`sudo -u root`) would have it taken for the program.
+            // An unknown option may have a value (`sudo -u root`), which would be mistaken for the program.
             if words.peek().is_some_and(|next| next.starts_with('-') && !["-n", "-E", "-i", "--"].contains(next)) {
                 return Some(word.to_owned());
             }
@@ -291,7 +309,7 @@ fn program(line: &str) -> Option<String> {
     }
 }
 
-fn check_keys(kind: &'static str, own: &[&str], options: &[Written<'_>]) -> Result<(), SpecError> {
+fn check_keys(kind: &'static str, own: &[&str], options: &[KeyValue<'_>]) -> Result<(), SpecError> {
     for (place, option) in options.iter().enumerate() {
         let key = || option.key.chars().take(40).collect();
         if !own.contains(&option.key) && !COMMON.contains(&option.key) {
@@ -305,14 +323,14 @@ fn check_keys(kind: &'static str, own: &[&str], options: &[Written<'_>]) -> Resu
     Ok(())
 }
 
-/// A command line without its kind may have its password here: only a single plain word is shown.
+/// The text before the first colon. It is only shown if it is a plain word, because it may be part of a command.
 fn shown_kind(kind: &str) -> String {
     let is_word = kind.chars().count() <= 20 && kind.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
     if is_word { kind.to_owned() } else { "…".to_owned() }
 }
 
 fn wrong(key: &'static str, value: &str, why: impl Into<String>, hint: impl Into<String>) -> SpecError {
-    // Where the `]` was forgotten, the target comes after a colon, and none of these values has one.
+    // If the `]` is missing, the target follows after a colon. No valid value of these keys contains one.
     let is_short = matches!(key, "every" | "timeout" | "unit" | "signal");
     let value = if is_short { value.split(':').next().unwrap_or_default() } else { value };
     let value = value.chars().take(80).collect();
@@ -321,13 +339,14 @@ fn wrong(key: &'static str, value: &str, why: impl Into<String>, hint: impl Into
 
 fn name(text: &str) -> Result<String, SpecError> {
     if text.is_empty() || text.chars().any(char::is_control) || text.chars().count() > NAME_LIMIT {
-        return Err(wrong("name", text, "no name", format!("1 to {NAME_LIMIT} characters in one line")));
+        return Err(wrong("name", text, "not a valid name", format!("use 1 to {NAME_LIMIT} characters in one line")));
     }
     Ok(text.to_owned())
 }
 
 fn duration(key: &'static str, text: &str) -> Result<Duration, SpecError> {
-    let no_duration = || wrong(key, text, "no duration", "a number and its unit, as in 200ms, 5s, 1.5m or 1h");
+    let no_duration =
+        || wrong(key, text, "not a duration", "use a number and a unit, for example 200ms, 5s, 1.5m or 1h");
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(no_duration)?;
     let (number, unit) = text.split_at(split);
     let factor = match unit.trim() {
@@ -342,53 +361,58 @@ fn duration(key: &'static str, text: &str) -> Result<Duration, SpecError> {
     if (SHORTEST..=LONGEST).contains(&found) {
         Ok(found)
     } else {
-        Err(wrong(key, text, "out of reason", "from 10ms to 1h"))
+        Err(wrong(key, text, "out of range", "use a duration from 10ms to 1h"))
     }
 }
 
 fn pattern(text: &str) -> Result<String, SpecError> {
-    let found: Regex = output::compiled(text).map_err(|error| {
+    let found: Regex = output::compile_pattern(text).map_err(|error| {
         let why = match error {
             regex::Error::Syntax(text) => text.lines().last().unwrap_or_default().trim().to_owned(),
             other => other.to_string(),
         };
-        wrong("pattern", text, why, "a regular expression, as in 'Power: *([0-9.]+)'")
+        wrong("pattern", text, why, "use a regular expression, for example 'Power: *([0-9.]+)'")
     })?;
-    // The whole match counts as one.
+    // The whole match counts as a group.
     if found.captures_len() > 2 {
         let why = format!("{} groups", found.captures_len() - 1);
-        return Err(wrong("pattern", text, why, "one group, which is the value; write the others (?:…)"));
+        return Err(wrong("pattern", text, why, "use one group, for the value, and write the others as (?:…)"));
     }
     Ok(text.to_owned())
 }
 
 fn column(key: &'static str, text: &str) -> Result<Column, SpecError> {
     match text.parse() {
-        Ok(0) => Err(wrong(key, text, "columns are counted from 1", "a number from 1, or a name of the header")),
+        Ok(0) => Err(wrong(key, text, "columns are numbered from 1", "use a number from 1, or a name in the header")),
         Ok(number) => Ok(Column::Number(number)),
-        Err(_) if text.is_empty() => Err(wrong(key, text, "no column", "a number from 1, or a name of the header")),
+        Err(_) if text.is_empty() => {
+            Err(wrong(key, text, "not a column", "use a number from 1, or a name in the header"))
+        }
         Err(_) if text == "none" && key == "time" => Ok(Column::None),
         Err(_) => Ok(Column::Named(text.to_owned())),
     }
 }
 
-fn selector(text: &str) -> Result<Selector, SpecError> {
-    Selector::of(text).ok_or_else(|| {
-        wrong("metric", text, "no metric", r#"a name, or a name and labels, as in 'node_power_watts{chassis="1"}'"#)
+fn selector(text: &str) -> Result<MetricSelector, SpecError> {
+    MetricSelector::parse(text).ok_or_else(|| {
+        let hint = r#"use a name, or a name and labels, for example 'node_power_watts{chassis="1"}'"#;
+        wrong("metric", text, "not a metric", hint)
     })
 }
 
 fn unit_and_quantity(unit: Option<&str>, signal: Option<&str>) -> Result<(Option<Unit>, Option<Quantity>), SpecError> {
-    let found = unit.map(|text| Unit::of(text).ok_or_else(|| wrong("unit", text, "no unit", NAMES))).transpose()?;
+    let found = unit
+        .map(|text| Unit::from_symbol(text).ok_or_else(|| wrong("unit", text, "not a unit", format!("use {NAMES}"))))
+        .transpose()?;
     let quantity = match signal {
         None => found.map(|unit| unit.quantity),
         Some("power") => Some(Quantity::Power),
         Some("energy") => Some(Quantity::Energy),
-        Some(other) => return Err(wrong("signal", other, "no signal", "power or energy")),
+        Some(other) => return Err(wrong("signal", other, "not a signal", "use power or energy")),
     };
     match (found, quantity, signal) {
         (Some(unit), Some(quantity), Some(signal)) if unit.quantity != quantity => {
-            Err(wrong("signal", signal, format!("{} is no unit of it", unit.name), NAMES))
+            Err(wrong("signal", signal, format!("{} is not a unit of it", unit.name), format!("use {NAMES}")))
         }
         _ => Ok((found, quantity)),
     }
@@ -396,6 +420,8 @@ fn unit_and_quantity(unit: Option<&str>, signal: Option<&str>) -> Result<(Option
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::CommandLine;
+
     use super::*;
 
     fn spec(text: &str) -> Spec {
@@ -403,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guide_shows_is_read() {
+    fn the_examples_of_the_guide_are_valid() {
         let plain = spec("command:ipmitool dcmi power reading");
         assert_eq!((plain.to_string(), plain.every), ("command:ipmitool".to_owned(), COMMAND_EVERY));
         let ipmi = spec(
@@ -447,8 +473,8 @@ mod tests {
             assert_eq!(json, format!("{text:?}"));
             assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec(text));
         }
-        let told = serde_json::from_str::<Spec>(r#""command[every=5]:hunter2""#).unwrap_err().to_string();
-        assert!(told.contains("every=`5`") && !told.contains("hunter2"), "{told}");
+        let error = serde_json::from_str::<Spec>(r#""command[every=5]:hunter2""#).unwrap_err().to_string();
+        assert!(error.contains("every=`5`") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]
@@ -472,47 +498,50 @@ mod tests {
             "command[unit=W:hunter2 [x]:y",
             "command[every=5s]ipmitool -P hunter2",
         ] {
-            let told = text.parse::<Spec>().unwrap_err().to_string();
-            assert!(!told.contains("hunter2"), "{told}");
+            let error = text.parse::<Spec>().unwrap_err().one_line(&CommandLine);
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_what_would_be_right() {
-        let told = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+    fn an_error_names_the_position_and_what_is_valid() {
+        let error = |text: &str| text.parse::<Spec>().unwrap_err().one_line(&CommandLine);
         for (text, part) in [
-            ("meter", "there is no colon"),
-            ("csv", "there is no colon"),
-            ("csv:", "nothing comes after the colon"),
+            ("meter", "has no colon"),
+            ("csv", "has no colon"),
+            ("csv:", "no target after the colon"),
             ("csv[:x", "character 4: the `[` is not closed"),
             ("csv[time=1:x", "character 4: the `[` is not closed"),
-            ("csv[time]:x", "character 5: KEY=VALUE"),
-            ("csv[=1]:x", "character 5: KEY=VALUE"),
-            ("csv[time=1,]:x", "character 12: KEY=VALUE"),
-            ("csv[time='1]:x", "character 10: the value that begins with '"),
-            ("csv[time='1'2]:x", "character 13: after a quoted value"),
-            ("csv[time=1]x", "character 12: a colon and the target"),
+            ("csv[time]:x", "character 5: expected KEY=VALUE"),
+            ("csv[=1]:x", "character 5: expected KEY=VALUE"),
+            ("csv[time=1,]:x", "character 12: expected KEY=VALUE"),
+            ("csv[time='1]:x", "character 10: the value has no closing '"),
+            ("csv[time='1'2]:x", "character 13: expected a comma"),
+            ("csv[time=1]x", "character 12: expected a colon and the target"),
             ("command[pattern=([0-9]+) W]:x", "put values with brackets"),
-            ("meter:x", "no sensor of the kind `meter`. hint: command, csv or prometheus"),
-            ("csv[pattern=x]:x", "`pattern` is no key of csv. hint: it has name, every, unit, signal, time, value"),
+            ("meter:x", "no sensor kind `meter`. hint: use command, csv or prometheus"),
+            (
+                "csv[pattern=x]:x",
+                "a csv sensor has no key `pattern`. hint: the keys are name, every, unit, signal, time, value",
+            ),
             ("csv[unit=W,unit=W]:x", "`unit` is given twice"),
-            ("csv[unit=GW]:x", "unit=`GW`: no unit. hint: W, mW"),
-            ("csv[signal=volts]:x", "hint: power or energy"),
-            ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is no unit of it"),
-            ("csv[every=5]:x", "every=`5`: no duration. hint: a number and its unit"),
-            ("csv[every=5 days]:x", "no duration"),
-            ("csv[every=1.2.3s]:x", "no duration"),
+            ("csv[unit=GW]:x", "unit=`GW`: not a unit. hint: use W, mW"),
+            ("csv[signal=volts]:x", "hint: use power or energy"),
+            ("csv[signal=energy,unit=W]:x", "signal=`energy`: W is not a unit of it"),
+            ("csv[every=5]:x", "every=`5`: not a duration. hint: use a number and a unit"),
+            ("csv[every=5 days]:x", "not a duration"),
+            ("csv[every=1.2.3s]:x", "not a duration"),
             ("csv[every=1ms]:x", "from 10ms to 1h"),
             ("command[timeout=2h]:x", "from 10ms to 1h"),
-            ("csv[name='']:x", "name=``: no name"),
-            ("csv[value=0]:x", "counted from 1"),
-            ("csv[value='']:x", "no column"),
+            ("csv[name='']:x", "name=``: not a valid name"),
+            ("csv[value=0]:x", "numbered from 1"),
+            ("csv[value='']:x", "not a column"),
             ("command[pattern='(']:x", "pattern=`(`: error: unclosed group"),
-            ("command[pattern='(a)(b)']:x", "2 groups. hint: one group"),
-            ("prometheus[metric='a{b}']:x", "metric=`a{b}`: no metric. hint: a name"),
-            ("prometheus[metric='']:x", "no metric"),
+            ("command[pattern='(a)(b)']:x", "2 groups. hint: use one group"),
+            ("prometheus[metric='a{b}']:x", "metric=`a{b}`: not a metric. hint: use a name"),
+            ("prometheus[metric='']:x", "not a metric"),
         ] {
-            let message = told(text);
+            let message = error(text);
             assert!(message.contains(part), "{text}: {message}");
         }
     }

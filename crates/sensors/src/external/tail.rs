@@ -1,8 +1,8 @@
-//! A file that grows: its path goes in, whole lines come out as they are written.
+//! Follows a growing file and returns each line once it is complete.
 //!
-//! A line that is not finished waits. A file that was replaced (another one bears its name) is read to its end and then
-//! the new one from its start; one that became shorter is read from its start. One that shrank and grew beyond where it
-//! was between two looks cannot be told from one that only grew.
+//! When the file is replaced, the old file is read to its end and then the new one from its start. When it becomes
+//! shorter, it is read from its start. A file that is truncated and grows past its old length between two reads looks
+//! like a file that only grew.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const LINE_LIMIT: usize = 64 * 1024;
-/// How much one look takes in; the rest waits for the next.
-const LOOK_LIMIT: u64 = 1024 * 1024;
+/// How much one read takes in. The rest is read the next time.
+const READ_LIMIT: u64 = 1024 * 1024;
 
-/// What happened to a file between two looks.
+/// What happened to a file between two reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
@@ -21,31 +21,31 @@ pub(super) enum Change {
     Replaced,
 }
 
-/// See the module.
+/// A file that is followed from an offset.
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,
     file: File,
     offset: u64,
     partial: Vec<u8>,
-    /// The present line is too long, and its rest is thrown away.
+    /// Whether the current line is too long, so that its rest is dropped.
     is_skipping: bool,
-    /// Lines that were too long since this was last taken.
+    /// The number of lines that were too long since the last [`take_too_long`](Self::take_too_long).
     too_long: u64,
 }
 
 impl Tail {
-    /// At the start of the file.
+    /// Opens a file at its start.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        // A pipe would block until somebody writes.
+        // A pipe would block until something is written.
         if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let file = File::open(path)?;
         Ok(Self { path: path.to_owned(), file, offset: 0, partial: Vec::new(), is_skipping: false, too_long: 0 })
     }
 
-    /// The first line that is not empty, without going past it. `None` where it is not finished.
+    /// The first line that is not empty, without moving the offset. `None` if it is not complete.
     pub(super) fn first_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut start = Vec::new();
         (&self.file).take(LINE_LIMIT as u64).read_to_end(&mut start)?;
@@ -55,21 +55,21 @@ impl Tail {
         Ok(lines.find(|line| !line.trim_ascii().is_empty()).map(<[u8]>::to_vec))
     }
 
-    /// Goes to the end and returns the last whole line; what of a line stands after it waits.
+    /// Moves to the end and returns the last complete line. An incomplete line after it is kept.
     pub(super) fn skip_to_end(&mut self) -> io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len();
         let start = length.saturating_sub(2 * LINE_LIMIT as u64);
         self.seek(start)?;
         let mut lines = Vec::new();
         self.lines(&mut lines)?;
-        // From the middle of the file on, the first is the end of a line.
+        // Reading from the middle of the file, the first line is incomplete.
         let first = usize::from(start > 0);
         self.too_long = 0;
         Ok(lines.into_iter().skip(first).rfind(|line| !line.trim_ascii().is_empty()))
     }
 
-    /// Looks whether it is still the same file, and goes to the start of what it is now. To be asked before and after
-    /// [`lines`](Self::lines): one that was replaced is only left when it was read to its end.
+    /// Checks whether the file was truncated or replaced, and moves to the start of the current one. Call this before and
+    /// after [`lines`](Self::lines): a replaced file is only left once it is read to its end.
     pub(super) fn follow(&mut self) -> io::Result<Change> {
         let own = self.file.metadata()?;
         if own.len() < self.offset {
@@ -78,7 +78,7 @@ impl Tail {
         }
         let named = match std::fs::metadata(&self.path) {
             Ok(named) => named,
-            // Between the two steps of a rotation.
+            // The file is being rotated.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Change::None),
             Err(error) => return Err(error),
         };
@@ -89,10 +89,10 @@ impl Tail {
         Ok(Change::Replaced)
     }
 
-    /// Adds the lines that were finished since the last look.
+    /// Adds the lines that were completed since the last read.
     pub(super) fn lines(&mut self, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let length = (&self.file).take(LOOK_LIMIT).read_to_end(&mut bytes)?;
+        let length = (&self.file).take(READ_LIMIT).read_to_end(&mut bytes)?;
         self.offset += length as u64;
         let mut pieces = bytes.split(|&byte| byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {

@@ -1,36 +1,39 @@
-//! Times as meters write them: a text goes in, a wall time comes out.
+//! Parses times as meters write them.
 //!
-//! Numbers are seconds, milliseconds, microseconds or nanoseconds since the epoch, told apart by their size. Dates are
-//! `YYYY-MM-DD HH:MM:SS[.fraction]` or RFC 3339, in UTC where no offset stands there.
+//! Numbers are seconds, milliseconds, microseconds or nanoseconds since the epoch, distinguished by their size. Dates are
+//! `YYYY-MM-DD HH:MM:SS[.fraction]` or RFC 3339. A date without an offset is UTC.
 
 use ergometer_units::Timestamp;
 
-/// Since the epoch, before 1973 or a number of another kind: seconds since the meter was started.
+/// A smaller number is not a time since the epoch (this is 1973): it may be seconds since the meter was started.
 const LEAST_SECONDS: f64 = 1e8;
 
-/// The time a text tells; `None` where it tells none.
+/// Parses a time. `None` if the text is not a time.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     match (text.parse::<i64>(), text.parse::<f64>()) {
-        (Ok(whole), _) => of_integer(whole),
-        (Err(_), Ok(number)) => of_number(number),
+        (Ok(whole), _) => from_integer(whole),
+        (Err(_), Ok(number)) => from_number(number),
         _ => date(text),
     }
 }
 
-fn of_integer(number: i64) -> Option<Timestamp> {
+fn from_integer(number: i64) -> Option<Timestamp> {
     number.checked_mul(nanos_in_one(number as f64)?).map(Timestamp::from_nanos_since_epoch)
 }
 
-/// The time of a number; a fraction of a second is exact to about a quarter of a microsecond.
-pub(super) fn of_number(number: f64) -> Option<Timestamp> {
+/// The time of a number since the epoch. A fraction of a second is exact to about a quarter of a microsecond.
+pub(super) fn from_number(number: f64) -> Option<Timestamp> {
     let unit = nanos_in_one(number)?;
-    #[expect(clippy::cast_possible_truncation, reason = "a number out of range saturates, and its product is none")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a number out of range saturates, and the product overflows to None"
+    )]
     let (whole, part) = (number.trunc() as i64, (number.fract() * unit as f64).round() as i64);
     whole.checked_mul(unit)?.checked_add(part).map(Timestamp::from_nanos_since_epoch)
 }
 
-/// 1e11 seconds is the year 5138, and 1e11 milliseconds was 1973: between the two nobody measures.
+/// 1e11 seconds is the year 5138 and 1e11 milliseconds is 1973, so the ranges do not overlap in practice.
 fn nanos_in_one(number: f64) -> Option<i64> {
     match number {
         _ if !(LEAST_SECONDS..9e18).contains(&number) => None,
@@ -67,7 +70,7 @@ fn date(text: &str) -> Option<Timestamp> {
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos).map(Timestamp::from_nanos_since_epoch)
 }
 
-/// Nanoseconds of `.123`, and what comes after it.
+/// The nanoseconds of `.123`, and the rest of the text.
 fn fraction(text: &str) -> Option<(i64, &str)> {
     let Some(digits) = text.strip_prefix(['.', ',']) else { return Some((0, text)) };
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -77,7 +80,7 @@ fn fraction(text: &str) -> Option<(i64, &str)> {
     Some((nanos * 10_i64.pow(missing), &digits[end..]))
 }
 
-/// Seconds east of Greenwich: of nothing, `Z`, `UTC`, `+01:00`, `+0100` or `+01`.
+/// The UTC offset in seconds: an empty text, `Z`, `UTC`, `+01:00`, `+0100` or `+01`.
 fn offset(text: &str) -> Option<i64> {
     if matches!(text, "" | "Z" | "z" | "UTC" | "GMT") {
         return Some(0);
@@ -101,7 +104,7 @@ const fn length(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1 January 1970, counted in years that begin in March, so that the leap day comes last.
+/// Days since 1 January 1970. Years are counted from March, so that the leap day is the last day of a year.
 const fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let month = (month + 9) % 12;
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_apart_by_their_size() {
+    fn the_unit_of_a_number_follows_from_its_size() {
         let second = 1_794_730_772_000_000_000;
         for text in ["1794730772", "1794730772.000", "1794730772000", "1794730772000000", "1794730772000000000"] {
             assert_eq!(nanos(text), Some(second), "{text}");
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn dates_are_utc_unless_an_offset_says_otherwise() {
-        // `date -u -d @1794730772` says the same.
+        // The same as `date -u -d @1794730772`.
         let second = 1_794_730_772_000_000_000;
         for text in [
             "2026-11-15 08:19:32",

@@ -1,16 +1,16 @@
-//! The units a meter's values may have: a name goes in, the factor to watts or joules comes out.
+//! The units of power and energy that a meter may use, with their factors to watts and joules.
 
-/// What a meter tells.
+/// The quantity that a meter measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// Power now.
     Power,
-    /// Energy since some start: a counter.
+    /// Energy as a counter.
     Energy,
 }
 
 impl Quantity {
-    /// The unit that is taken where none is given.
+    /// The unit used when none is given.
     pub(super) const fn base(self) -> Unit {
         match self {
             Self::Power => WATT,
@@ -22,11 +22,11 @@ impl Quantity {
 /// A unit of power or energy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit {
-    /// As it is written.
+    /// The symbol: `kWh`.
     pub(super) name: &'static str,
-    /// What it is a unit of.
+    /// The quantity that it measures.
     pub(super) quantity: Quantity,
-    /// Watts or joules in one of it.
+    /// How many watts or joules one unit is.
     pub(super) factor: f64,
 }
 
@@ -37,7 +37,7 @@ const fn unit(name: &'static str, quantity: Quantity, factor: f64) -> Unit {
 const WATT: Unit = unit("W", Quantity::Power, 1.0);
 const JOULE: Unit = unit("J", Quantity::Energy, 1.0);
 
-/// Those there are.
+/// All units.
 const UNITS: [Unit; 14] = [
     WATT,
     unit("mW", Quantity::Power, 1e-3),
@@ -55,19 +55,19 @@ const UNITS: [Unit; 14] = [
     unit("mWh", Quantity::Energy, 3.6),
 ];
 
-/// All names, for errors.
+/// All symbols, for errors.
 pub(super) const NAMES: &str = "W, mW, uW, kW, MW for power; J, mJ, uJ, kJ, MJ, Wh, mWh, kWh, MWh for energy";
 
 impl Unit {
-    /// Of its name, letter by letter: `mW` is no `MW`.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    /// The unit with this symbol. The case matters: `mW` is not `MW`.
+    pub(super) fn from_symbol(name: &str) -> Option<Self> {
         UNITS.into_iter().find(|unit| unit.name == name)
     }
 
-    /// Of a word as people and headers write it: `watts`, `kwh`, `Milliwatts`. A capital M is mega where the rest is as
-    /// it should be (`MWh`) and nothing where it is not (`MWH`): milli and mega are a factor of 10⁹ apart.
-    pub(super) fn of_word(word: &str) -> Option<Self> {
-        if let Some(exact) = Self::of(word) {
+    /// The unit of a word as people and headers write it: `watts`, `kwh`, `Milliwatts`. A capital M is mega if the rest is
+    /// in the usual case (`MWh`); else it is ambiguous (`MWH`), since milli and mega differ by a factor of 10⁹.
+    pub(super) fn from_word(word: &str) -> Option<Self> {
+        if let Some(exact) = Self::from_symbol(word) {
             return Some(exact);
         }
         if is_milli_or_mega(word) && word.starts_with('M') {
@@ -90,11 +90,11 @@ impl Unit {
             "mwh" => "mWh",
             _ => return None,
         };
-        Self::of(name)
+        Self::from_symbol(name)
     }
 }
 
-/// Whether only the case of its first letter says how much it is: `mW`, `MW`, `mwh`.
+/// Whether only the case of the first letter distinguishes milli from mega: `mW`, `MW`, `mwh`.
 pub(super) fn is_milli_or_mega(word: &str) -> bool {
     ["mw", "mj", "mwh"].iter().any(|short| word.eq_ignore_ascii_case(short))
 }
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn units_are_found_by_name_and_by_word() {
-        assert_eq!(Unit::of("kWh").map(|unit| unit.factor), Some(3.6e6));
-        assert_eq!(Unit::of("GW"), None);
-        assert_eq!(Unit::of_word("Milliwatts"), Unit::of("mW"));
+        assert_eq!(Unit::from_symbol("kWh").map(|unit| unit.factor), Some(3.6e6));
+        assert_eq!(Unit::from_symbol("GW"), None);
+        assert_eq!(Unit::from_word("Milliwatts"), Unit::from_symbol("mW"));
         assert_eq!((Quantity::Power.base().name, Quantity::Energy.base().name), ("W", "J"));
         for unit in UNITS {
             assert!(NAMES.contains(unit.name));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn mega_is_not_milli() {
-        let factor = |word| Unit::of_word(word).map(|unit| unit.factor);
+        let factor = |word| Unit::from_word(word).map(|unit| unit.factor);
         assert_eq!((factor("MW"), factor("MJ"), factor("MWh")), (Some(1e6), Some(1e6), Some(3.6e9)));
         assert_eq!((factor("mw"), factor("mj"), factor("mwh")), (Some(1e-3), Some(1e-3), Some(3.6)));
         assert_eq!((factor("Megawatts"), factor("megajoule")), (Some(1e6), Some(1e6)));

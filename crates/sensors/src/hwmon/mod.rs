@@ -1,10 +1,10 @@
-//! Power meters and rails by Linux hwmon: ACPI's meters (NVIDIA Grace), the shunts of Jetson and other Arm boards, what
-//! an Arm machine's firmware measures, and AMD's energy counters.
+//! Reads power meters and rails from Linux hwmon: ACPI meters (NVIDIA Grace), the shunts of Jetson and other Arm boards,
+//! the sensors of Arm firmware, and AMD's energy counters.
 //!
-//! In goes the folder of the class; out come one sensor of power and one of energy for each device that has it. What
-//! always holds: only chips known by name are read; no device has two channels of one scope; a CPU that is measured
-//! already is left alone; a meter of a CPU or of the machine that shows 0 W is no sensor, nor is a counter of a CPU that
-//! does not move while a processor spins; more power than the part can draw is an error. A machine without any of these chips is told nothing.
+//! Each device has one sensor for power and one for energy, if it has them. Only chips with a known name are read. No
+//! device has two channels of one scope, and a CPU that is already measured is skipped. A meter of a CPU or of the machine
+//! that shows 0 W has no sensor, nor has a CPU counter that does not move while a processor is busy. More power than the
+//! part can draw is an error. A machine without these chips gets no finding.
 
 mod chip;
 mod source;
@@ -16,10 +16,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::chip::{Found, Quantity, Subject, find};
+use ergometer_diagnostics::{Message, hint};
+
+use self::chip::{ChipChannel, Quantity, Subject, find};
 use self::source::{OpenFile, Source, open};
 use super::counted::{BusyProcessors, CountedEnergy, Identity};
-use super::counters::{Counters, stands_still};
+use super::counters::{Counters, is_stuck};
 use super::gauges::{Gauge, Gauges};
 use super::processor_time::ProcessorTime;
 use super::sysfs::Attribute;
@@ -27,20 +29,21 @@ use ergometer_telemetry::{
     Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
 };
 
-/// Where to look, and what is known already.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The folder of the hwmon class.
     pub root: PathBuf,
-    /// The first free number of a rail.
+    /// The index of the first rail.
     pub first_rail: u32,
-    /// The first free number of a meter.
+    /// The index of the first meter.
     pub first_meter: u32,
-    /// The devices that other sensors measure: CPUs among them are left alone.
+    /// The devices that other sensors measure. CPUs among them are skipped.
     pub measured: Vec<DeviceId>,
-    /// The folder of `stat`, which says whether the processors are busy.
+    /// The folder with the file `stat`, which shows whether the processors are busy.
     pub proc_root: PathBuf,
-    /// How long, at most, a processor is kept busy to see a counter of a CPU move. Live ones move every millisecond.
+    /// The longest time for which a processor is kept busy to see a CPU counter move. A working one moves every
+    /// millisecond.
     pub watch: Duration,
 }
 
@@ -58,7 +61,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For a machine that has these sensors already.
+    /// The options for a machine that already has these sensors.
     #[must_use]
     pub fn beside(sensors: &[Box<dyn Sensor>]) -> Self {
         let measures = |channel: &&Channel| !matches!(channel.provenance, Provenance::Modelled | Provenance::Gauge);
@@ -72,17 +75,21 @@ impl Options {
     }
 }
 
-/// Jetson's shunts and Grace's meters are new every 50 to 100 ms, and a read over I2C takes a millisecond.
+/// Jetson's shunts and Grace's meters update every 50 to 100 ms, and a read over I2C takes a millisecond.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Every so many samples (1 s) each counter of a CPU is asked whether it moved.
+/// The number of samples (1 s) between two checks whether each CPU counter moved.
 const WATCH_SAMPLES: u32 = 10;
-const GONE: &str = "its files in hwmon are gone (was its driver unloaded?)";
 
-/// Looks for meters and rails.
+/// The error when all files of a device are gone.
+fn gone() -> Message {
+    Message::new("its hwmon files are gone").with_hint(hint!("check that the driver of the sensor is loaded"))
+}
+
+/// Opens the known power meters and rails.
 ///
 /// ```
 /// let probe = ergometer_sensors::hwmon::probe(&Default::default());
-/// assert!(probe.sensors.is_empty() || !probe.findings.is_empty(), "what there is, is said");
+/// assert!(probe.sensors.is_empty() || !probe.findings.is_empty(), "every sensor has a finding");
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
@@ -90,25 +97,25 @@ pub fn probe(options: &Options) -> Probe {
 }
 
 fn probe_with(options: &Options, open: OpenFile<'_>) -> Probe {
-    let mut look = Look { options, open, probe: Probe::default(), devices: BTreeMap::new(), denied: Vec::new() };
-    // Without the class there is no hardware of this kind.
-    for (device, scope, found) in numbered(find(&options.root).unwrap_or_default(), options) {
-        look.take(device, scope, found);
+    let mut search = Search { options, open, probe: Probe::default(), devices: BTreeMap::new(), denied: Vec::new() };
+    // Without the folder there are no such chips.
+    for (device, scope, found) in assign_devices(find(&options.root).unwrap_or_default(), options) {
+        search.add(device, scope, found);
     }
-    look.finish()
+    search.finish()
 }
 
-/// Gives each channel its device. What is measured already is left out, and so is a second channel of one part.
-fn numbered(all: Vec<Found>, options: &Options) -> Vec<(DeviceId, Scope, Found)> {
+/// Assigns a device to each channel. Devices that are already measured and second channels of one part are skipped.
+fn assign_devices(all: Vec<ChipChannel>, options: &Options) -> Vec<(DeviceId, Scope, ChipChannel)> {
     let (mut rails, mut meters) = (options.first_rail.., options.first_meter..);
-    let mut numbered: Vec<(DeviceId, Scope, Found)> = Vec::new();
+    let mut numbered: Vec<(DeviceId, Scope, ChipChannel)> = Vec::new();
     for found in all {
-        let is_energy = |found: &Found| matches!(found.quantity, Quantity::Energy { .. });
+        let is_energy = |found: &ChipChannel| matches!(found.quantity, Quantity::Energy { .. });
         let (device, scope) = match found.subject {
             Subject::Socket { number, scope } => (DeviceId::cpu(number), scope),
             Subject::Supply => (meters.next().map_or(DeviceId::meter(0), DeviceId::meter), Scope::Psys),
             Subject::Rail => {
-                // Power and energy by one name and chip are of one rail.
+                // Power and energy with the same label and chip belong to one rail.
                 let same = numbered.iter().find(|(_, scope, other)| {
                     let alike = (&other.label, &other.chip) == (&found.label, &found.chip);
                     *scope == Scope::Rail && alike && is_energy(other) != is_energy(&found)
@@ -128,52 +135,52 @@ fn numbered(all: Vec<Found>, options: &Options) -> Vec<(DeviceId, Scope, Found)>
     numbered
 }
 
-/// What a look has found so far.
-struct Look<'a> {
+/// The channels that were opened so far.
+struct Search<'a> {
     options: &'a Options,
     open: OpenFile<'a>,
     probe: Probe,
-    devices: BTreeMap<DeviceId, Opened>,
+    devices: BTreeMap<DeviceId, DeviceChannels>,
     denied: Vec<PathBuf>,
 }
 
 /// The open channels of one device.
 #[derive(Default)]
-struct Opened {
+struct DeviceChannels {
     gauges: Vec<Gauge>,
     counters: Vec<(Channel, CountedEnergy)>,
     labels: Vec<String>,
     chip: String,
 }
 
-impl Look<'_> {
-    fn take(&mut self, device: DeviceId, scope: Scope, found: Found) {
+impl Search<'_> {
+    fn add(&mut self, device: DeviceId, scope: Scope, found: ChipChannel) {
         let channel = channel(device, scope, &found.quantity);
         let why = match open(&found.quantity, scope, self.open) {
             Ok(Source::Gauge(mut source)) => match source.read() {
                 Ok(Some(watts)) if watts == 0.0 && scope != Scope::Rail => {
-                    "it shows 0 W, so nothing feeds it".to_owned()
+                    "the meter shows 0 W and is probably not connected".to_owned()
                 }
                 Ok(_) => {
                     let gauge = Gauge { channel, what: format!("power of {}", found.label), source };
-                    let opened = self.opened(device, found);
+                    let opened = self.channels_of(device, found);
                     opened.gauges.push(gauge);
                     return;
                 }
-                Err(error) => format!("cannot read it: {error}"),
+                Err(error) => format!("cannot read the sensor: {error}"),
             },
             Ok(Source::Counter(mut file, limits)) => {
-                // Nothing says when a rail has to draw.
+                // A rail need not draw power.
                 let watch = if device.kind == DeviceKind::Cpu { self.options.watch } else { Duration::ZERO };
-                match stands_still(&mut *file, watch) {
-                    Ok(true) => "its counter does not move though a processor is busy".to_owned(),
+                match is_stuck(&mut *file, watch) {
+                    Ok(true) => "the counter does not move although a processor is busy".to_owned(),
                     Ok(false) => {
                         let identity = Identity { label: found.label.clone(), device };
-                        let opened = self.opened(device, found);
+                        let opened = self.channels_of(device, found);
                         opened.counters.push((channel, CountedEnergy::new(identity, limits, file)));
                         return;
                     }
-                    Err(error) => format!("cannot read it: {error}"),
+                    Err(error) => format!("cannot read the sensor: {error}"),
                 }
             }
             Err((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -185,7 +192,7 @@ impl Look<'_> {
         self.probe.find(format!("{} ({device})", found.label), found.chip, Status::Absent { why, fix: None });
     }
 
-    fn opened(&mut self, device: DeviceId, found: Found) -> &mut Opened {
+    fn channels_of(&mut self, device: DeviceId, found: ChipChannel) -> &mut DeviceChannels {
         let opened = self.devices.entry(device).or_default();
         if !opened.labels.contains(&found.label) {
             opened.labels.push(found.label);
@@ -194,7 +201,7 @@ impl Look<'_> {
         opened
     }
 
-    /// Makes the sensors, and says what there is: rails in one line, everything else in one each.
+    /// Creates the sensors, with one finding for all rails and one for each other device.
     fn finish(mut self) -> Probe {
         let mut rails = Vec::new();
         for (device, opened) in self.devices {
@@ -204,11 +211,11 @@ impl Look<'_> {
                 let name = format!("{} ({device})", opened.labels[0]);
                 self.probe.find(name, opened.chip.clone(), Status::Works(describe(&opened)));
             }
-            opened.make_sensors(device, &self.options.proc_root, &mut self.probe);
+            opened.into_sensors(device, &self.options.proc_root, &mut self.probe);
         }
         if !rails.is_empty() {
             let text = format!(
-                "power every 100 ms of {}; which rails contain others is not known, so they are never summed",
+                "power every 100 ms of {}; a rail may include other rails, so they are never summed",
                 rails.join(", ")
             );
             self.probe.find("rails", "hwmon", Status::Works(text));
@@ -225,15 +232,15 @@ impl Look<'_> {
     }
 }
 
-impl Opened {
-    fn make_sensors(self, device: DeviceId, proc_root: &Path, probe: &mut Probe) {
+impl DeviceChannels {
+    fn into_sensors(self, device: DeviceId, proc_root: &Path, probe: &mut Probe) {
         let name = self.labels.join(", ");
         let info = |id: String| SensorInfo { id, name: name.clone(), device, interval: INTERVAL };
         if !self.gauges.is_empty() {
-            probe.sensors.push(Box::new(Gauges::new(info(format!("hwmon-{device}")), self.gauges, GONE)));
+            probe.sensors.push(Box::new(Gauges::new(info(format!("hwmon-{device}")), self.gauges, gone())));
         }
         if !self.counters.is_empty() {
-            let mut counters = Counters::new(info(format!("hwmon-energy-{device}")), self.counters, GONE);
+            let mut counters = Counters::new(info(format!("hwmon-energy-{device}")), self.counters, gone());
             if device.kind == DeviceKind::Cpu {
                 let time = ProcessorTime::open(proc_root).ok();
                 counters = counters.moved_by(BusyProcessors::new(time, WATCH_SAMPLES));
@@ -243,7 +250,7 @@ impl Opened {
     }
 }
 
-fn describe(opened: &Opened) -> String {
+fn describe(opened: &DeviceChannels) -> String {
     let channels = || opened.gauges.iter().map(|gauge| &gauge.channel).chain(opened.counters.iter().map(|(it, _)| it));
     let scopes: Vec<String> = channels().map(|channel| channel.scope.to_string()).collect();
     let how = match channels().next() {
@@ -258,11 +265,11 @@ fn describe(opened: &Opened) -> String {
     );
     if channels().any(|channel| channel.scope == Scope::Psys) {
         let what = if opened.chip == "power_meter" {
-            "all that the supply feeds"
+            "the whole machine"
         } else {
-            "the module, without what else its board feeds"
+            "the module, without the rest of the board"
         };
-        return format!("{how} of {what}{often}; contains the packages, never add them");
+        return format!("{how} of {what}{often}; includes the packages, do not add them");
     }
     format!("{how} of {}{often}", scopes.join(", "))
 }
@@ -272,7 +279,7 @@ fn channel(device: DeviceId, scope: Scope, quantity: &Quantity) -> Channel {
         Quantity::Power { period, .. } | Quantity::Product { period, .. } => {
             (Signal::PowerInstant, Provenance::SampledPower, period)
         }
-        // A mean over some time is new after that time.
+        // A mean over some time updates after that time.
         Quantity::Average { over, .. } => (Signal::PowerAverage, Provenance::AveragedPower, over),
         Quantity::Energy { period, .. } => (Signal::Energy, Provenance::Counter, period),
     };

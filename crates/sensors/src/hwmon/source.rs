@@ -1,7 +1,6 @@
-//! What a channel of hwmon is read from.
+//! Opens the gauge or the counter of a hwmon channel.
 //!
-//! In goes a quantity; out comes a gauge in watts or a counter with its limits, open and not yet read. What always holds:
-//! a power that the part cannot draw is an error, never a reading.
+//! More power than the part can draw is an error, never a reading.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +16,16 @@ use ergometer_telemetry::{CounterLimits, Scope};
 
 const MICRO: f64 = 1e-6;
 
-/// Opens a file. Tests refuse permission here.
+/// Opens a file. Tests replace this to deny permission.
 pub(super) type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<Attribute>;
 
-/// See the module.
+/// An open gauge in watts, or a counter with its limits.
 pub(super) enum Source {
     Gauge(Box<dyn ReadGauge>),
     Counter(Box<dyn ReadCounter>, CounterLimits),
 }
 
-/// Opens what a channel is read from; the error is of the file that it names.
+/// Opens the source of a channel. The error names the file.
 pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Result<Source, (PathBuf, io::Error)> {
     let file = |path: &Path| open(path).map_err(|error| (path.to_owned(), error));
     let bound = scope.power_bound();
@@ -42,10 +41,10 @@ pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Res
         Quantity::Energy { path, period } => {
             let limits = CounterLimits {
                 unit: Joules::from_micros(1.0),
-                // The drivers add wraps up in 64 bits.
+                // The drivers extend the counters to 64 bits.
                 range: None,
                 bound,
-                // Where nothing is told, as old as one look before.
+                // An unknown update period is assumed to be one interval.
                 update_period: period.unwrap_or(Seconds::new(INTERVAL.as_secs_f64())),
             };
             Source::Counter(Box::new(file(path)?), limits)
@@ -53,7 +52,7 @@ pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Res
     })
 }
 
-/// A power within what there can be: a meter of ACPI that fails shows 2^32 - 1 mW.
+/// A power with an upper bound: a failed ACPI meter shows 2^32 - 1 mW.
 struct Bounded {
     source: Box<dyn ReadGauge>,
     bound: Watts,
@@ -63,7 +62,7 @@ impl ReadGauge for Bounded {
     fn read(&mut self) -> io::Result<Option<f64>> {
         match self.source.read()? {
             Some(watts) if watts > self.bound.get() => {
-                let why = format!("it shows {watts:.0} W, more than there can be");
+                let why = format!("it shows {watts:.0} W, more than the device can draw");
                 Err(io::Error::new(io::ErrorKind::InvalidData, why))
             }
             power => Ok(power),

@@ -1,4 +1,4 @@
-//! Fake trees of the machines these chips are found on.
+//! Tests with fake hwmon folders of several machines.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 
-/// A class folder with a link to each chip's device, as the kernel has it.
+/// A class folder with a link to the device of each chip, as in the kernel.
 struct FakeHwmon(TempDir);
 
 impl FakeHwmon {
@@ -20,11 +20,11 @@ impl FakeHwmon {
 
     fn options(&self) -> Options {
         let [root, proc_root] = ["class", "proc"].map(|folder| self.0.path().join(folder));
-        // Files do not move while they are probed: nothing is judged then, but where a test is about that.
+        // Files do not change during a probe, so counters are not judged by default.
         Options { root, proc_root, watch: Duration::ZERO, ..Options::default() }
     }
 
-    /// Two sockets of an EPYC, counted by `amd_energy`.
+    /// Two EPYC sockets with `amd_energy`.
     fn epyc(&self) -> PathBuf {
         let files = [
             ("name", "amd_energy"),
@@ -38,13 +38,13 @@ impl FakeHwmon {
         self.chip(3, "amd_energy.0", &files)
     }
 
-    /// All processors were busy and idle for so many ticks.
+    /// Sets the busy and idle ticks of all processors.
     fn write_stat(&self, busy: u64, idle: u64) {
         fs::create_dir_all(self.options().proc_root).unwrap();
         fs::write(self.options().proc_root.join("stat"), format!("cpu {busy} 0 0 {idle} 0 0 0 0\n")).unwrap();
     }
 
-    /// `hwmon<number>` of the device of this name, with its files.
+    /// Adds `hwmon<number>` of this device, with these files.
     fn chip(&self, number: u32, device: &str, files: &[(&str, &str)]) -> PathBuf {
         let folder = self.options().root.join(format!("hwmon{number}"));
         let device = self.0.path().join("devices").join(device);
@@ -79,7 +79,7 @@ impl FakeHwmon {
         self.chip(1, "1-0040", &files)
     }
 
-    /// One of Grace's meters, with its files in the folder of the device, as kernels before 6.13 have them.
+    /// Adds a meter of Grace, with its files in the folder of the device, as in kernels before 6.13.
     fn grace(&self, number: u32, text: &str, microwatts: &str) {
         let folder = self.chip(number, &format!("ACPI000D:{number:02}"), &[("name", "power_meter")]);
         for (file, text) in
@@ -96,7 +96,7 @@ fn sample(sensor: &mut dyn Sensor) -> Batch {
     batch
 }
 
-/// Each sensor's id, with its channels and their values.
+/// The id of each sensor with its channels and values.
 fn read(probe: &mut Probe) -> Vec<String> {
     let one = |sensor: &mut Box<dyn Sensor>| {
         let values: Vec<String> = sample(&mut **sensor)
@@ -114,7 +114,7 @@ fn texts(probe: &Probe) -> Vec<String> {
 }
 
 #[test]
-fn a_jetson_has_its_module_and_rails_and_no_sum() {
+fn a_jetson_has_its_module_and_rails() {
     let tree = FakeHwmon::new();
     tree.jetson();
     let mut probe = probe(&tree.options());
@@ -131,12 +131,12 @@ fn a_jetson_has_its_module_and_rails_and_no_sum() {
     assert_eq!(channel.update_period.map(Seconds::as_millis), Some(105.0));
     let findings = texts(&probe);
     assert_eq!(findings.len(), 2, "{findings:?}");
-    assert!(findings[0].contains("VDD_IN (meter:0)") && findings[0].contains("without what else its board feeds"));
-    assert!(findings[1].contains("rail:0 VDD_CPU_GPU_CV, rail:1 VDD_SOC; which rails contain others is not known"));
+    assert!(findings[0].contains("VDD_IN (meter:0)") && findings[0].contains("without the rest of the board"));
+    assert!(findings[1].contains("rail:0 VDD_CPU_GPU_CV, rail:1 VDD_SOC; a rail may include other rails"));
 }
 
 #[test]
-fn the_five_volts_of_an_agx_orin_are_a_rail_and_what_is_not_connected_is_nothing() {
+fn five_volts_of_an_agx_orin_are_a_rail_and_unconnected_channels_are_skipped() {
     let tree = FakeHwmon::new();
     let folder = tree.jetson();
     for (file, text) in [("in1_label", "VIN_SYS_5V0"), ("in2_label", "NC"), ("in3_enable", "0")] {
@@ -148,7 +148,7 @@ fn the_five_volts_of_an_agx_orin_are_a_rail_and_what_is_not_connected_is_nothing
 }
 
 #[test]
-fn rails_are_numbered_by_their_devices_and_not_by_the_order_of_the_drivers() {
+fn rails_are_numbered_by_device() {
     let tree = FakeHwmon::new();
     tree.chip(7, "1-0040", &[("name", "ina226"), ("power1_input", "2500000"), ("label", "VDD_A")]);
     tree.chip(2, "1-0041", &[("name", "ina238"), ("power1_input", "38000000")]);
@@ -191,7 +191,7 @@ fn the_meters_of_grace_are_parts_of_their_sockets() {
 }
 
 #[test]
-fn a_meter_that_does_not_say_of_what_is_of_the_machine() {
+fn a_meter_without_a_description_measures_the_machine() {
     let tree = FakeHwmon::new();
     let files = [("name", "power_meter"), ("power1_average", "245000000"), ("power1_average_interval", "1000")];
     tree.chip(0, "ACPI000D:00", &files);
@@ -202,13 +202,13 @@ fn a_meter_that_does_not_say_of_what_is_of_the_machine() {
     assert_eq!(
         read(&mut probe),
         ["hwmon-rail:0: rail:0 rail power_average 400.000", "hwmon-meter:1: meter:1 psys power_average 245.000",],
-        "an unknown part of a socket is a rail, a battery none"
+        "an unknown part of a socket is a rail, a battery is skipped"
     );
-    assert!(texts(&probe)[0].contains("mean power of all that the supply feeds, updated every 1000 ms"));
+    assert!(texts(&probe)[0].contains("mean power of the whole machine, updated every 1000 ms"));
 }
 
 #[test]
-fn a_meter_of_the_machine_that_shows_nothing_is_no_sensor() {
+fn a_meter_of_the_machine_without_power_has_no_sensor() {
     let tree = FakeHwmon::new();
     tree.chip(0, "ACPI000D:00", &[("name", "power_meter"), ("power1_average", "0")]);
     tree.chip(1, "ACPI000D:01", &[("name", "power_meter"), ("power1_average", "fish")]);
@@ -217,20 +217,20 @@ fn a_meter_of_the_machine_that_shows_nothing_is_no_sensor() {
     let probe = probe(&tree.options());
     assert!(probe.sensors.is_empty());
     let findings = texts(&probe);
-    assert!(findings[0].contains("it shows 0 W") && findings[1].contains("`fish` is not a number"), "{findings:?}");
-    assert!(findings[2].contains("cannot read it"), "{findings:?}");
+    assert!(findings[0].contains("shows 0 W") && findings[1].contains("`fish` is not a number"), "{findings:?}");
+    assert!(findings[2].contains("cannot read the sensor"), "{findings:?}");
 }
 
 #[test]
-fn what_cannot_be_drawn_is_an_error_at_the_probe_and_later() {
+fn impossible_power_is_an_error() {
     let tree = FakeHwmon::new();
-    // 2^32 - 1 milliwatts and milliseconds: the firmware has failed.
+    // 2^32 - 1 milliwatts and milliseconds: the firmware failed.
     let unknown = ("power1_average_interval", "4294967295");
     tree.chip(0, "ACPI000D:00", &[("name", "power_meter"), ("power1_average", "4294967295000"), unknown]);
     let folder = tree.chip(1, "ACPI000D:01", &[("name", "power_meter"), ("power1_average", "245000000"), unknown]);
     let mut probe = probe(&tree.options());
     let findings = texts(&probe);
-    assert!(findings[0].contains("it shows 4294967 W, more than there can be"), "{findings:?}");
+    assert!(findings[0].contains("it shows 4294967 W, more than the device can draw"), "{findings:?}");
     assert_eq!(probe.sensors.len(), 1, "{findings:?}");
     let meter = &mut *probe.sensors[0];
     assert_eq!(meter.channels()[0].update_period, None);
@@ -268,7 +268,7 @@ fn the_firmware_of_an_arm_machine_has_power_and_energy() {
 }
 
 #[test]
-fn amd_energy_serves_sockets_that_nothing_else_measures() {
+fn amd_energy_is_used_for_sockets_without_another_sensor() {
     let tree = FakeHwmon::new();
     let folder = tree.epyc();
     assert_eq!(
@@ -289,7 +289,7 @@ fn amd_energy_serves_sockets_that_nothing_else_measures() {
 }
 
 #[test]
-fn a_counter_of_a_cpu_that_stands_still_is_stuck_until_it_moves() {
+fn a_cpu_counter_that_does_not_move_is_stuck() {
     let tree = FakeHwmon::new();
     let folder = tree.epyc();
     tree.write_stat(0, 0);
@@ -303,7 +303,7 @@ fn a_counter_of_a_cpu_that_stands_still_is_stuck_until_it_moves() {
         windows.push((events, batches.iter().map(|batch| batch.readings.len()).sum::<usize>()));
     }
     assert_eq!(windows[0], (vec![], 10), "the first count is a movement");
-    assert_eq!(windows[1], (vec![], 10), "a tenth busy: it may rest");
+    assert_eq!(windows[1], (vec![], 10), "at 10 % busy the counter need not move");
     assert_eq!(windows[2], (vec![EventKind::CounterStuck], 10));
     assert_eq!(windows[3], (vec![], 0), "absent, not zero watts");
     fs::write(folder.join("energy65_input"), "7712345778\n").unwrap();
@@ -311,21 +311,21 @@ fn a_counter_of_a_cpu_that_stands_still_is_stuck_until_it_moves() {
 }
 
 #[test]
-fn counters_that_cannot_be_read_or_do_not_move_are_no_sensors() {
+fn counters_that_are_unreadable_or_do_not_move_have_no_sensor() {
     let tree = FakeHwmon::new();
     let folder = tree.epyc();
     fs::write(folder.join("energy66_input"), "fish\n").unwrap();
     tree.chip(0, "scpi", &[("name", "scpi_sensors"), ("energy1_input", "81234567"), ("energy2_input", "")]);
     let mut probe = probe(&Options { watch: Duration::from_nanos(1), ..tree.options() });
-    assert_eq!(read(&mut probe), ["hwmon-energy-rail:0: rail:0 rail energy 81.235"], "a rail may rest");
+    assert_eq!(read(&mut probe), ["hwmon-energy-rail:0: rail:0 rail energy 81.235"], "a rail need not move");
     let findings = texts(&probe);
     assert!(findings[0].contains("(cpu:0)") && findings[0].contains("does not move"), "{findings:?}");
     assert!(findings[1].contains("(cpu:1)") && findings[1].contains("`fish` is not a number"), "{findings:?}");
-    assert!(findings[2].contains("(rail:1)") && findings[2].contains("cannot read it"), "{findings:?}");
+    assert!(findings[2].contains("(rail:1)") && findings[2].contains("cannot read the sensor"), "{findings:?}");
 }
 
 #[test]
-fn what_fails_later_is_told_and_comes_back() {
+fn a_later_failure_is_reported_and_readings_resume() {
     let tree = FakeHwmon::new();
     let folder = tree.jetson();
     let mut probe = probe(&tree.options());
@@ -340,7 +340,7 @@ fn what_fails_later_is_told_and_comes_back() {
 }
 
 #[test]
-fn other_chips_and_no_chips_give_nothing_and_say_nothing() {
+fn other_chips_and_no_chips_give_no_findings() {
     let tree = FakeHwmon::new();
     tree.chip(0, "nct6798", &[("name", "nct6798"), ("in1_input", "1024"), ("curr1_input", "3")]);
     tree.chip(1, "amdgpu", &[("name", "amdgpu"), ("power1_average", "31000000")]);

@@ -1,29 +1,29 @@
-//! Intel's graphics cards, by the hwmon files of the drivers xe and i915.
+//! Reads Intel graphics cards from the hwmon files of the drivers xe and i915.
 //!
-//! In goes the folder of the DRM class; out come per card a sensor of its energy counter and one of its gauges, and what
-//! `ergo doctor` says about them. What always holds: the counter is that of the whole card where there is one, else that
-//! of its package, and never both; a card that sleeps is not woken. Graphics inside a processor have no such files:
-//! their energy is in that of the package (RAPL).
+//! Each card has a sensor for its energy counter and one for its gauges. The counter is that of the whole card, or else
+//! that of its package, never both. A sleeping card is not woken. Integrated graphics have no such files: their energy is
+//! part of the CPU package (RAPL).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::{Joules, Seconds};
 
 use super::drm::{DrmCard, find_cards, find_labelled, is_asleep};
 use super::gauges::{Gauge, Gauges, Scaled};
-use super::gpu_energy::{GpuCounter, GpuEnergy, Working};
+use super::gpu_energy::{Activity, GpuCounter, GpuEnergy};
 use super::sysfs::Attribute;
 use super::while_awake::WhileAwake;
 use ergometer_telemetry::{Channel, DeviceId, Probe, Provenance, Scope, SensorInfo, Signal, Status};
 
-/// Where to look, and how to number what is found.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The folder of the DRM class.
     pub root: PathBuf,
-    /// The number of the first GPU: those of other makes may come before.
+    /// The index of the first GPU. GPUs of other makers may come before it.
     pub first_gpu: u32,
 }
 
@@ -34,13 +34,17 @@ impl Default for Options {
 }
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How often the counter moves is not documented; it is taken to be no older than the time between two reads.
+/// The update period of the counter is not documented. It is assumed to be the time between two reads.
 const UPDATE_PERIOD: Seconds = Seconds::new(0.1);
 const SOURCE: &str = "energy counter";
-const GONE: &str =
-    "its files are gone. hint: was the driver unloaded or the card reset? look at `sudo dmesg | grep -e xe -e i915`";
 
-/// Looks for Intel's graphics cards. A machine without one has no finding.
+/// The error of a card whose files are gone.
+fn gone() -> Message {
+    let hint = hint!("check `sudo dmesg | grep -e xe -e i915` for an unloaded driver or a reset of the card");
+    Message::new("its files are gone").with_hint(hint)
+}
+
+/// Opens the sensors of all Intel graphics cards. A machine without one has no finding.
 ///
 /// ```
 /// let probe = ergometer_sensors::intel_gpu::probe(&Default::default());
@@ -49,7 +53,7 @@ const GONE: &str =
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
     let mut probe = Probe::default();
-    // A folder that cannot be listed is told by the probe of AMD's cards, which lie in the same one.
+    // The probe of AMD GPUs reads the same folder and reports it if it cannot be listed.
     let cards = find_cards(&options.root).unwrap_or_default();
     let cards = cards.into_iter().filter_map(|card| {
         let driver = card.driver.clone().filter(|driver| driver == "xe" || driver == "i915")?;
@@ -58,32 +62,33 @@ pub fn probe(options: &Options) -> Probe {
     });
     for (index, (card, hwmon)) in (options.first_gpu..).zip(cards) {
         let name = format!("Intel GPU {:#06x}", card.device_id());
-        let found = FoundCard { device: DeviceId::gpu(index), name, hwmon, card };
+        let found = IntelCard { device: DeviceId::gpu(index), name, hwmon, card };
         found.probe_energy(&mut probe);
         found.push_gauges(&mut probe);
     }
     probe
 }
 
-struct FoundCard {
+struct IntelCard {
     card: DrmCard,
     hwmon: PathBuf,
     device: DeviceId,
     name: String,
 }
 
-/// What a counter counts.
+/// What a counter includes.
 #[derive(Debug, Clone, Copy)]
 enum Extent {
     Card,
     Package,
 }
 
-impl FoundCard {
+impl IntelCard {
     fn probe_energy(&self, probe: &mut Probe) {
         let label = format!("{} ({})", self.name, self.device);
         let Some((path, extent)) = self.find_counter() else {
-            let why = format!("driver {} shows no energy of the card at {}", self.driver(), self.card.address);
+            let why =
+                format!("the driver {} has no energy counter for the card at {}", self.driver(), self.card.address);
             return probe.find(label, SOURCE, Status::Absent { why, fix: None });
         };
         let opened = Attribute::open(&path).and_then(|mut file| {
@@ -103,7 +108,7 @@ impl FoundCard {
         };
         let covers = match extent {
             Extent::Card => "of the whole card",
-            Extent::Package => "of the package, without what else is on the board",
+            Extent::Package => "of the package, without the rest of the board",
         };
         let text = format!("energy {covers}, read every 100 ms; driver {}; at {}", self.driver(), self.card.address);
         probe.find(label, SOURCE, Status::Works(text));
@@ -111,15 +116,15 @@ impl FoundCard {
             file: Box::new(file),
             unit: Joules::from_micros(1.0),
             update_period: UPDATE_PERIOD,
-            working: Box::new(Cores(self.clock())),
+            activity: Box::new(CoreClock(self.clock())),
             scope: Scope::Device,
-            gone_hint: GONE,
+            gone: gone(),
         };
         let sensor = Box::new(GpuEnergy::new(self.info("intel-gpu-energy"), counter));
         probe.sensors.push(Box::new(WhileAwake::new(sensor, self.card.runtime_status())));
     }
 
-    /// xe labels its counters; i915 has one, of the device.
+    /// Finds the counter: xe labels its counters, i915 has one for the whole card.
     fn find_counter(&self) -> Option<(PathBuf, Extent)> {
         if let Some(path) = find_labelled(&self.hwmon, "energy", "card").filter(|path| path.exists()) {
             return Some((path, Extent::Card));
@@ -146,12 +151,12 @@ impl FoundCard {
         });
         let gauges: Vec<Gauge> = gauges.collect();
         if !gauges.is_empty() {
-            let sensor = Box::new(Gauges::new(self.info("intel-gpu"), gauges, GONE));
+            let sensor = Box::new(Gauges::new(self.info("intel-gpu"), gauges, gone()));
             probe.sensors.push(Box::new(WhileAwake::new(sensor, self.card.runtime_status())));
         }
     }
 
-    /// The file with the clock of the first tile; zero while its cores rest.
+    /// The file with the clock of the first tile, which is zero while its cores are idle.
     fn clock_path(&self) -> Option<PathBuf> {
         let of_xe = self.card.folder.join("tile0/gt0/freq0/act_freq");
         [of_xe, self.card.card.join("gt_act_freq_mhz")].into_iter().find(|path| Path::exists(path))
@@ -171,11 +176,11 @@ impl FoundCard {
     }
 }
 
-/// The clock of the cores, which is zero while they rest.
-struct Cores(Option<Attribute>);
+/// The clock of the cores, which is zero while they are idle.
+struct CoreClock(Option<Attribute>);
 
-impl Working for Cores {
-    fn reason(&mut self) -> Option<String> {
+impl Activity for CoreClock {
+    fn busy_reason(&mut self) -> Option<String> {
         let clock_mhz: f64 = self.0.as_mut()?.read().ok()?;
         (clock_mhz > 0.0).then(|| format!("the cores run at {clock_mhz:.0} MHz"))
     }

@@ -1,4 +1,4 @@
-//! Probing and sampling fake cards.
+//! Tests with fake cards.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 struct FakeTree(TempDir);
 
 impl FakeTree {
-    /// Cards by their driver, numbered from 0, each with these files of hwmon.
+    /// Cards with this driver and these hwmon files, numbered from 0.
     fn new(cards: &[(&str, &[(&str, &str)])]) -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         for (number, (driver, files)) in cards.iter().enumerate() {
@@ -56,7 +56,7 @@ fn sample(sensor: &mut dyn Sensor, clock: &Clock) -> Batch {
     batch
 }
 
-/// An Arc B580 at work.
+/// A busy Arc B580.
 const BATTLEMAGE: [(&str, &str); 8] = [
     ("energy1_label", "card"),
     ("energy1_input", "81234567890"),
@@ -69,7 +69,7 @@ const BATTLEMAGE: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn the_energy_of_the_card_comes_before_that_of_its_package() {
+fn the_counter_of_the_card_is_preferred_to_its_package() {
     let tree = FakeTree::new(&[("xe", &BATTLEMAGE), ("xe", &BATTLEMAGE[2..4]), ("i915", &BATTLEMAGE[1..2])]);
     let mut probe = tree.probe();
     let counters = ["intel-gpu-energy:2", "intel-gpu:2", "intel-gpu-energy:3", "intel-gpu-energy:4"];
@@ -80,8 +80,8 @@ fn the_energy_of_the_card_comes_before_that_of_its_package() {
         assert!((energy - expected).abs() < 1e-6, "{energy}");
     }
     let texts: Vec<String> = probe.findings.iter().map(|finding| format!("{:?}", finding.status)).collect();
-    let told = ["of the whole card", "of the package", "of the whole card"];
-    assert!(texts.iter().zip(told).all(|(text, told)| text.contains(told)), "{texts:?}");
+    let expected = ["of the whole card", "of the package", "of the whole card"];
+    assert!(texts.iter().zip(expected).all(|(text, expected)| text.contains(expected)), "{texts:?}");
     let temperatures: Vec<f64> =
         sample(&mut *probe.sensors[1], &clock).readings.iter().map(|reading| reading.value).collect();
     assert_eq!(temperatures, [58.0, 66.0]);
@@ -100,16 +100,16 @@ fn a_counter_is_stuck_only_while_the_cores_run() {
         (events, batches.iter().map(|batch| batch.readings.len()).sum())
     };
     assert_eq!(second(), (vec![], 10), "the first count is a movement");
-    assert_eq!(second(), (vec![], 10), "the cores rest");
+    assert_eq!(second(), (vec![], 10), "the cores are idle");
     tree.write(0, "tile0/gt0/freq0/act_freq", "2850");
     assert_eq!(second(), (vec![EventKind::CounterStuck], 10));
     assert_eq!(second(), (vec![], 0), "absent, not zero watts");
     tree.write(0, "hwmon/hwmon4/energy1_input", "1000");
-    assert_eq!(second(), (vec![EventKind::CounterReset], 10), "it went back");
+    assert_eq!(second(), (vec![EventKind::CounterReset], 10), "the count decreased");
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_graphics_inside_a_processor_are_not() {
+fn an_unreadable_counter_is_a_finding_and_integrated_graphics_are_skipped() {
     let inside = FakeTree::new(&[("i915", &[]), ("amdgpu", &BATTLEMAGE)]);
     fs::remove_dir_all(inside.folder(0).join("hwmon")).unwrap();
     assert!(inside.probe().findings.is_empty());
@@ -117,5 +117,5 @@ fn what_cannot_be_read_is_said_and_graphics_inside_a_processor_are_not() {
     let found = garbage.probe();
     assert!(found.sensors.is_empty());
     let texts: Vec<String> = found.findings.iter().map(|finding| format!("{:?}", finding.status)).collect();
-    assert!(texts[0].contains("`fish` is not a number") && texts[1].contains("shows no energy"), "{texts:?}");
+    assert!(texts[0].contains("`fish` is not a number") && texts[1].contains("has no energy counter"), "{texts:?}");
 }

@@ -1,8 +1,8 @@
-//! CPU power by a model, where nothing measures it: idle W + (TDP - idle W) x utilization.
+//! Models CPU power where no sensor measures it: idle W + (TDP - idle W) x utilization.
 //!
-//! In go the processor's name, the number of its threads that this machine sees, and the busy share of its time; out
-//! comes power, always with the signal `power_modelled` and the provenance `modelled`, so that it is never added to
-//! what was measured. There is no such sensor where a CPU package is measured, or where it is switched off.
+//! The inputs are the processor's name, the number of its threads that this machine has, and its utilization. Modelled
+//! power always has the signal `power_modelled` and the provenance `modelled`, so it is never added to measured power.
+//! The model is not used if a CPU package is measured, or if it is switched off.
 
 mod processor;
 
@@ -19,29 +19,29 @@ use ergometer_telemetry::{
     Signal, Status,
 };
 
-/// Ten ticks of `/proc/stat` for each processor: a utilization in steps of a tenth, and less with more processors.
+/// Ten ticks of `/proc/stat`: the utilization has steps of 10 % on one processor, and smaller steps on more.
 const INTERVAL: Duration = Duration::from_millis(100);
 const DEVICE: DeviceId = DeviceId::cpu(0);
 const SOURCE: &str = "modelled power";
 
-/// Whether power may be modelled.
+/// Whether to model CPU power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Modelled {
-    /// Where no CPU package is measured.
+    /// Model it if no CPU package is measured.
     #[default]
     WhereUnmeasured,
-    /// Nowhere.
+    /// Never model it.
     Off,
 }
 
-/// What to model, and from what.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Whether to.
+    /// Whether to model power.
     pub modelled: Modelled,
-    /// The folder of `stat`.
+    /// The folder with the file `stat`.
     pub proc_root: PathBuf,
-    /// The machine, for its processor's name and the number of its threads.
+    /// The machine, with its processor's name and number of threads.
     pub system: SystemInfo,
 }
 
@@ -55,7 +55,7 @@ impl Default for Options {
     }
 }
 
-/// Makes the model's sensor, unless one of the sensors already found measures a CPU package.
+/// Creates the sensor of the model, unless one of these sensors measures a CPU package.
 ///
 /// ```
 /// use ergometer_sensors::{modelled, rapl};
@@ -63,12 +63,12 @@ impl Default for Options {
 /// probe.extend(modelled::probe(&Default::default(), &probe.sensors));
 /// ```
 #[must_use]
-pub fn probe(options: &Options, found: &[Box<dyn Sensor>]) -> Probe {
+pub fn probe(options: &Options, sensors: &[Box<dyn Sensor>]) -> Probe {
     let mut probe = Probe::default();
-    if options.modelled == Modelled::Off || found.iter().any(|sensor| measures_package(&**sensor)) {
+    if options.modelled == Modelled::Off || sensors.iter().any(|sensor| measures_package(&**sensor)) {
         return probe;
     }
-    let model = PowerModel::of(&options.system);
+    let model = PowerModel::for_system(&options.system);
     let device = format!("{} ({DEVICE})", model.brand());
     match ProcessorTime::open(&options.proc_root) {
         Ok(time) => {
@@ -84,7 +84,7 @@ pub fn probe(options: &Options, found: &[Box<dyn Sensor>]) -> Probe {
     probe
 }
 
-/// Whether the sensor has energy or power of a whole CPU package that was measured. Psys is no such thing: it is the
+/// Whether the sensor measures the energy or power of a CPU package. The scope psys does not count: it is the whole
 /// machine, with fans and disks.
 fn measures_package(sensor: &dyn Sensor) -> bool {
     sensor.channels().iter().any(|channel| {
@@ -129,7 +129,7 @@ impl Sensor for ModelledPower {
         &self.channels
     }
 
-    /// The mean power of the time from `after`, the last sample, to `at`.
+    /// Adds the mean power since the last sample (`after`).
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         let share = self.time.busy_share().map_err(|error| SensorError::Read {
             device: DEVICE,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn doctor_is_told_the_formula() {
+    fn the_finding_states_the_formula() {
         let (_folder, options) = options("cpu 0 0 0 0\n");
         let finding = probe(&options, &[]).findings.remove(0);
         assert_eq!(finding.device, "AMD EPYC 7763 64-Core Processor (cpu:0)");
@@ -206,21 +206,23 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_model_where_it_is_off_or_a_package_is_measured() {
+    fn there_is_no_model_if_it_is_off_or_a_package_is_measured() {
         let (_folder, options) = options("cpu 0 0 0 0\n");
         let off = Options { modelled: Modelled::Off, ..options.clone() };
         assert!(probe(&off, &[]).sensors.is_empty());
         let modelled = probe(&options, &[]).sensors;
-        assert_eq!(probe(&options, &modelled).sensors.len(), 1, "a model is no measurement");
-        let mut measured =
-            ModelledPower::new(PowerModel::of(&options.system), ProcessorTime::open(&options.proc_root).unwrap());
+        assert_eq!(probe(&options, &modelled).sensors.len(), 1, "a model is not a measurement");
+        let mut measured = ModelledPower::new(
+            PowerModel::for_system(&options.system),
+            ProcessorTime::open(&options.proc_root).unwrap(),
+        );
         measured.channels[0].signal = Signal::Energy;
         measured.channels[0].provenance = Provenance::Counter;
         assert!(probe(&options, &[Box::new(measured)]).sensors.is_empty());
     }
 
     #[test]
-    fn without_times_there_is_a_finding() {
+    fn without_processor_times_there_is_a_finding() {
         let (folder, options) = options("");
         fs::remove_file(folder.path().join("stat")).unwrap();
         if cfg!(target_os = "linux") {

@@ -1,10 +1,9 @@
-//! What a processor draws at rest and at work, by its name.
+//! The idle power and TDP of a processor, by its brand string.
 //!
-//! In goes the brand string; out come idle power and TDP of the threads that this machine sees. TDPs and thread
-//! counts are the published ones of the named reference model, base power where Intel gives two and the upper end where
-//! AMD gives a range (they agree with codecarbon 3.3 where it lists the model). Apple and AWS publish none:
-//! theirs are marked as estimates. No vendor publishes idle power: its share of the TDP is a round assumption by class,
-//! good to a factor of two.
+//! TDPs and thread counts are the published values of the named reference model: the base power if Intel gives two values,
+//! and the upper end if AMD gives a range. They agree with codecarbon 3.3 for the models that it lists. Apple and AWS
+//! publish none, so their values are marked as estimates. No vendor publishes idle power: it is assumed as a share of the
+//! TDP by class, accurate to a factor of two.
 
 use std::fmt;
 
@@ -12,14 +11,14 @@ use ergometer_units::Watts;
 
 use ergometer_telemetry::SystemInfo;
 
-/// The class a processor's idle share is taken from.
+/// The class of a processor, which determines its idle power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Large uncore or I/O die that never sleeps: a quarter of the TDP.
+    /// A large uncore or I/O die that never sleeps: idle power is 25 % of the TDP.
     Server,
-    /// A tenth.
+    /// Idle power is 10 % of the TDP.
     Desktop,
-    /// A twentieth.
+    /// Idle power is 5 % of the TDP.
     Mobile,
 }
 
@@ -33,17 +32,17 @@ impl Class {
     }
 }
 
-/// One family, known by words of its brand string.
+/// A processor family, identified by words of the brand string.
 #[derive(Debug)]
 struct Family {
-    /// Words that must come in this order: `?` is any character, `*` in front any digits (`*h` is a model number
-    /// ending in H, and not `with`), `*` at the end anything.
+    /// Words that must occur in this order. `?` is any character, a leading `*` any digits (`*h` is a model number that
+    /// ends in H, but not `with`), and a trailing `*` any text.
     pattern: &'static str,
-    /// The model whose figures these are.
+    /// The model with these values.
     reference: &'static str,
-    /// Of one socket.
+    /// The TDP of one socket.
     tdp_w: f64,
-    /// Of one socket.
+    /// The threads of one socket.
     threads: u32,
     class: Class,
 }
@@ -54,7 +53,7 @@ const fn family(pattern: &'static str, reference: &'static str, tdp_w: f64, thre
 
 use Class::{Desktop, Mobile, Server};
 
-/// The first that matches counts, so that the special stand before the general.
+/// All families. The first match is used, so specific patterns come before general ones.
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
     family("xeon 69??p", "Xeon 6980P", 500.0, 256, Server),
@@ -137,17 +136,17 @@ const FAMILIES: &[Family] = &[
     family("ampereone*", "AmpereOne A192", 350.0, 192, Server),
     family("ampere altra max", "Ampere Altra Max M128-30", 250.0, 128, Server),
     family("ampere altra", "Ampere Altra Q80-30", 210.0, 80, Server),
-    // On Arm, Linux tells the design of the core and not who made the chip.
+    // On Arm, Linux reports the core design and not the maker of the chip.
     family("neoverse n1", "AWS Graviton2 (estimate)", 110.0, 64, Server),
     family("neoverse v1", "AWS Graviton3 (estimate)", 100.0, 64, Server),
     family("neoverse v2", "AWS Graviton4 (estimate)", 160.0, 96, Server),
     family("grace", "NVIDIA Grace, memory included", 250.0, 72, Server),
 ];
 
-/// What an unknown processor is taken for.
+/// The values for an unknown processor.
 const UNKNOWN: Family = family("", "an unknown desktop processor, by default", 65.0, 16, Desktop);
 
-/// The coefficients of one machine's model. Displayed, it states its formula and where it comes from.
+/// The power model of this machine's processors. `Display` shows its formula and its source.
 #[derive(Debug, Clone)]
 pub struct PowerModel {
     brand: String,
@@ -156,11 +155,11 @@ pub struct PowerModel {
 }
 
 impl PowerModel {
-    /// The model of this machine's processors. A virtual machine sees a part of a socket and several sockets are more
-    /// than one, so the figures are those of the socket, divided by its threads and times the visible ones. (With
-    /// simultaneous multithreading switched off this is too little, by up to a half.)
+    /// The model for a machine. The values of one socket are scaled by the number of visible threads, because a virtual
+    /// machine has only a part of a socket and a server may have several. (With simultaneous multithreading switched off,
+    /// the result is up to 50 % too low.)
     #[must_use]
-    pub fn of(system: &SystemInfo) -> Self {
+    pub fn for_system(system: &SystemInfo) -> Self {
         let brand = system.cpu_brand.clone().unwrap_or_else(|| "unnamed CPU".to_owned());
         let words = words(&brand);
         let family = FAMILIES.iter().find(|family| matches_words(family.pattern, &words)).unwrap_or(&UNKNOWN);
@@ -173,13 +172,13 @@ impl PowerModel {
         &self.brand
     }
 
-    /// Power at rest.
+    /// Idle power.
     #[must_use]
     pub fn idle(&self) -> Watts {
         self.tdp() * self.family.class.idle_share()
     }
 
-    /// Power at full work, of the visible threads.
+    /// Power of the visible threads at full load.
     #[must_use]
     pub fn tdp(&self) -> Watts {
         let sockets = self.visible_threads.map_or(1.0, |count| f64::from(count) / f64::from(self.family.threads));
@@ -207,7 +206,7 @@ impl fmt::Display for PowerModel {
     }
 }
 
-/// `Intel(R) Core(TM) i7-1260P` is `intel core i7 1260p`.
+/// The lower-case words of a brand string: `Intel(R) Core(TM) i7-1260P` gives `intel core i7 1260p`.
 fn words(brand: &str) -> Vec<String> {
     let plain = brand.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     plain.split(|letter: char| letter.is_whitespace() || letter == '-').map(str::to_owned).collect()
@@ -235,11 +234,11 @@ mod tests {
 
     fn model(brand: &str, threads: u32) -> PowerModel {
         let cpu_brand = Some(brand.to_owned());
-        PowerModel::of(&SystemInfo { cpu_brand, cpu_count: Some(threads), ..SystemInfo::default() })
+        PowerModel::for_system(&SystemInfo { cpu_brand, cpu_count: Some(threads), ..SystemInfo::default() })
     }
 
     #[test]
-    fn brands_find_their_family() {
+    fn brand_strings_match_their_family() {
         for (brand, reference) in [
             ("Intel(R) Xeon(R) Platinum 8488C", "Xeon Platinum 8480+"),
             ("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", "Xeon Platinum 8180"),
@@ -279,19 +278,19 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_has_its_share_of_the_socket() {
+    fn power_scales_with_the_visible_threads() {
         let share = model("AMD EPYC 7B13", 8);
         assert_eq!(share.tdp(), Watts::new(17.5));
         assert_eq!(share.power(0.0), share.idle());
         assert_eq!(share.power(1.0), share.tdp());
         assert_eq!(model("AMD EPYC 7763 64-Core Processor", 256).tdp(), Watts::new(560.0), "two sockets");
-        let whole = PowerModel::of(&SystemInfo::default());
+        let whole = PowerModel::for_system(&SystemInfo::default());
         assert_eq!((whole.brand(), whole.tdp()), ("unnamed CPU", Watts::new(65.0)));
         assert!(whole.to_string().contains("a whole socket like an unknown desktop"), "{whole}");
     }
 
     #[test]
-    fn every_family_is_within_reason() {
+    fn every_family_has_plausible_power_per_thread() {
         for family in FAMILIES {
             let per_thread_w = family.tdp_w / f64::from(family.threads);
             assert!((0.9..=9.0).contains(&per_thread_w), "{}: {per_thread_w} W a thread", family.reference);

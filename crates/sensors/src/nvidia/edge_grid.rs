@@ -1,47 +1,47 @@
-//! When the energy counter steps next.
+//! Predicts when the energy counter steps next, and so how long to wait before the next read.
 //!
-//! In: for each step, the span of time it must lie in (from the start of the last read that saw the old value to the
-//! end of the first that saw the new one). Out: how long to wait before the next read.
+//! An H200 steps its counter every 99.9998 ms with a constant phase (measured), and a read blocks for 3-5 ms. So the
+//! regular grid of steps is learned, and the counter is read only around the next expected step.
 //!
-//! An H200 steps its counter every 99.9998 ms with constant phase (measured), and a read of it blocks for 3-5 ms. So the
-//! grid is learned, and reads are made only around the next expected step. All arithmetic is on spans: the period and
-//! the last step are known to lie between two bounds, each new step narrows them, and a step that contradicts them means
-//! that the grid has moved; then reads are spread evenly again and it is learned anew.
+//! Each observed step is an interval: from the start of the last read with the old value to the end of the first read with
+//! the new value. The period and the last step are known as lower and upper bounds, and each new step narrows them. A step
+//! that contradicts the bounds means that the grid has moved: then reads are at even intervals until it is learned again.
 
 use std::time::{Duration, Instant};
 
 use ergometer_units::Seconds;
 
-/// How long to wait between reads while the grid is not known.
+/// The wait between reads while the grid is unknown.
 const EVEN_WAIT: Duration = Duration::from_millis(5);
-/// Reads around an expected step begin this often, unless a read takes longer.
+/// The interval of the reads around an expected step, unless a read takes longer.
 const NEAR_PERIOD: Duration = Duration::from_millis(5);
-/// The least wait, so that a slow read does not turn into a busy loop.
+/// The shortest wait, so that slow reads do not become a busy loop.
 const LEAST_WAIT: Duration = Duration::from_micros(500);
-/// How long before the earliest expected step the reads begin: one whole read must still see the old value, or the step
-/// is only known to a whole period. Simulated with read times recorded on an H200, the lead of 8 ms leaves more than one
-/// step in ten like that and makes 2.5 reads a step; 16 ms leaves fewer than one in twenty and makes 3.5; evenly, 12.6.
+/// How long before the earliest expected step the reads begin. One whole read must still return the old value; otherwise
+/// the step is only known within a whole period. In a simulation with read times recorded on an H200, a lead of 8 ms has
+/// more than one such step in ten and 2.5 reads per step; 16 ms has fewer than one in twenty and 3.5 reads per step. Reads
+/// at even intervals need 12.6 per step.
 const LEAD: Seconds = Seconds::new(0.016);
-/// How far a step may become visible off the grid.
+/// How far a step may deviate from the grid.
 const JITTER: Seconds = Seconds::new(0.001);
-/// A read that begins this long after the latest expected step and sees the old value has refuted the grid.
+/// A read that begins this long after the latest expected step and returns the old value disproves the grid.
 const OVERDUE: Seconds = Seconds::new(0.010);
-/// A step less well known than this is of no use for learning: another may hide in it. Slow reads take up to 35 ms.
+/// A wider interval is not used for learning, because it may contain two steps. Slow reads take up to 35 ms.
 const WIDEST_LEARNED: Seconds = Seconds::new(0.045);
-/// How many steps in a row make a grid, and how well its period must be known then.
+/// How many consecutive steps make a grid, and how accurate its period must be then.
 const STEPS_TO_LEARN: u32 = 4;
 const PERIOD_KNOWN_TO: Seconds = Seconds::new(0.015);
-/// Below this period there is nothing to gain over reading evenly.
+/// For a shorter period, reads at even intervals are as good.
 const LEAST_PERIOD: Seconds = Seconds::new(0.040);
-/// The period is refined over this many steps (a minute, to about 30 us); beyond it the clocks' own drift would count.
+/// The period is refined over this many steps (a minute, to about 30 us). Over more steps the drift of the clocks matters.
 const STEPS_TO_REFINE: u32 = 600;
 
-/// How many steps in a row are seen before some are left out.
+/// How many consecutive steps are read before some are skipped.
 const STEPS_TO_TRUST: u32 = 20;
-/// The least time between two steps, as well as they are known, that a read fits in: the slowest take 35 ms.
+/// The shortest certain time between two steps that is enough for a read. The slowest reads take 35 ms.
 const LEAST_ROOM: Seconds = Seconds::new(0.040);
 
-/// Two bounds of a time or a length.
+/// The lower and upper bound of a time or a duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Span {
     low: Seconds,
@@ -63,36 +63,37 @@ impl Span {
         Self { low: self.low + period.low * steps, high: self.high + period.high * steps }
     }
 
-    /// The period, where this step came `steps` after the step in `first`.
+    /// The period, if this step came `steps` after the step in `first`.
     fn period_since(self, first: Self, steps: u32) -> Self {
         let steps = f64::from(steps);
         Self { low: (self.low - first.high) / steps, high: (self.high - first.low) / steps }
     }
 }
 
-/// What is known from a run of consecutive steps.
+/// A sequence of consecutive steps.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct StepSequence {
     first: Span,
     last: Span,
     steps: u32,
     period: Option<Span>,
 }
 
-impl Run {
+impl StepSequence {
     const fn from(step: Span) -> Self {
         Self { first: step, last: step, steps: 0, period: None }
     }
 
-    /// The run with the very next step, or `None` where it does not fit.
+    /// The sequence with the next step, or `None` if the step does not fit.
     fn with_next(self, step: Span) -> Option<Self> {
         let steps = self.steps + 1;
-        let seen = step.period_since(self.first, steps);
-        let period = self.period.map_or(Some(seen), |period| period.intersect(seen))?;
+        let observed = step.period_since(self.first, steps);
+        let period = self.period.map_or(Some(observed), |period| period.intersect(observed))?;
         Some(Self { first: self.first, last: step, steps, period: Some(period) })
     }
 
-    fn is_grid(&self) -> Option<Span> {
+    /// The period, if the sequence is long and accurate enough to be a grid.
+    fn grid_period(&self) -> Option<Span> {
         let period = self.period?;
         let known = self.steps >= STEPS_TO_LEARN && period.width() <= PERIOD_KNOWN_TO && period.low >= LEAST_PERIOD;
         known.then_some(period)
@@ -102,11 +103,11 @@ impl Run {
 #[derive(Debug, Clone, Copy)]
 enum Knowledge {
     Nothing,
-    Learning(Run),
-    Grid { run: Run, period: Span },
+    Learning(StepSequence),
+    Grid { run: StepSequence, period: Span },
 }
 
-/// The grid a counter steps on, as far as it is known.
+/// The grid of a counter's steps, as far as it is known.
 #[derive(Debug)]
 pub(super) struct EdgeGrid {
     base: Instant,
@@ -114,7 +115,7 @@ pub(super) struct EdgeGrid {
 }
 
 impl EdgeGrid {
-    /// Knows nothing; times are kept as seconds from `base`.
+    /// An unknown grid. Times are stored as seconds since `base`.
     pub(super) const fn new(base: Instant) -> Self {
         Self { base, knowledge: Knowledge::Nothing }
     }
@@ -124,8 +125,8 @@ impl EdgeGrid {
         self.knowledge = Knowledge::Nothing;
     }
 
-    /// Takes note of a step that happened between two instants.
-    pub(super) fn stepped(&mut self, after: Instant, at: Instant) {
+    /// Notes a step between two instants.
+    pub(super) fn note_step(&mut self, after: Instant, at: Instant) {
         let step = Span { low: self.seconds(after) - JITTER, high: self.seconds(at) + JITTER };
         let fitting = match self.knowledge {
             Knowledge::Nothing => None,
@@ -133,12 +134,16 @@ impl EdgeGrid {
             Knowledge::Grid { run, period } => track(run, period, step),
         };
         self.knowledge = fitting.unwrap_or_else(|| {
-            if step.width() > WIDEST_LEARNED { Knowledge::Nothing } else { Knowledge::Learning(Run::from(step)) }
+            if step.width() > WIDEST_LEARNED {
+                Knowledge::Nothing
+            } else {
+                Knowledge::Learning(StepSequence::from(step))
+            }
         });
     }
 
-    /// Takes note of a read that began at `start` and saw nothing new.
-    pub(super) fn stood_still(&mut self, start: Instant) {
+    /// Notes a read that began at `start` and returned the old value.
+    pub(super) fn note_unchanged(&mut self, start: Instant) {
         if let Knowledge::Grid { run, period } = self.knowledge
             && self.seconds(start) > run.last.after(1, period).high + OVERDUE
         {
@@ -156,7 +161,7 @@ impl EdgeGrid {
             .unwrap_or_else(|| NEAR_PERIOD.saturating_sub(end.saturating_duration_since(start)).max(LEAST_WAIT))
     }
 
-    /// Carries the last step on to the latest one that is certain to lie before `now`.
+    /// Advances the last step to the latest one that is certainly before `now`.
     pub(super) fn advance_to(&mut self, now: Instant) {
         let now = self.seconds(now);
         if let Knowledge::Grid { run, period } = &mut self.knowledge {
@@ -166,7 +171,7 @@ impl EdgeGrid {
         }
     }
 
-    /// The step a read saw last, where the read lies between two steps for certain: from its earliest to its latest time.
+    /// The earliest and the latest time of the last step before a read, if the read is certainly between two steps.
     pub(super) fn step_behind(&self, start: Instant, end: Instant) -> Option<(Instant, Instant)> {
         let Knowledge::Grid { run, period } = self.knowledge else { return None };
         let (start, end) = (self.seconds(start), self.seconds(end));
@@ -175,7 +180,7 @@ impl EdgeGrid {
         is_between.then(|| (self.instant(step.low), self.instant(step.high)))
     }
 
-    /// How long to wait from `now` for the middle between two steps, at least `least` away, where it can be told.
+    /// How long to wait from `now` for a middle between two steps that is at least `least` away, if it is known.
     pub(super) fn wait_for_middle(&self, now: Instant, least: Duration) -> Option<Duration> {
         let Knowledge::Grid { run, period } = self.knowledge else { return None };
         let earliest = self.seconds(now) + Seconds::from(least);
@@ -186,7 +191,7 @@ impl EdgeGrid {
         (room > LEAST_ROOM).then_some(wait)
     }
 
-    /// How long to wait from `now` until a step comes near that lies at least `least` ahead.
+    /// How long to wait from `now` for a step that is at least `least` away.
     pub(super) fn wait_for_step(&self, now: Instant, least: Duration) -> Duration {
         let Knowledge::Grid { run, period } = self.knowledge else { return EVEN_WAIT };
         let earliest = self.seconds(now) + Seconds::from(least) + LEAD;
@@ -194,7 +199,7 @@ impl EdgeGrid {
         Duration::try_from_secs_f64((step.low - LEAD - self.seconds(now)).get()).unwrap_or(LEAST_WAIT)
     }
 
-    /// Whether the grid is known well enough to do without seeing every step.
+    /// Whether the grid is accurate enough to skip steps.
     pub(super) fn is_known(&self) -> bool {
         matches!(self.knowledge, Knowledge::Grid { run, .. } if run.steps >= STEPS_TO_TRUST)
     }
@@ -208,22 +213,22 @@ impl EdgeGrid {
     }
 }
 
-/// A number of steps rounded down, and none where it is negative.
+/// A number of steps, rounded down; zero if it is negative.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float to int casts saturate")]
 fn whole_steps(steps: f64) -> u32 {
     steps as u32
 }
 
-fn learn(run: Run, step: Span) -> Option<Knowledge> {
+fn learn(run: StepSequence, step: Span) -> Option<Knowledge> {
     if step.width() > WIDEST_LEARNED {
         return None;
     }
     let run = run.with_next(step)?;
-    Some(run.is_grid().map_or(Knowledge::Learning(run), |period| Knowledge::Grid { run, period }))
+    Some(run.grid_period().map_or(Knowledge::Learning(run), |period| Knowledge::Grid { run, period }))
 }
 
-fn track(mut run: Run, mut period: Span, step: Span) -> Option<Knowledge> {
-    // The step that was seen is the latest one a read could have seen; others may lie before it in the same span.
+fn track(mut run: StepSequence, mut period: Span, step: Span) -> Option<Knowledge> {
+    // The observed step is the latest one that a read could return. The interval may contain earlier steps.
     let since = ((step.high - run.last.low) / period.low).floor();
     if !(1.0..f64::from(STEPS_TO_REFINE)).contains(&since) {
         return None;
@@ -244,8 +249,8 @@ mod tests {
 
     const STEP: Duration = Duration::from_micros(99_999);
 
-    /// Reads a counter that steps every `STEP`; each read takes as long as `read` says. Returns the number of reads and
-    /// the width of each step's bracket.
+    /// Reads a counter that steps every `STEP`; `read` is the duration of each read. Returns the number of reads and the
+    /// width of each step's interval.
     fn follow(
         grid: &mut EdgeGrid,
         from: Instant,
@@ -262,9 +267,9 @@ mod tests {
             reads += 1;
             let value = value_at(now);
             if value == seen {
-                grid.stood_still(start);
+                grid.note_unchanged(start);
             } else {
-                grid.stepped(seen_at, now);
+                grid.note_step(seen_at, now);
                 widths.push(now - seen_at);
             }
             (seen, seen_at) = (value, start);
@@ -273,7 +278,7 @@ mod tests {
         (reads, widths)
     }
 
-    /// Not on a whole step, so that the phase is not zero.
+    /// The origin of the steps, with a phase that is not zero.
     fn grid_origin(from: Instant) -> Instant {
         from.checked_sub(Duration::from_millis(37)).unwrap_or(from)
     }
@@ -291,10 +296,10 @@ mod tests {
         assert!(widths.len() >= 9, "no step is missed while learning");
         let later = from + STEP * 12;
         let (reads, widths) = follow(&mut grid, later, Duration::from_secs(60), |_| Duration::from_millis(4));
-        assert!(reads < 600 * 6, "{reads} reads for 600 steps; evenly they would be 6,600");
+        assert!(reads < 600 * 6, "{reads} reads for 600 steps; at even intervals it would be 6,600");
         assert!((595..=601).contains(&widths.len()), "{} steps of 600", widths.len());
         let wide = widths.iter().filter(|width| **width > Duration::from_millis(15)).count();
-        assert!(wide <= 3, "{wide} of the steps are not bracketed closely");
+        assert!(wide <= 3, "{wide} steps have a wide interval");
         let Knowledge::Grid { period, .. } = grid.knowledge else { panic!("the grid was lost: {grid:?}") };
         assert!((period.low.get()..=period.high.get()).contains(&STEP.as_secs_f64()), "{period:?}");
         assert!(period.width() < Seconds::new(0.0002), "{period:?}");
@@ -312,29 +317,29 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_moves_is_learned_anew() {
+    fn a_grid_that_moves_is_learned_again() {
         let from = start();
         let mut grid = EdgeGrid::new(from);
         follow(&mut grid, from, Duration::from_secs(2), |_| Duration::from_millis(4));
         let moved = from + Duration::from_millis(2250);
-        grid.stood_still(moved);
-        assert!(matches!(grid.knowledge, Knowledge::Nothing), "a step that does not come refutes the grid");
+        grid.note_unchanged(moved);
+        assert!(matches!(grid.knowledge, Knowledge::Nothing), "a missing step disproves the grid");
         assert_eq!(grid.wait(moved, moved), EVEN_WAIT);
         follow(&mut grid, moved, Duration::from_secs(2), |_| Duration::from_millis(4));
         assert!(matches!(grid.knowledge, Knowledge::Grid { .. }));
         let far_off = moved + Duration::from_secs(2) + Duration::from_millis(137);
-        grid.stepped(far_off, far_off + Duration::from_millis(1));
-        assert!(matches!(grid.knowledge, Knowledge::Learning(_)), "a step between two expected ones does too");
+        grid.note_step(far_off, far_off + Duration::from_millis(1));
+        assert!(matches!(grid.knowledge, Knowledge::Learning(_)), "a step between two expected ones disproves it too");
     }
 
     #[test]
-    fn a_counter_without_a_grid_is_read_evenly() {
+    fn an_irregular_counter_is_read_at_even_intervals() {
         let from = start();
         let mut grid = EdgeGrid::new(from);
         let mut at = from;
         for irregular_ms in [70, 130, 90, 160, 55, 120, 75, 140] {
             at += Duration::from_millis(irregular_ms);
-            grid.stepped(at, at + Duration::from_millis(5));
+            grid.note_step(at, at + Duration::from_millis(5));
             assert_eq!(grid.wait(at, at), EVEN_WAIT);
         }
     }

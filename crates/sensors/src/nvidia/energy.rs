@@ -1,20 +1,20 @@
-//! The energy counter of one GPU, read on its edges.
+//! Samples the energy counter of one GPU at its updates.
 //!
-//! In: reads of a counter of millijoules that steps every 100 ms. Out: readings of its steps, each with the span of time
-//! the step lies in; while nothing moves, the same value again, so that a steady counter and a stalled sensor look
-//! different.
+//! The counter is in millijoules and steps every 100 ms. Each reading is one step with the interval in which it happened.
+//! While the counter does not move, its value is repeated, so that a steady counter and a stalled sensor look different.
 //!
-//! A read keeps a core busy for 3-5 ms, so reading every step costs a quarter of a core. Where the power samples tell the
-//! shape, one step in fifty anchors it as well (the truth recording's errors are the same), so once the steps' clock is
-//! known the counter is read in the middle between two steps, every four seconds: which step it saw is certain. The clock
-//! is checked on a step seen from both sides, at growing distances.
+//! A read keeps a core busy for 3-5 ms, so reading every step costs a quarter of a core. If power samples show the
+//! progress between steps, one step in fifty is as accurate (the errors in the truth recording are the same). So once the
+//! times of the steps are known, the counter is read every four seconds in the middle between two steps, where it is
+//! certain which step was read. The times are checked at increasing intervals by a step that is observed from both sides.
 //!
-//! Always: a step back is a reset of the counter and said so, never a wrap; a counter that stands while its GPU draws
-//! power is said to be stuck, never 0 W.
+//! A decrease is a reset and reported as such, never a wrap. A counter that does not move while its GPU draws power is
+//! reported as stuck; it does not mean 0 W.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts};
 
 use super::edge_grid::EdgeGrid;
@@ -26,60 +26,60 @@ use ergometer_telemetry::{
 };
 
 const WHAT: &str = "energy counter";
-/// How often the counter steps, where it was measured (H100, H200).
+/// How often the counter steps, as measured on H100 and H200.
 const UPDATE_PERIOD: Seconds = Seconds::new(0.1);
-/// A value that stands is said again after this; short of 500 ms by the longest read and wait.
+/// A value that does not change is repeated after this time, so that with the longest read it stays below 500 ms.
 const REPEAT_AFTER: Duration = Duration::from_millis(400);
-/// A counter that has stood this long is looked into.
+/// A counter that did not move for this long is checked.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
-/// How often it is looked into, and how often it is read while it stands.
+/// How often such a counter is checked, and how often it is read.
 const STUCK_CHECK_EVERY: Duration = Duration::from_secs(1);
-const STANDING_WAIT: Duration = Duration::from_millis(50);
-/// Between two reads where not every step is wanted.
+const UNCHANGED_WAIT: Duration = Duration::from_millis(50);
+/// The time between two reads if not every step is needed.
 const SPARSE_WAIT: Duration = Duration::from_secs(4);
-/// The first and the longest time between two checks of the clock; it doubles in between. Each check narrows the period
-/// by what the next will need.
+/// The first and the longest time between two checks of the step times. The time doubles with each check, because each
+/// check makes the known period accurate enough for the next.
 const FIRST_CHECK: Duration = Duration::from_secs(2);
 const LAST_CHECK: Duration = Duration::from_secs(60);
 /// The wait after a read that failed.
 const FAILED_WAIT: Duration = Duration::from_millis(100);
-/// Two reads this close together see a step from both sides; between reads farther apart there may be many.
-const SEEN_FROM_BOTH_SIDES: Duration = Duration::from_millis(60);
-/// Over two seconds this moves a counter of millijoules by thousands.
+/// Two reads closer than this observe one step from both sides. Between reads further apart there may be many steps.
+const BOTH_SIDES: Duration = Duration::from_millis(60);
+/// A GPU above this power moves the counter by thousands of millijoules in two seconds.
 const DRAWS_POWER: Watts = Watts::new(1.0);
 
-/// Which steps are wanted.
+/// Which steps to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Steps {
-    /// All: nothing else tells what happens between them.
+    /// All steps, because there are no power samples.
     Every,
-    /// A few: power samples tell the rest.
+    /// A few steps, because power samples show the rest.
     Few,
 }
 
-/// When the clock of the steps is checked.
+/// When the step times are checked next.
 #[derive(Debug, Clone, Copy)]
 struct Checks {
     due: Instant,
     apart: Duration,
 }
 
-/// The counter as it was last seen.
+/// The last value of the counter.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct LastValue {
     value_mj: u64,
-    /// When the last read that saw it began.
+    /// When the last read of this value began.
     read_at: Instant,
-    /// When it was first seen.
+    /// When the value was first read.
     since: Instant,
-    /// When it was last emitted.
+    /// When the value was last emitted.
     emitted_at: Instant,
-    /// When it was last looked into for being stuck.
+    /// When the counter was last checked for being stuck.
     checked_at: Instant,
-    said_stuck: bool,
+    reported_stuck: bool,
 }
 
-/// See the module.
+/// The energy counter of one GPU.
 pub(super) struct EnergySensor {
     info: SensorInfo,
     channels: [Channel; 1],
@@ -88,15 +88,15 @@ pub(super) struct EnergySensor {
     faults: Faults,
     grid: EdgeGrid,
     steps: Steps,
-    /// Where not every step is wanted and the grid is known.
+    /// Set if only a few steps are read and the grid is known.
     checks: Option<Checks>,
-    seen: Option<Seen>,
+    last: Option<LastValue>,
     wait: Duration,
 }
 
-/// What the counter of a GPU counts. A GH200's counts its whole module, with the Grace beside it and its memory; its power
-/// is that of the GPU.
-fn counted(name: &str) -> Scope {
+/// What the counter of a GPU includes. On a GH200 it counts the whole module, with the Grace CPU and its memory, although
+/// the power is that of the GPU.
+fn counter_scope(name: &str) -> Scope {
     if name.contains("GH200") { Scope::Module } else { Scope::Device }
 }
 
@@ -107,7 +107,7 @@ impl EnergySensor {
             info: target.info("energy", interval),
             channels: [Channel {
                 device: target.device,
-                scope: counted(&target.name),
+                scope: counter_scope(&target.name),
                 signal: Signal::Energy,
                 provenance: Provenance::Counter,
                 update_period: Some(UPDATE_PERIOD),
@@ -118,18 +118,18 @@ impl EnergySensor {
             grid: EdgeGrid::new((target.now)()),
             steps,
             checks: None,
-            seen: None,
+            last: None,
             wait: interval,
         }
     }
 
-    /// When the grid is checked next: twice as far off as last time. `None` where every step is wanted or it is unknown.
+    /// The next check of the grid, after twice the time of the last. `None` if every step is read or the grid is unknown.
     fn next_check(&self, now: Instant) -> Option<Checks> {
         let apart = self.checks.map_or(FIRST_CHECK, |checks| (2 * checks.apart).min(LAST_CHECK));
         (self.steps == Steps::Few && self.grid.is_known()).then(|| Checks { due: now + apart, apart })
     }
 
-    /// How long to wait after a read: for the next step, or where few are wanted for the middle between two.
+    /// How long to wait after a read: until the next step, or until the middle between two steps if few are read.
     fn next_wait(&mut self, start: Instant, end: Instant) -> Duration {
         if !self.grid.is_known() {
             self.checks = None;
@@ -140,39 +140,46 @@ impl EnergySensor {
             return self.grid.wait(start, end);
         }
         let until_check = checks.due.saturating_duration_since(end);
-        // Soon after the start the steps are not known far ahead: then sooner.
+        // Soon after the start, the step times are not accurate that far ahead: try shorter waits.
         let waits = [1, 2, 4, 8].map(|part| SPARSE_WAIT / part);
         let Some(middle) = waits.into_iter().find_map(|wait| self.grid.wait_for_middle(end, wait)) else {
-            // The steps are no longer known well enough: check at once.
+            // The step times are no longer accurate enough: check them now.
             self.checks = Some(Checks { due: end, ..checks });
             return self.grid.wait(start, end);
         };
         if middle < until_check { middle } else { self.grid.wait_for_step(end, until_check) }
     }
 
-    /// Says so, once, where the counter stands though its GPU draws power.
-    fn look_into(&self, seen: &mut Seen, end: Instant, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        let standing = end.saturating_duration_since(seen.since);
-        let checked = end.saturating_duration_since(seen.checked_at);
-        if seen.said_stuck || standing < STUCK_AFTER || checked < STUCK_CHECK_EVERY {
+    /// Reports once that the counter does not move although its GPU draws power.
+    fn check_stuck(
+        &self,
+        last: &mut LastValue,
+        end: Instant,
+        clock: &Clock,
+        batch: &mut Batch,
+    ) -> Result<(), SensorError> {
+        let unchanged = end.saturating_duration_since(last.since);
+        let checked = end.saturating_duration_since(last.checked_at);
+        if last.reported_stuck || unchanged < STUCK_AFTER || checked < STUCK_CHECK_EVERY {
             return Ok(());
         }
-        seen.checked_at = end;
+        last.checked_at = end;
         let device = self.info.device;
-        if let Some(work) = self.sign_of_work().map_err(|_| lost(device))? {
-            seen.said_stuck = true;
-            let message = format!(
-                "the energy counter of {device} is stuck: it has stood for {:.1} s while the GPU {work}. Its energy in \
-                 this time is unknown, not zero. hint: use the power samples; a reload of the driver may free it",
-                standing.as_secs_f64()
+        if let Some(work) = self.busy_sign().map_err(|_| lost(device))? {
+            last.reported_stuck = true;
+            let text = format!(
+                "the energy counter of {device} is stuck: it did not move for {:.1} s while the GPU {work}; its energy \
+                 in this time is unknown, not zero",
+                unchanged.as_secs_f64()
             );
+            let message = Message::new(text).with_hint(hint!("use the power samples, or reload the driver"));
             batch.event(clock.at(end), EventKind::CounterStuck, message);
         }
         Ok(())
     }
 
-    /// What shows that the GPU works, by its power or else by its utilization; an error only where the GPU is lost.
-    fn sign_of_work(&self) -> Result<Option<String>, NvmlError> {
+    /// Evidence that the GPU is busy, from its power or else its utilization. Fails only if the GPU is lost.
+    fn busy_sign(&self) -> Result<Option<String>, NvmlError> {
         let gpu = self.info.device.index;
         for field in [PowerField::Instant, PowerField::Average] {
             match self.nvml.power(gpu, field) {
@@ -207,57 +214,57 @@ impl Sensor for EnergySensor {
             self.wait = FAILED_WAIT;
             return Ok(());
         };
-        let first_seen =
-            Seen { value_mj, read_at: start, since: end, emitted_at: end, checked_at: end, said_stuck: false };
-        self.seen = Some(match self.seen {
-            // Not an edge: the value came to be at some time in the period before.
+        let new_value =
+            LastValue { value_mj, read_at: start, since: end, emitted_at: end, checked_at: end, reported_stuck: false };
+        self.last = Some(match self.last {
+            // Not a step: the value was reached at some time in the previous period.
             None => {
                 emit(batch, clock.at(start) - UPDATE_PERIOD, at, value_mj);
-                first_seen
+                new_value
             }
-            Some(mut seen) if seen.value_mj == value_mj => {
+            Some(mut last) if last.value_mj == value_mj => {
                 if self.checks.is_some() {
-                    // The steps that were left out are no steps that failed to come.
-                    self.grid.advance_to(seen.read_at);
+                    // The skipped steps are not missing.
+                    self.grid.advance_to(last.read_at);
                 }
-                self.grid.stood_still(start);
-                seen.read_at = start;
-                if end.saturating_duration_since(seen.emitted_at) >= REPEAT_AFTER {
-                    seen.emitted_at = end;
+                self.grid.note_unchanged(start);
+                last.read_at = start;
+                if end.saturating_duration_since(last.emitted_at) >= REPEAT_AFTER {
+                    last.emitted_at = end;
                     emit(batch, at, at, value_mj);
                 }
-                self.look_into(&mut seen, end, clock, batch)?;
-                seen
+                self.check_stuck(&mut last, end, clock, batch)?;
+                last
             }
-            Some(seen) => {
-                if value_mj < seen.value_mj {
+            Some(last) => {
+                if value_mj < last.value_mj {
                     let message = format!(
-                        "the energy counter of {} went back from {} mJ to {value_mj} mJ: it was reset, as by a reload of \
-                         the driver. It is read on from the new value; energy across this moment is unknown",
-                        self.info.device, seen.value_mj
+                        "the energy counter of {} was reset from {} mJ to {value_mj} mJ, probably because the driver was \
+                         reloaded; the energy across the reset is unknown",
+                        self.info.device, last.value_mj
                     );
                     batch.event(at, EventKind::CounterReset, message);
                     self.grid.forget();
-                } else if end.saturating_duration_since(seen.read_at) < SEEN_FROM_BOTH_SIDES {
-                    self.grid.stepped(seen.read_at, end);
+                } else if end.saturating_duration_since(last.read_at) < BOTH_SIDES {
+                    self.grid.note_step(last.read_at, end);
                     self.checks = self.checks.filter(|checks| end < checks.due).or_else(|| self.next_check(end));
                 }
-                // Between two reads far apart the grid knows better when the step was.
+                // Between two distant reads the grid is more accurate.
                 let (after, until) = match self.grid.step_behind(start, end) {
-                    Some((low, high)) if self.checks.is_some() => (low.max(seen.read_at), high.min(end)),
-                    _ => (seen.read_at, end),
+                    Some((low, high)) if self.checks.is_some() => (low.max(last.read_at), high.min(end)),
+                    _ => (last.read_at, end),
                 };
                 emit(batch, clock.at(after), clock.at(until), value_mj);
-                first_seen
+                new_value
             }
         });
-        let stands = self.seen.is_some_and(|seen| end.saturating_duration_since(seen.since) >= STUCK_AFTER);
-        let wait = if stands { STANDING_WAIT } else { self.next_wait(start, end) };
+        let is_still = self.last.is_some_and(|last| end.saturating_duration_since(last.since) >= STUCK_AFTER);
+        let wait = if is_still { UNCHANGED_WAIT } else { self.next_wait(start, end) };
         self.wait = end.saturating_duration_since(start) + wait;
         Ok(())
     }
 
-    /// Short around an expected step, long between two.
+    /// Short around an expected step, long between two steps.
     fn interval(&self) -> Duration {
         self.wait
     }
@@ -314,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_lies_between_the_last_read_of_the_old_value_and_the_first_of_the_new() {
+    fn a_step_lies_between_the_last_old_and_the_first_new_value() {
         let mut bench = Bench::new();
         let first = bench.time.now();
         bench.sample().unwrap();
@@ -334,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_stands_is_said_again() {
+    fn an_unchanged_value_is_repeated() {
         let mut bench = Bench::new();
         bench.nvml.change(0, |script| script.power = Ok(Watts::ZERO));
         bench.nvml.change(0, |script| script.utilization = Err(NvmlError::NotSupported));
@@ -342,11 +349,11 @@ mod tests {
         let times: Vec<_> = bench.batch.readings.iter().map(|reading| reading.at).collect();
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= Seconds::new(0.5)), "{times:?}");
         assert!(bench.batch.readings[1..].iter().all(|reading| reading.after == reading.at));
-        assert!(bench.batch.events.is_empty(), "an idle GPU's counter may stand");
+        assert!(bench.batch.events.is_empty(), "the counter of an idle GPU need not move");
     }
 
     #[test]
-    fn a_step_back_is_a_reset_and_never_a_wrap() {
+    fn a_decrease_is_a_reset_and_never_a_wrap() {
         let mut bench = Bench::new();
         bench.sample().unwrap();
         bench.energy(Ok(7_000));
@@ -359,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_while_its_gpu_works_is_stuck_and_said_so_once() {
+    fn a_stuck_counter_is_reported_once() {
         let mut bench = Bench::new();
         bench.sample_for(Duration::from_secs(8));
         assert_eq!(bench.events(EventKind::CounterStuck), 1);
@@ -372,11 +379,11 @@ mod tests {
             script.utilization = Ok(Utilization { gpu_percent: 97, memory_percent: 0 });
         });
         bench.sample_for(Duration::from_secs(8));
-        assert_eq!(bench.events(EventKind::CounterStuck), 2, "stuck again, seen by utilization");
+        assert_eq!(bench.events(EventKind::CounterStuck), 2, "stuck again, detected by utilization");
     }
 
     #[test]
-    fn a_failing_read_is_said_once_and_a_lost_gpu_ends_the_sensor() {
+    fn a_failing_read_is_reported_once_and_a_lost_gpu_ends_the_sensor() {
         let mut bench = Bench::new();
         bench.sample().unwrap();
         bench.energy(Err(NvmlError::Other("timeout".into())));
@@ -391,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_on_a_grid_costs_few_reads_and_loses_no_step() {
+    fn a_regular_counter_needs_few_reads_and_loses_no_step() {
         let mut bench = Bench::new();
         let begin = bench.time.now();
         let mut reads = 0;
@@ -402,35 +409,32 @@ mod tests {
             reads += 1;
         }
         assert!(bench.batch.readings.len() >= 199, "{} readings of 200 steps", bench.batch.readings.len());
-        assert!(reads < 1100, "{reads} reads for 200 steps; evenly they would be 2,200");
+        assert!(reads < 1100, "{reads} reads for 200 steps; at even intervals it would be 2,200");
         assert!(bench.batch.events.is_empty());
     }
 
     #[test]
-    fn where_few_steps_are_wanted_each_reading_still_holds_its_step() {
+    fn with_few_steps_each_reading_still_contains_its_step() {
         let mut bench = Bench::new();
         bench.sensor.steps = Steps::Few;
         let begin = bench.time.now();
         let step = |number: u64| begin + Duration::from_micros(40_000 + number * 99_999);
         let mut reads: u64 = 0;
         while bench.time.now() < begin + Duration::from_secs(300) {
-            // Reads take 3 to 5 ms, one in twenty of them 30: as recorded on an H200.
+            // Reads take 3 to 5 ms, and one in twenty takes 30 ms, as recorded on an H200.
             let slow = if reads.wrapping_mul(7) % 20 == 3 { 25_000 } else { 0 };
             let takes = Duration::from_micros(3000 + reads.wrapping_mul(7919) % 2000 + slow);
             bench.nvml.change(0, |script| script.energy_takes = takes);
-            // A read sees the counter as it is when it ends.
-            let seen = bench.time.now() + takes;
-            let steps = seen.saturating_duration_since(step(0)).as_micros() / 99_999;
+            // A read returns the counter at its end.
+            let read_end = bench.time.now() + takes;
+            let steps = read_end.saturating_duration_since(step(0)).as_micros() / 99_999;
             bench.energy(Ok(u64::try_from(steps).unwrap() * 10_000));
             bench.sample().unwrap();
             reads += 1;
         }
-        assert!(reads < 500, "{reads} reads in five minutes; for every step it would be 10,000");
+        assert!(reads < 500, "{reads} reads in five minutes; with every step it would be 10,000");
         let readings = &bench.batch.readings[1..];
-        assert!(
-            readings.windows(2).all(|pair| pair[1].at - pair[0].at < Seconds::new(5.0)),
-            "none is left out for long"
-        );
+        assert!(readings.windows(2).all(|pair| pair[1].at - pair[0].at < Seconds::new(5.0)), "there is no long gap");
         for reading in readings {
             let number = (reading.value / 10.0).round();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]

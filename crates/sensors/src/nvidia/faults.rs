@@ -1,11 +1,12 @@
-//! What becomes of an error of NVML: an event, said once until the signal works again, or the end of the sensor.
+//! Turns an NVML error into an event, once until the signal works again, or into the end of the sensor.
 
+use ergometer_diagnostics::{Hint, Message};
 use ergometer_units::Timestamp;
 
 use super::library::NvmlError;
 use ergometer_telemetry::{Batch, DeviceId, EventKind, SensorError};
 
-/// The signals of one sensor that do not work at present.
+/// The signals of one sensor that currently fail.
 #[derive(Debug)]
 pub(super) struct Faults {
     device: DeviceId,
@@ -17,7 +18,7 @@ impl Faults {
         Self { device, failing: Vec::new() }
     }
 
-    /// Passes a value on. The first failure of `what` becomes an event, and a lost GPU ends the sensor.
+    /// Returns the value. The first failure of `what` becomes an event, and a lost GPU ends the sensor.
     pub(super) fn settle<T>(
         &mut self,
         what: &'static str,
@@ -35,7 +36,7 @@ impl Faults {
                 if !self.failing.contains(&what) {
                     self.failing.push(what);
                     let message = format!(
-                        "cannot read {what} of {}: {error}. It is tried again; until it works, its values are absent",
+                        "cannot read {what} of {}: {error}; its values are absent until a read works again",
                         self.device
                     );
                     batch.event(at, EventKind::ReadFailed, message);
@@ -46,15 +47,16 @@ impl Faults {
     }
 }
 
-/// The end of a sensor whose GPU no longer answers.
+/// The error of a GPU that no longer responds.
 pub(super) fn lost(device: DeviceId) -> SensorError {
-    SensorError::Lost { device, reason: format!("{}. hint: {}", NvmlError::GpuLost, lost_fix(device)) }
+    let reason = Message::new(NvmlError::GpuLost.to_string()).with_hint(Hint::text(lost_fix(device)));
+    SensorError::Lost { device, reason }
 }
 
 /// What to do about a lost GPU.
 pub(super) fn lost_fix(device: DeviceId) -> String {
     format!(
-        "look at `nvidia-smi` and `sudo dmesg | grep -i xid`, then reset it (`sudo nvidia-smi --gpu-reset -i {}`) or \
+        "check `nvidia-smi` and `sudo dmesg | grep -i xid`, then reset the GPU (`sudo nvidia-smi --gpu-reset -i {}`) or \
          reboot",
         device.index
     )
@@ -62,10 +64,12 @@ pub(super) fn lost_fix(device: DeviceId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::Diagnostic;
+
     use super::*;
 
     #[test]
-    fn a_failure_is_said_once_until_the_signal_works_again() {
+    fn a_failure_is_reported_once_until_the_signal_works_again() {
         let mut faults = Faults::new(DeviceId::gpu(2));
         let mut batch = Batch::default();
         let at = Timestamp::from_nanos_since_epoch(1);
@@ -77,6 +81,7 @@ mod tests {
         assert_eq!(batch.events.len(), 3);
         assert!(batch.events[0].message.starts_with("cannot read temperature of gpu:2: timeout"));
         let error = faults.settle("memory", Err::<(), _>(NvmlError::GpuLost), at, &mut batch).unwrap_err();
-        assert!(matches!(&error, SensorError::Lost { reason, .. } if reason.contains("nvidia-smi --gpu-reset -i 2")));
+        let hint = error.to_message().command_line_hint().unwrap();
+        assert!(hint.contains("nvidia-smi --gpu-reset -i 2"), "{hint}");
     }
 }

@@ -1,9 +1,7 @@
-//! The sensor of everything that is read as it stands: power fields, memory, temperature, clocks, counters.
+//! Samples current values of a GPU: power fields, memory, temperature, clocks and performance counters.
 //!
-//! In: which gauges were found to work. Out: one reading per value and tick, from the start to the end of its read; the
-//! performance counters (GPM) are means, so theirs reaches back to the read before.
-//!
-//! Always: one gauge that fails leaves the others going.
+//! Each sample gives one reading per value, from the start to the end of its read. Performance counters (GPM) are means
+//! since the previous read. A gauge that fails does not stop the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,28 +15,28 @@ use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal,
 };
 
-/// How often the gauges are read. A round costs 0.3 ms of a core.
+/// How often the gauges are read. One sample costs 0.3 ms of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// As often as the driver renews its power fields: they are the only power there is.
-    Brisk,
-    /// Beside a power ring: often enough for memory, temperature and clocks.
-    Calm,
+    /// As often as the driver updates its power fields, because there is no power ring.
+    Fast,
+    /// Often enough for memory, temperature and clocks, because the power ring has the power.
+    Slow,
 }
 
 impl Pace {
     const fn interval(self) -> Duration {
         match self {
-            Self::Brisk => Duration::from_millis(100),
-            Self::Calm => Duration::from_millis(250),
+            Self::Fast => Duration::from_millis(100),
+            Self::Slow => Duration::from_millis(250),
         }
     }
 }
 
-/// How often the driver renews its power fields.
+/// The update period of the driver's power fields.
 const POWER_PERIOD: Option<Seconds> = Some(Seconds::new(0.1));
 
-/// One read of NVML, which gives one to three values.
+/// One read of NVML with one to three values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gauge {
     PowerInstant,
@@ -49,9 +47,9 @@ pub(super) enum Gauge {
     ClockCore,
     ClockMemory,
     ThrottleReasons,
-    /// Where there is no ring of it.
+    /// Used if there is no utilization ring.
     Utilization,
-    /// GPM.
+    /// The performance counters (GPM).
     Activity,
 }
 
@@ -72,7 +70,7 @@ impl Gauge {
         Self::Activity,
     ];
 
-    /// The gauge's name, for people.
+    /// The display name of the gauge.
     pub(super) const fn what(self) -> &'static str {
         match self {
             Self::PowerInstant => "instant power",
@@ -88,7 +86,7 @@ impl Gauge {
         }
     }
 
-    /// Reads it once.
+    /// Reads the gauge once.
     pub(super) fn read(self, nvml: &dyn Nvml, gpu: u32) -> Result<Values, NvmlError> {
         let one = |value: f64| [Some(value), None, None];
         Ok(match self {
@@ -102,7 +100,7 @@ impl Gauge {
             Self::Temperature => one(nvml.temperature(gpu)?.get()),
             Self::ClockCore => one(f64::from(nvml.clock_mhz(gpu, ClockDomain::Sm)?)),
             Self::ClockMemory => one(f64::from(nvml.clock_mhz(gpu, ClockDomain::Memory)?)),
-            // There are nine bits, so a float holds them.
+            // There are nine bits, which fit into a float.
             Self::ThrottleReasons => one(nvml.throttle_reasons(gpu)? as f64),
             Self::Utilization => {
                 let found = nvml.utilization(gpu)?;
@@ -137,11 +135,11 @@ impl Gauge {
     }
 }
 
-/// See the module.
+/// The gauges of one GPU.
 pub(super) struct GaugeSensor {
     info: SensorInfo,
     channels: Vec<Channel>,
-    /// Each gauge with the place of its first channel.
+    /// Each gauge with the index of its first channel.
     gauges: Vec<(Gauge, usize)>,
     nvml: Arc<dyn Nvml>,
     now: Now,
@@ -151,7 +149,7 @@ pub(super) struct GaugeSensor {
 }
 
 impl GaugeSensor {
-    /// A sensor of the gauges that were found to work.
+    /// A sensor of these gauges.
     pub(super) fn new(target: &Target, found: &[Gauge], pace: Pace) -> Self {
         let mut channels = Vec::new();
         let mut gauges = Vec::new();
@@ -187,7 +185,7 @@ impl Sensor for GaugeSensor {
             let at = clock.at((self.now)());
             let Some(values) = self.faults.settle(gauge.what(), outcome, at, batch)? else { continue };
             let after = if gauge == Gauge::Activity {
-                // Probing began a period long before the run, so the first values are of no use.
+                // The first period began when the GPU was probed, so its values are not used.
                 let Some(before) = self.counters_read.replace(at) else { continue };
                 before
             } else {
@@ -212,7 +210,7 @@ mod tests {
     fn bench() -> (Clock, Time, Arc<Scripted>, GaugeSensor) {
         let (clock, time) = (Clock::start(), Time::start());
         let nvml = Scripted::new(&time, vec![Script::default()]);
-        let sensor = GaugeSensor::new(&nvml.target(0), &Gauge::ALL, Pace::Brisk);
+        let sensor = GaugeSensor::new(&nvml.target(0), &Gauge::ALL, Pace::Fast);
         (clock, time, nvml, sensor)
     }
 
@@ -222,14 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn every_gauge_reaches_its_own_channel() {
+    fn every_gauge_has_its_channel() {
         let (clock, time, _, mut sensor) = bench();
         let mut batch = Batch::default();
         sensor.sample(&clock, &mut batch).unwrap();
-        assert_eq!(value(&sensor, &batch, Scope::Device, Signal::SmActivity), None, "the first only begins a period");
+        assert_eq!(
+            value(&sensor, &batch, Scope::Device, Signal::SmActivity),
+            None,
+            "the first read only starts a period"
+        );
         let began = clock.at(time.now());
         batch.clear();
-        time.pass(Pace::Brisk.interval());
+        time.pass(Pace::Fast.interval());
         sensor.sample(&clock, &mut batch).unwrap();
         let found = |scope, signal| value(&sensor, &batch, scope, signal);
         assert_eq!(found(Scope::Device, Signal::PowerInstant), Some(100.0));
@@ -240,21 +242,21 @@ mod tests {
         assert_eq!(found(Scope::Device, Signal::ThrottleReasons), Some(4.0), "the power cap");
         assert_eq!(found(Scope::Device, Signal::MemoryUtilization), Some(10.0));
         assert_eq!(found(Scope::Device, Signal::TensorActivity), Some(40.0));
-        assert_eq!(found(Scope::Device, Signal::DramActivity), None, "not counted: absent, not zero");
+        assert_eq!(found(Scope::Device, Signal::DramActivity), None, "unsupported: absent, not zero");
         assert!(batch.readings.iter().all(|reading| reading.after <= reading.at));
         let activity = batch.readings.iter().find(|reading| reading.value == 80.0).unwrap();
-        assert_eq!(activity.after, began, "a mean since the read before");
+        assert_eq!(activity.after, began, "a mean since the previous read");
     }
 
     #[test]
-    fn one_gauge_that_fails_leaves_the_others_going() {
+    fn a_failing_gauge_does_not_stop_the_others() {
         let (clock, _, nvml, mut sensor) = bench();
         nvml.change(0, |script| script.temperature = Err(NvmlError::NoPermission));
         let mut batch = Batch::default();
         for _ in 0..5 {
             sensor.sample(&clock, &mut batch).unwrap();
         }
-        assert_eq!(batch.events.len(), 1, "said once");
+        assert_eq!(batch.events.len(), 1, "reported once");
         assert_eq!(batch.events[0].kind, EventKind::ReadFailed);
         assert_eq!(value(&sensor, &batch, Scope::Device, Signal::Temperature), None);
         assert_eq!(value(&sensor, &batch, Scope::Device, Signal::ClockCore), Some(1980.0));

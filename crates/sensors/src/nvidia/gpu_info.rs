@@ -1,4 +1,4 @@
-//! What is fixed about a GPU and belongs into the record of a run.
+//! Reads the name, driver version, power limit and memory of GPUs for the record of a run.
 
 use ergometer_units::{Bytes, Watts};
 
@@ -6,26 +6,26 @@ use super::library::{Nvml, NvmlError};
 use super::system::{OpenError, open};
 use ergometer_telemetry::DeviceId;
 
-/// The fixed facts of one GPU. What the driver does not tell is absent.
+/// The description of one GPU. A value that the driver does not report is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuInfo {
-    /// Which GPU.
+    /// The device.
     pub device: DeviceId,
-    /// The product's name, such as `NVIDIA H200`.
+    /// The product name, such as `NVIDIA H200`.
     pub name: String,
-    /// The id that stays with the board.
+    /// The unique id of the board.
     pub uuid: Option<String>,
-    /// The version of the driver.
+    /// The driver version.
     pub driver_version: Option<String>,
-    /// The power it is held to now.
+    /// The current power limit.
     pub power_limit: Option<Watts>,
-    /// Its memory.
+    /// The size of its memory.
     pub memory_total: Option<Bytes>,
-    /// Whether it is split into instances, so that its energy is that of all of them.
+    /// Whether it is split into MIG instances. Its energy is then that of all instances.
     pub mig_enabled: Option<bool>,
 }
 
-/// The facts of every GPU that answers. One that is lost is left out; [`probe`](super::probe) says so.
+/// Describes every GPU that responds. A lost GPU is skipped; [`probe`](super::probe) reports it.
 pub fn gpus(nvml: &dyn Nvml) -> Result<Vec<GpuInfo>, NvmlError> {
     let driver_version = nvml.driver_version().ok();
     let infos = (0..nvml.gpu_count()?).filter_map(|gpu| {
@@ -42,7 +42,7 @@ pub fn gpus(nvml: &dyn Nvml) -> Result<Vec<GpuInfo>, NvmlError> {
     Ok(infos.collect())
 }
 
-/// The facts of this machine's GPUs; none where there is no driver.
+/// Describes this machine's GPUs. Without a driver there are none.
 #[must_use]
 pub fn system_gpus() -> Vec<GpuInfo> {
     let found = open().and_then(|nvml| gpus(nvml.as_ref()).map_err(|error| OpenError::Other(error.to_string())));

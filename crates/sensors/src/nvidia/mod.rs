@@ -1,13 +1,13 @@
-//! NVIDIA GPUs, through NVML, the library that comes with the driver.
+//! Reads NVIDIA GPUs through NVML, the library of the driver.
 //!
-//! In: a library behind the trait [`Nvml`], the real one ([`open`]) or a scripted one. Out: per GPU up to three sensors
-//! and what `ergo doctor` says about each of their sources ([`probe`]).
+//! [`probe`] opens up to three sensors per GPU from an [`Nvml`] library: the real one ([`open`]), or a scripted one in
+//! tests.
 //!
-//! Three sensors and not one, because the sampler gives each a thread: a read of the energy counter blocks for 3-5 ms,
-//! one in twenty for 20-35 ms, the power ring has to be drained before it runs over, and the gauges cost microseconds.
+//! There are three sensors because the sampler runs each on its own thread: a read of the energy counter blocks for 3-5 ms
+//! (one in twenty for 20-35 ms), the power ring must be read before it overflows, and the gauges take microseconds.
 //!
-//! Always: a GPU that is lost ends its own sensors and no other; a signal that is not there has no channel; a reading
-//! carries the driver's own time where there is one.
+//! A lost GPU ends its own sensors only. A signal that is not supported has no channel. A reading has the driver's
+//! timestamp if there is one.
 
 mod edge_grid;
 mod energy;
@@ -36,10 +36,10 @@ pub use library::{
 pub use probe::{probe, probe_system};
 pub use system::{OpenError, open};
 
-/// Where a sensor takes the time from: `Instant::now`, or a test's own, so that no test sleeps.
+/// The time source of a sensor: `Instant::now`, or a clock of a test, so that no test sleeps.
 type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// The GPU a sensor is made for, and what it is read with.
+/// The GPU of a sensor, with the library and the clock that it uses.
 #[derive(Clone)]
 struct Target {
     nvml: Arc<dyn Nvml>,

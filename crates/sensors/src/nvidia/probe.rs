@@ -1,9 +1,7 @@
-//! What of this machine's NVIDIA GPUs can be read, and what to do about the rest.
+//! Opens the sensors of NVIDIA GPUs, with a finding for each source.
 //!
-//! In: an [`Nvml`]. Out: the sensors of what works and a finding for each source, with the reason where it does not.
-//! Every source is tried once, here; a sensor then has only channels that answered.
-//!
-//! Always: a GPU that does not answer is one finding, and the others are probed all the same.
+//! Each source is read once here, so a sensor has only channels that work. A GPU that does not respond is one finding and
+//! does not affect the others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,28 +16,27 @@ use super::system::{OpenError, open};
 use super::{Now, Target};
 use ergometer_telemetry::{DeviceId, Finding, Probe, Sensor, Status};
 
-/// Probes this machine. A machine without an NVIDIA driver is one finding and no error.
+/// Opens the sensors of this machine's GPUs. A machine without an NVIDIA driver has one finding.
 #[must_use]
 pub fn probe_system() -> Probe {
     match open() {
         Ok(nvml) => {
             let mut found = probe(&nvml);
             if !found.sensors.is_empty() && in_container() {
-                let why =
-                    "this is a container: energy and power are those of the whole GPU, with all that others run on it";
+                let why = "this is a container: energy and power include everything that runs on the GPU, also outside the container";
                 found.find("NVIDIA GPUs", "container", Status::Limited { why: why.into(), fix: None });
             }
             found
         }
         Err(error) => {
             let mut found = Probe::default();
-            found.find("NVIDIA GPUs", "NVML", not_open(&error));
+            found.find("NVIDIA GPUs", "NVML", open_error_status(&error));
             found
         }
     }
 }
 
-/// Probes every GPU of a library.
+/// Opens the sensors of every GPU of a library.
 #[must_use]
 pub fn probe(nvml: &Arc<dyn Nvml>) -> Probe {
     probe_at(nvml, &(Arc::new(Instant::now) as Now))
@@ -50,7 +47,7 @@ fn probe_at(nvml: &Arc<dyn Nvml>, now: &Now) -> Probe {
     match nvml.gpu_count() {
         Ok(0) => {
             let why = "the NVIDIA driver finds no GPU".to_owned();
-            let fix = Some("`lspci | grep -i nvidia`; in a container, start it with `--gpus all`".to_owned());
+            let fix = Some("check `lspci | grep -i nvidia`; start a container with `--gpus all`".to_owned());
             found.find("NVIDIA GPUs", "NVML", Status::Absent { why, fix });
         }
         Ok(count) => {
@@ -63,8 +60,8 @@ fn probe_at(nvml: &Arc<dyn Nvml>, now: &Now) -> Probe {
     found
 }
 
-/// What trying the sources of one GPU gathers.
-struct Trial<'a> {
+/// The probe of one GPU.
+struct GpuProbe<'a> {
     target: &'a Target,
     mig: bool,
     findings: Vec<Finding>,
@@ -73,7 +70,7 @@ struct Trial<'a> {
 fn probe_gpu(nvml: &Arc<dyn Nvml>, now: &Now, device: DeviceId) -> Probe {
     match try_gpu(nvml, now, device) {
         Ok(found) => found,
-        // Whatever of it was found before it went is of no use.
+        // The findings before the GPU was lost are dropped.
         Err(error) => {
             let fix = match error {
                 NvmlError::GpuLost => Some(lost_fix(device)),
@@ -86,18 +83,18 @@ fn probe_gpu(nvml: &Arc<dyn Nvml>, now: &Now, device: DeviceId) -> Probe {
     }
 }
 
-/// Fails only where the GPU as a whole does not answer.
+/// Opens the sensors of one GPU. Fails only if the whole GPU does not respond.
 fn try_gpu(nvml: &Arc<dyn Nvml>, now: &Now, device: DeviceId) -> Result<Probe, NvmlError> {
     let name = nvml.name(device.index)?;
     let mig = nvml.mig_enabled(device.index).unwrap_or(false);
     let target = Target { nvml: nvml.clone(), now: now.clone(), device, name };
-    let mut trial = Trial { target: &target, mig, findings: Vec::new() };
+    let mut gpu_probe = GpuProbe { target: &target, mig, findings: Vec::new() };
     let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
     if mig {
-        trial.say_mig();
+        gpu_probe.add_mig_finding();
     }
-    let has_energy = trial.energy()?;
-    let rings = trial.rings()?;
+    let has_energy = gpu_probe.energy()?;
+    let rings = gpu_probe.rings()?;
     let has_power_ring = rings.contains(&Ring::Power);
     if has_energy {
         let steps = if has_power_ring { Steps::Few } else { Steps::Every };
@@ -106,22 +103,22 @@ fn try_gpu(nvml: &Arc<dyn Nvml>, now: &Now, device: DeviceId) -> Result<Probe, N
     if !rings.is_empty() {
         sensors.push(Box::new(RingSensor::new(&target, &rings)));
     }
-    let gauges = trial.gauges(rings.contains(&Ring::GpuUtilization))?;
+    let gauges = gpu_probe.gauges(rings.contains(&Ring::GpuUtilization))?;
     if !gauges.is_empty() {
-        let pace = if has_power_ring { Pace::Calm } else { Pace::Brisk };
+        let pace = if has_power_ring { Pace::Slow } else { Pace::Fast };
         sensors.push(Box::new(GaugeSensor::new(&target, &gauges, pace)));
     }
-    Ok(Probe { sensors, findings: trial.findings })
+    Ok(Probe { sensors, findings: gpu_probe.findings })
 }
 
-impl Trial<'_> {
+impl GpuProbe<'_> {
     fn find(&mut self, source: &str, status: Status) {
         let device = format!("{} ({})", self.target.name, self.target.device);
         self.findings.push(Finding { device, source: source.into(), status });
     }
 
-    /// Judges one source; a lost GPU ends the trial.
-    fn judge<T>(&mut self, source: &str, gives: &str, outcome: Result<T, NvmlError>) -> Result<bool, NvmlError> {
+    /// Adds the finding of a source. Returns whether it works; a lost GPU is an error.
+    fn add_finding<T>(&mut self, source: &str, gives: &str, outcome: Result<T, NvmlError>) -> Result<bool, NvmlError> {
         match outcome {
             Ok(_) => {
                 self.find(source, Status::Works(gives.into()));
@@ -136,33 +133,31 @@ impl Trial<'_> {
         }
     }
 
-    fn say_mig(&mut self) {
+    fn add_mig_finding(&mut self) {
         let why = "MIG is enabled: energy and power are those of the whole GPU, not of one instance; utilization and GPM \
-                   are per instance and not available";
-        let fix = format!(
-            "to measure the GPU as one, turn MIG off: `sudo nvidia-smi -i {} -mig 0`",
-            self.target.device.index
-        );
+                   are unavailable";
+        let fix =
+            format!("turn MIG off to measure the whole GPU: `sudo nvidia-smi -i {} -mig 0`", self.target.device.index);
         self.find("MIG", Status::Limited { why: why.into(), fix: Some(fix) });
     }
 
     fn energy(&mut self) -> Result<bool, NvmlError> {
         let outcome = self.target.nvml.energy_mj(self.target.device.index);
-        self.judge("energy counter", "millijoules, timed on the edges of its steps", outcome)
+        self.add_finding("energy counter", "energy in millijoules, read at each update of the counter", outcome)
     }
 
     fn rings(&mut self) -> Result<Vec<Ring>, NvmlError> {
         let gpu = self.target.device.index;
         let mut rings = Vec::new();
-        if self.judge(
+        if self.add_finding(
             "power ring",
-            "power about every 20 ms, at the driver's times",
+            "power about every 20 ms, with the driver's timestamps",
             self.target.nvml.ring(gpu, Ring::Power, 0),
         )? {
             rings.push(Ring::Power);
         }
         if !self.mig {
-            // Not findings of their own: where there is no ring, the gauge takes its place.
+            // Without findings: if there is no ring, the gauge is used instead.
             for ring in [Ring::GpuUtilization, Ring::MemoryUtilization] {
                 match self.target.nvml.ring(gpu, ring, 0) {
                     Ok(_) => rings.push(ring),
@@ -183,9 +178,11 @@ impl Trial<'_> {
             }
             let outcome = gauge.read(self.target.nvml.as_ref(), self.target.device.index);
             let works = match gauge {
-                Gauge::PowerInstant => self.judge(gauge.what(), "power every 100 ms", outcome)?,
-                Gauge::MemoryPower => self.judge(gauge.what(), "power of the memory every 100 ms", outcome)?,
-                Gauge::Activity => self.judge(gauge.what(), "activity of SMs, tensor cores and memory", outcome)?,
+                Gauge::PowerInstant => self.add_finding(gauge.what(), "power every 100 ms", outcome)?,
+                Gauge::MemoryPower => self.add_finding(gauge.what(), "power of the memory every 100 ms", outcome)?,
+                Gauge::Activity => {
+                    self.add_finding(gauge.what(), "activity of SMs, tensor cores and memory", outcome)?
+                }
                 _ => match outcome {
                     Ok(_) => true,
                     Err(NvmlError::GpuLost) => return Err(NvmlError::GpuLost),
@@ -202,12 +199,12 @@ impl Trial<'_> {
 
 fn permission_fix(error: &NvmlError) -> Option<String> {
     (*error == NvmlError::NoPermission).then(|| {
-        "`ls -l /dev/nvidia*` shows who may; run as that user or group, and in a container pass the GPU in with `--gpus`"
+        "run as a user or group with access to `/dev/nvidia*` (see `ls -l /dev/nvidia*`); start a container with `--gpus`"
             .to_owned()
     })
 }
 
-/// The driver lets only the administrator read performance counters unless told otherwise.
+/// The fix for performance counters, which by default only root may read.
 fn counter_fix(error: &NvmlError) -> Option<String> {
     (*error == NvmlError::NoPermission).then(|| {
         "run as root, or `echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | sudo tee \
@@ -216,18 +213,18 @@ fn counter_fix(error: &NvmlError) -> Option<String> {
     })
 }
 
-fn not_open(error: &OpenError) -> Status {
+fn open_error_status(error: &OpenError) -> Status {
     let fix = match error {
         OpenError::NoLibrary => Some(
-            "with an NVIDIA GPU: install its driver (https://www.nvidia.com/drivers); in a container, start it with \
-             `--gpus all`",
+            "if this machine has an NVIDIA GPU, install its driver (https://www.nvidia.com/drivers); start a container \
+             with `--gpus all`",
         ),
-        OpenError::DriverNotLoaded => Some("`sudo modprobe nvidia`, then `nvidia-smi`"),
-        OpenError::VersionMismatch => Some("reboot, so that the new driver's kernel module is loaded"),
+        OpenError::DriverNotLoaded => Some("run `sudo modprobe nvidia`, then `nvidia-smi`"),
+        OpenError::VersionMismatch => Some("reboot to load the kernel module of the new driver"),
         OpenError::NoPermission => {
-            Some("`ls -l /dev/nvidia*` shows who may; in a container, start it with `--gpus all`")
+            Some("run as a user with access to `/dev/nvidia*`; start a container with `--gpus all`")
         }
-        OpenError::Other(_) => Some("`nvidia-smi` may say more"),
+        OpenError::Other(_) => Some("run `nvidia-smi` for details"),
     };
     Status::Absent { why: error.to_string(), fix: fix.map(str::to_owned) }
 }
@@ -272,11 +269,11 @@ mod tests {
         }
         assert!(found.findings.iter().all(|finding| finding.device == "NVIDIA H200 (gpu:0)"));
         let gauges = found.sensors[2].channels();
-        assert!(!gauges.iter().any(|channel| channel.signal == Signal::Utilization), "its ring is better");
+        assert!(!gauges.iter().any(|channel| channel.signal == Signal::Utilization), "its ring is used");
     }
 
     #[test]
-    fn what_is_not_supported_has_no_channel() {
+    fn an_unsupported_source_has_no_channel() {
         let script = Script {
             energy: Err(NvmlError::NotSupported),
             power_ring: Err(NvmlError::NotSupported),
@@ -288,14 +285,14 @@ mod tests {
         };
         let (_, found) = probe_scripts(vec![script]);
         assert_eq!(ids(&found), ["nvml-gauges:0"]);
-        assert!(has(&found, Signal::Utilization), "without a ring it is a gauge");
+        assert!(has(&found, Signal::Utilization), "without a ring, the gauge is used");
         assert!(!has(&found, Signal::SmActivity) && !has(&found, Signal::ThrottleReasons));
         assert!(has(&found, Signal::ClockCore));
         assert!(matches!(status(&found, "energy counter"), Status::Absent { fix: None, .. }));
     }
 
     #[test]
-    fn mig_is_explained_and_leaves_what_covers_the_whole_gpu() {
+    fn with_mig_only_sources_of_the_whole_gpu_are_used() {
         let (_, found) = probe_scripts(vec![Script { mig: true, ..Script::default() }]);
         let Status::Limited { why, fix } = status(&found, "MIG") else { panic!("{:?}", found.findings) };
         assert!(why.contains("whole GPU") && fix.as_ref().is_some_and(|fix| fix.contains("-mig 0")));
@@ -304,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_is_lost_is_a_finding_and_the_others_go_on() {
+    fn a_lost_gpu_is_a_finding_and_the_others_are_used() {
         let mut lost = Script::default();
         lost.lose();
         let half_lost = Script { activity: Err(NvmlError::GpuLost), ..Script::default() };
@@ -317,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_falls_off_the_bus_ends_its_own_sensors_only() {
+    fn a_lost_gpu_ends_only_its_own_sensors() {
         let (scripted, mut found) = probe_scripts(vec![Script::default(), Script::default()]);
         scripted.change(0, Script::lose);
         let (clock, mut batch) = (Clock::start(), Batch::default());
@@ -333,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_comes_with_its_fix() {
+    fn a_missing_permission_has_a_fix() {
         let script = Script {
             energy: Err(NvmlError::NoPermission),
             activity: Err(NvmlError::NoPermission),
@@ -350,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_driver_is_one_finding() {
-        let Status::Absent { why, fix } = not_open(&OpenError::NoLibrary) else { panic!("absent") };
+        let Status::Absent { why, fix } = open_error_status(&OpenError::NoLibrary) else { panic!("absent") };
         assert_eq!(why, "no NVIDIA driver found (libnvidia-ml.so.1)");
         assert!(fix.is_some());
         let (_, found) = probe_scripts(Vec::new());

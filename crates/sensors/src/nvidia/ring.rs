@@ -1,42 +1,41 @@
-//! One ring of samples that the driver fills at its own times: each sample once, on our clock, and gaps noticed.
+//! Turns the samples of one driver ring into readings and detects gaps.
 //!
-//! In: what a drain of the ring returned. Out: readings with the driver's times brought onto the run's clock, in order.
-//!
-//! Always: a sample read twice (its two timestamps differ by 1-2 us) is one reading; of two readings the later one is
-//! at least 1 ms later.
+//! The driver's timestamps are converted to the run's clock. Readings are ordered by time and at least 1 ms apart: a
+//! sample that is read twice (its two timestamps differ by 1-2 us) is one reading.
 
 use std::time::Instant;
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::library::{Ring, RingSample};
 use ergometer_telemetry::{Batch, Channel, Clock, DeviceId, EventKind, Provenance, Scope, Signal};
 
-/// Two samples closer than this are one sample read twice; real ones were never seen closer than 8 ms.
+/// Two samples closer than this are one sample read twice. Different samples were at least 8 ms apart.
 const SAME_SAMPLE: Seconds = Seconds::new(0.001);
-/// A gap of this many periods means that samples are missing. Spacings of up to 2.4 periods (48 ms) are ordinary.
+/// A gap of this many periods means that samples are missing. Gaps of up to 2.4 periods (48 ms) are normal.
 const GAP_PERIODS: f64 = 3.0;
-/// A time further ahead than this is not the driver's but a wall clock that was stepped and not yet measured anew.
+/// A timestamp further ahead than this means that the wall clock was set and not measured again yet.
 const AHEAD: Seconds = Seconds::new(0.5);
-/// After this many drains without a sample the whole ring is asked for: if the wall clock was stepped back, everything
-/// new is older than the newest sample seen.
-const EMPTY_DRAINS: u32 = 3;
+/// After this many reads without a sample, the whole ring is read: if the wall clock was set back, all new samples have
+/// older timestamps than the newest known one.
+const EMPTY_READS: u32 = 3;
 
-/// The state of one ring between two drains.
+/// The state of one ring between two reads.
 #[derive(Debug)]
 pub(super) struct RingReader {
     pub(super) ring: Ring,
     newest_us: u64,
     last: Option<Timestamp>,
-    empty_drains: u32,
+    empty_reads: u32,
 }
 
 impl RingReader {
     pub(super) const fn new(ring: Ring) -> Self {
-        Self { ring, newest_us: 0, last: None, empty_drains: 0 }
+        Self { ring, newest_us: 0, last: None, empty_reads: 0 }
     }
 
-    /// The ring's name, for people.
+    /// The display name of the ring.
     pub(super) const fn what(&self) -> &'static str {
         match self.ring {
             Ring::Power => "power ring",
@@ -54,49 +53,49 @@ impl RingReader {
         Channel { device, scope: Scope::Device, signal, provenance, update_period: Some(self.period()) }
     }
 
-    /// The driver's time to ask for newer samples than; 0 asks for all.
+    /// The next read requests samples after this driver timestamp; 0 requests all.
     pub(super) const fn newer_than_us(&self) -> u64 {
-        if self.empty_drains >= EMPTY_DRAINS { 0 } else { self.newest_us }
+        if self.empty_reads >= EMPTY_READS { 0 } else { self.newest_us }
     }
 
-    /// Takes what a drain returned.
-    pub(super) fn take(&mut self, mut samples: Vec<RingSample>, drained_at: Instant, stage: &mut Stage<'_>) {
+    /// Adds the samples of a read.
+    pub(super) fn push(&mut self, mut samples: Vec<RingSample>, read_at: Instant, context: &mut RingContext<'_>) {
         samples.sort_by_key(|sample| sample.time_us);
-        let latest = stage.clock.at(drained_at) + AHEAD;
+        let latest = context.clock.at(read_at) + AHEAD;
         let before = self.last;
         for sample in samples {
-            let Some(at) = wall_time(sample.time_us).map(|wall| stage.clock.from_wall(wall)) else { continue };
+            let Some(at) = wall_time(sample.time_us).map(|wall| context.clock.from_wall(wall)) else { continue };
             if at > latest {
-                // Left in the ring: the next drain finds it again, on a clock measured anew.
+                // The next read gets this sample again, after the clock was measured.
                 break;
             }
             if self.last.is_some_and(|last| at - last < SAME_SAMPLE) {
-                // Asked for again otherwise, at each drain, when it is the newest.
+                // Otherwise each read would get the newest sample again.
                 self.newest_us = self.newest_us.max(sample.time_us);
                 continue;
             }
             if self.last == before {
-                self.notice_gap(at, stage);
+                self.report_gap(at, context);
             }
-            stage.batch.push(stage.channel, at, sample.value);
+            context.batch.push(context.channel, at, sample.value);
             self.last = Some(at);
             self.newest_us = sample.time_us;
         }
-        self.empty_drains = if self.last == before { self.empty_drains.saturating_add(1) } else { 0 };
+        self.empty_reads = if self.last == before { self.empty_reads.saturating_add(1) } else { 0 };
     }
 
-    fn notice_gap(&self, first: Timestamp, stage: &mut Stage<'_>) {
+    fn report_gap(&self, first: Timestamp, context: &mut RingContext<'_>) {
         let Some(gap) = self.last.map(|last| first - last).filter(|gap| *gap > self.period() * GAP_PERIODS) else {
             return;
         };
-        let message = format!(
-            "{} of {}: no samples for {:.0} ms; they were overwritten before they could be read, or never taken. hint: \
-             the machine may be too busy to sample",
+        let text = format!(
+            "{} of {}: no samples for {:.0} ms; they were overwritten before they were read, or never taken",
             self.what(),
-            stage.device,
+            context.device,
             gap.as_millis()
         );
-        stage.batch.event(first, EventKind::SamplesLost, message);
+        let message = Message::new(text).with_hint(hint!("reduce the CPU load of this machine"));
+        context.batch.event(first, EventKind::SamplesLost, message);
     }
 
     const fn period(&self) -> Seconds {
@@ -107,15 +106,15 @@ impl RingReader {
     }
 }
 
-/// Where a ring's readings go.
-pub(super) struct Stage<'a> {
+/// The device, clock and batch for the readings of a ring.
+pub(super) struct RingContext<'a> {
     pub(super) device: DeviceId,
     pub(super) channel: usize,
     pub(super) clock: &'a Clock,
     pub(super) batch: &'a mut Batch,
 }
 
-/// A slot that was never filled has the time 0.
+/// Converts a timestamp. An empty slot of the ring has the timestamp 0.
 fn wall_time(time_us: u64) -> Option<Timestamp> {
     i64::try_from(time_us).ok().filter(|time_us| *time_us > 0).and_then(Timestamp::from_micros_since_epoch)
 }
@@ -141,13 +140,14 @@ mod tests {
             u64::try_from(self.clock.at(self.now).micros_since_epoch() + offset_us).unwrap()
         }
 
-        /// Takes samples at these microseconds from now, each with its place as its value.
-        fn take(&mut self, offsets_us: &[i64]) {
+        /// Adds samples at these microseconds from now, each with its index as its value.
+        fn push(&mut self, offsets_us: &[i64]) {
             let sample =
                 |(place, offset): (u32, &i64)| RingSample { time_us: self.us(*offset), value: f64::from(place) };
             let samples = (0..).zip(offsets_us).map(sample).collect();
-            let mut stage = Stage { device: DeviceId::gpu(0), channel: 0, clock: &self.clock, batch: &mut self.batch };
-            self.reader.take(samples, self.now, &mut stage);
+            let mut context =
+                RingContext { device: DeviceId::gpu(0), channel: 0, clock: &self.clock, batch: &mut self.batch };
+            self.reader.push(samples, self.now, &mut context);
         }
 
         fn values(&self) -> Vec<f64> {
@@ -158,46 +158,47 @@ mod tests {
     #[test]
     fn a_sample_read_twice_is_one_reading() {
         let mut bench = Bench::new();
-        bench.take(&[-100_000, -99_999, -80_000, -79_998, -60_000]);
+        bench.push(&[-100_000, -99_999, -80_000, -79_998, -60_000]);
         assert_eq!(bench.values(), [0.0, 2.0, 4.0]);
-        bench.take(&[-59_998, -40_000]);
-        assert_eq!(bench.values(), [0.0, 2.0, 4.0, 1.0], "also across two drains");
+        bench.push(&[-59_998, -40_000]);
+        assert_eq!(bench.values(), [0.0, 2.0, 4.0, 1.0], "also across two reads");
         assert!(bench.batch.readings.iter().all(|reading| reading.after == reading.at));
         assert!(bench.batch.events.is_empty());
     }
 
     #[test]
-    fn an_overrun_is_noticed_and_an_ordinary_spacing_is_not() {
+    fn a_gap_is_reported_and_normal_spacing_is_not() {
         let mut bench = Bench::new();
-        bench.take(&[-4_000_000, -3_980_000]);
-        bench.take(&[-3_932_000, -3_912_000]);
-        assert!(bench.batch.events.is_empty(), "48 ms happen");
-        bench.take(&[-2_400_000, -2_380_000]);
+        bench.push(&[-4_000_000, -3_980_000]);
+        bench.push(&[-3_932_000, -3_912_000]);
+        assert!(bench.batch.events.is_empty(), "48 ms are normal");
+        bench.push(&[-2_400_000, -2_380_000]);
         assert_eq!(bench.batch.events.len(), 1);
         assert_eq!(bench.batch.events[0].kind, EventKind::SamplesLost);
         assert!(bench.batch.events[0].message.contains("1512 ms"), "{:?}", bench.batch.events);
     }
 
     #[test]
-    fn samples_out_of_order_or_without_a_time_do_no_harm() {
+    fn samples_are_sorted_and_samples_without_a_time_are_skipped() {
         let mut bench = Bench::new();
-        bench.take(&[-20_000, -60_000, -40_000]);
+        bench.push(&[-20_000, -60_000, -40_000]);
         assert_eq!(bench.values(), [1.0, 2.0, 0.0]);
-        let mut stage = Stage { device: DeviceId::gpu(0), channel: 0, clock: &bench.clock, batch: &mut bench.batch };
+        let mut context =
+            RingContext { device: DeviceId::gpu(0), channel: 0, clock: &bench.clock, batch: &mut bench.batch };
         let strange = [0, u64::MAX].map(|time_us| RingSample { time_us, value: 9.0 }).to_vec();
-        bench.reader.take(strange, bench.now, &mut stage);
+        bench.reader.push(strange, bench.now, &mut context);
         assert_eq!(bench.values(), [1.0, 2.0, 0.0]);
     }
 
     #[test]
-    fn times_of_a_stepped_wall_clock_wait_until_it_is_measured() {
+    fn samples_of_a_changed_wall_clock_wait_until_it_is_measured() {
         let mut bench = Bench::new();
-        bench.take(&[-20_000, 3_600_000_000]);
-        assert_eq!(bench.values(), [0.0], "an hour ahead: left in the ring");
+        bench.push(&[-20_000, 3_600_000_000]);
+        assert_eq!(bench.values(), [0.0], "a sample an hour ahead is read later");
         assert_eq!(bench.reader.newer_than_us(), bench.us(-20_000));
-        for _ in 0..EMPTY_DRAINS {
-            bench.take(&[]);
+        for _ in 0..EMPTY_READS {
+            bench.push(&[]);
         }
-        assert_eq!(bench.reader.newer_than_us(), 0, "an hour back: all is asked for");
+        assert_eq!(bench.reader.newer_than_us(), 0, "after an hour back, all samples are requested");
     }
 }

@@ -1,22 +1,22 @@
-//! The sensor of the driver's rings: power about every 20 ms, utilization every 200 ms, both with the driver's times.
+//! Samples the driver's rings: power about every 20 ms and utilization every 200 ms, both with the driver's timestamps.
 //!
-//! A ring holds 119 samples: 2.4 s of power, 24 s of utilization. A drain keeps a core busy for 1-2 ms, so each is drained
-//! well before it is full and not more often: power every second, utilization every fourth time.
+//! A ring holds 119 samples: 2.4 s of power or 24 s of utilization. Reading one keeps a core busy for 1-2 ms, so a ring is
+//! read well before it is full and not more often: power every second, utilization every fourth time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::faults::Faults;
 use super::library::{Nvml, Ring};
-use super::ring::{RingReader, Stage};
+use super::ring::{RingContext, RingReader};
 use super::{Now, Target};
 use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Of how many drains of the power ring one takes the utilization too.
+/// The utilization is read with every fourth read of the power ring.
 const UTILIZATION_EVERY: u32 = 4;
 
-/// See the module.
+/// The rings of one GPU.
 pub(super) struct RingSensor {
     info: SensorInfo,
     channels: Vec<Channel>,
@@ -28,7 +28,7 @@ pub(super) struct RingSensor {
 }
 
 impl RingSensor {
-    /// A sensor of the rings that were found to work.
+    /// A sensor of these rings.
     pub(super) fn new(target: &Target, rings: &[Ring]) -> Self {
         let readers: Vec<_> = rings.iter().map(|ring| RingReader::new(*ring)).collect();
         Self {
@@ -53,31 +53,31 @@ impl Sensor for RingSensor {
     }
 
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        let takes_all = self.drains.is_multiple_of(UTILIZATION_EVERY);
+        let reads_all = self.drains.is_multiple_of(UTILIZATION_EVERY);
         self.drains = self.drains.wrapping_add(1);
-        self.take(takes_all, clock, batch)
+        self.read(reads_all, clock, batch)
     }
 
     fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        self.take(true, clock, batch)
+        self.read(true, clock, batch)
     }
 
     fn drain(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
-        self.take(true, clock, batch)
+        self.read(true, clock, batch)
     }
 }
 
 impl RingSensor {
-    fn take(&mut self, takes_all: bool, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
+    fn read(&mut self, reads_all: bool, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         let device = self.info.device;
         for (channel, reader) in self.readers.iter_mut().enumerate() {
-            if reader.ring != Ring::Power && !takes_all {
+            if reader.ring != Ring::Power && !reads_all {
                 continue;
             }
             let outcome = self.nvml.ring(device.index, reader.ring, reader.newer_than_us());
             let end = (self.now)();
             if let Some(samples) = self.faults.settle(reader.what(), outcome, clock.at(end), batch)? {
-                reader.take(samples, end, &mut Stage { device, channel, clock, batch });
+                reader.push(samples, end, &mut RingContext { device, channel, clock, batch });
             }
         }
         Ok(())
@@ -92,7 +92,7 @@ mod tests {
     use ergometer_telemetry::{EventKind, Signal};
 
     #[test]
-    fn each_ring_is_drained_once_and_one_that_fails_does_not_stop_the_other() {
+    fn each_sample_is_read_once_and_a_failing_ring_does_not_stop_the_other() {
         let (clock, time) = (Clock::start(), Time::start());
         let now_us = u64::try_from(clock.at(time.now()).micros_since_epoch()).unwrap();
         let sample = |ago_ms: u64, value| RingSample { time_us: now_us - ago_ms * 1000, value };
@@ -118,7 +118,7 @@ mod tests {
             script.utilization_ring = Ok(vec![sample(0, 60.0)]);
         });
         sensor.sample(&clock, &mut batch).unwrap();
-        assert!(batch.readings.is_empty(), "utilization waits, its ring is long");
+        assert!(batch.readings.is_empty(), "utilization is read later, its ring is long");
         sensor.sample_last(&clock, &mut batch).unwrap();
         assert_eq!((batch.readings.len(), batch.events.len()), (1, 1));
         assert_eq!(batch.events[0].kind, EventKind::ReadFailed);

@@ -1,4 +1,4 @@
-//! A scripted NVML for tests: what each GPU answers is set by hand, and time passes only when a script says so.
+//! A scripted NVML for tests, with controlled values and a controlled clock.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::library::{
 use super::{Now, Target};
 use ergometer_telemetry::DeviceId;
 
-/// A clock that a test moves.
+/// A clock that a test controls.
 #[derive(Clone)]
 pub(crate) struct Time(Arc<Mutex<Instant>>);
 
@@ -35,7 +35,7 @@ impl Time {
     }
 }
 
-/// What one GPU answers.
+/// The values of one GPU.
 #[derive(Clone)]
 pub(crate) struct Script {
     pub(crate) name: Result<String, NvmlError>,
@@ -58,7 +58,7 @@ pub(crate) struct Script {
 }
 
 impl Default for Script {
-    /// A GPU with everything, at 100 W.
+    /// A GPU that supports everything, at 100 W.
     fn default() -> Self {
         let activity = Activity { sm_percent: Some(80.0), tensor_percent: Some(40.0), dram_percent: None };
         Self {
@@ -83,7 +83,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Takes the GPU off the bus: nothing answers any more.
+    /// Removes the GPU from the bus: every read fails.
     pub(crate) fn lose(&mut self) {
         let lost = NvmlError::GpuLost;
         self.name = Err(lost.clone());
@@ -103,7 +103,7 @@ impl Script {
     }
 }
 
-/// The library of several scripted GPUs.
+/// A library with several scripted GPUs.
 pub(crate) struct Scripted {
     time: Time,
     scripts: Mutex<Vec<Script>>,
@@ -114,12 +114,12 @@ impl Scripted {
         Arc::new(Self { time: time.clone(), scripts: Mutex::new(scripts) })
     }
 
-    /// Changes what a GPU answers from now on.
+    /// Changes the values of a GPU.
     pub(crate) fn change(&self, gpu: usize, change: impl FnOnce(&mut Script)) {
         change(&mut self.scripts()[gpu]);
     }
 
-    /// What a sensor of one of the GPUs is made from.
+    /// The target of a sensor for one of the GPUs.
     pub(super) fn target(self: &Arc<Self>, gpu: u32) -> Target {
         let (device, name) = (DeviceId::gpu(gpu), String::from("NVIDIA H200"));
         Target { nvml: self.clone(), now: self.time.source(), device, name }

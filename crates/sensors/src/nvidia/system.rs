@@ -1,10 +1,7 @@
-//! The real NVML, loaded at run time.
+//! Loads the real NVML (`libnvidia-ml.so.1`) at run time.
 //!
-//! In: the driver's `libnvidia-ml.so.1`. Out: an [`Nvml`], or an [`OpenError`] that says what is missing; no driver is
-//! an ordinary answer, not a fault.
-//!
-//! The library is loaded once and stays for the life of the process: a handle of a GPU and a sample of its counters
-//! then live as long as they like without a borrow, and nobody can shut NVML down under another thread's read.
+//! The library is loaded once and never unloaded. So handles and counter samples are `'static`, and no thread can shut NVML
+//! down while another one reads.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,43 +21,43 @@ use super::library::{
 };
 use super::scoped_power;
 
-/// The names the library goes by. The first comes with the driver, the second with the development package.
+/// The names of the library. The first comes with the driver, the second with the development package.
 const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
-/// The library, and the process that started it: a forked child has to start it anew, or NVML says that nobody did.
+/// The library, and the process that initialized it: a forked child must initialize it again, or NVML fails.
 static LIBRARY: OnceLock<(u32, nvml_wrapper::Nvml)> = OnceLock::new();
 
-/// Why NVML could not be opened.
+/// Why NVML cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such library.
+    /// The library does not exist.
     #[error("no NVIDIA driver found (libnvidia-ml.so.1)")]
     NoLibrary,
-    /// The library is there, the kernel module is not.
+    /// The library exists, but the kernel module is not loaded.
     #[error("the NVIDIA driver is installed but its kernel module is not loaded")]
     DriverNotLoaded,
-    /// The library and the kernel module are of two versions, as after an update without a reboot.
+    /// The library and the kernel module have different versions, for example after an update without a reboot.
     #[error("the NVIDIA library and the loaded kernel module have different versions")]
     VersionMismatch,
-    /// This user may not talk to the driver.
-    #[error("this user may not talk to the NVIDIA driver")]
+    /// This user has no permission to use the driver.
+    #[error("this user has no permission to use the NVIDIA driver")]
     NoPermission,
-    /// Anything else, in the driver's words.
-    #[error("NVML did not start: {0}")]
+    /// Any other error, with the driver's message.
+    #[error("cannot initialize NVML: {0}")]
     Other(String),
 }
 
-/// Loads and starts NVML, or shares it where that was done before.
+/// Loads and initializes NVML, or shares it if that was already done.
 pub fn open() -> Result<Arc<dyn Nvml>, OpenError> {
     let process = std::process::id();
     let library = match LIBRARY.get() {
         Some((owner, library)) if *owner == process => library,
-        // In a child of a fork. No lock is asked for here, since one might be held for ever: each call starts the
-        // library once more, which NVML counts, and keeps some kilobytes for good.
+        // In a forked child. No lock is taken here, because it might be held forever. Each call initializes the library
+        // again, which NVML counts, and leaks some kilobytes.
         Some(_) => Box::leak(Box::new(start()?)),
         None => {
             let started = start()?;
-            // Two threads may both have started it; NVML counts its users, so the second copy is simply dropped.
+            // If two threads initialize it, the second copy is dropped; NVML counts its users.
             &LIBRARY.get_or_init(|| (process, started)).1
         }
     };
@@ -75,7 +72,7 @@ fn start() -> Result<nvml_wrapper::Nvml, OpenError> {
         match nvml_wrapper::Nvml::builder().lib_path(OsStr::new(name)).init() {
             Ok(library) => return Ok(library),
             Err(error) => match open_error(&error) {
-                // The one error after which the other name is worth a try.
+                // Only after this error the other name may work.
                 OpenError::NoLibrary => missing = OpenError::NoLibrary,
                 other => return Err(other),
             },
@@ -100,7 +97,7 @@ const GPU_NOT_FOUND: u32 = 28;
 impl From<WrapperError> for NvmlError {
     fn from(error: WrapperError) -> Self {
         match error {
-            // A function an old driver lacks is to the user the same as one its GPU lacks.
+            // A function that is missing in an old driver is also not supported.
             WrapperError::NotSupported | WrapperError::FunctionNotFound | WrapperError::FailedToLoadSymbol(_) => {
                 Self::NotSupported
             }
@@ -120,9 +117,9 @@ struct System {
 
 #[derive(Default)]
 struct Gpu {
-    /// Found at the first use: the lookup takes a lock that a blocking read of another thread may hold.
+    /// Looked up once, because the lookup takes a lock that a blocking read of another thread may hold.
     handle: OnceLock<Device<'static>>,
-    /// The performance counters as they stood at the last call.
+    /// The performance counters at the last call.
     counters: Mutex<Option<GpmSample<'static>>>,
 }
 
@@ -179,7 +176,7 @@ impl Nvml for System {
         };
         match self.device(gpu)?.samples(kind, newer_than_us) {
             Ok(samples) => Ok(samples.iter().map(|sample| ring_sample(sample, unit)).collect()),
-            // NVML's way to say that nothing is newer.
+            // NVML returns these if there are no newer samples.
             Err(WrapperError::NotFound | WrapperError::NoData) => Ok(Vec::new()),
             Err(other) => Err(other.into()),
         }
@@ -214,7 +211,7 @@ impl Nvml for System {
     }
 
     fn throttle_reasons(&self, gpu: u32) -> Result<u64, NvmlError> {
-        // Bits that this version of the wrapper does not name are left out.
+        // Bits that this version of the wrapper does not know are dropped.
         Ok(self.device(gpu)?.current_throttle_reasons()?.bits())
     }
 
@@ -235,7 +232,7 @@ impl Nvml for System {
             None => None,
             Some(before) => {
                 let found = gpm_metrics_get(self.library, before, &now, &METRICS)?;
-                // A metric that a GPU lacks comes back as an error of its own, or as NaN.
+                // A metric that the GPU does not support is an error or NaN.
                 let mut values = found.into_iter().map(|metric| metric.ok().map(|metric| metric.value));
                 let mut next = || values.next().flatten().filter(|value| value.is_finite());
                 Some(Activity { sm_percent: next(), tensor_percent: next(), dram_percent: next() })
@@ -258,7 +255,7 @@ impl Nvml for System {
     fn process_utilization(&self, gpu: u32, newer_than_us: u64) -> Result<Vec<ProcessSample>, NvmlError> {
         match self.device(gpu)?.process_utilization_stats(newer_than_us) {
             Ok(samples) => Ok(samples.iter().map(process_sample).collect()),
-            // NVML's way to say that no process used anything since.
+            // NVML returns these if no process used the GPU.
             Err(WrapperError::NotFound | WrapperError::NoData) => Ok(Vec::new()),
             Err(other) => Err(other.into()),
         }
@@ -293,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_driver_are_told_apart() {
+    fn driver_errors_are_distinguished() {
         assert_eq!(NvmlError::from(WrapperError::NotSupported), NvmlError::NotSupported);
         for lost in [WrapperError::GpuLost, WrapperError::ResetRequired, WrapperError::from(28)] {
             assert_eq!(NvmlError::from(lost), NvmlError::GpuLost);
@@ -303,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_driver_does_not_tell_is_absent() {
+    fn memory_that_the_driver_does_not_report_is_absent() {
         let found = |used_gpu_memory| {
             let (gpu_instance_id, compute_instance_id) = (None, None);
             gpu_process(&ProcessInfo { pid: 4711, used_gpu_memory, gpu_instance_id, compute_instance_id })
@@ -313,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_the_library_says_so() {
+    fn a_missing_library_is_its_own_error() {
         let error = nvml_wrapper::Nvml::builder().lib_path(OsStr::new("libno-such-library.so.1")).init().unwrap_err();
         assert_eq!(open_error(&error), OpenError::NoLibrary);
         assert_eq!(open_error(&WrapperError::DriverNotLoaded), OpenError::DriverNotLoaded);

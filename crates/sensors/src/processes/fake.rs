@@ -1,4 +1,4 @@
-//! A `/proc` of plain files, for tests.
+//! A fake `/proc` for tests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use super::Options;
 pub(super) struct FakeProc(TempDir);
 
 impl FakeProc {
-    /// Two processors, no process.
+    /// A machine with two processors and no process.
     pub(super) fn new() -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(tree.root().join("self")).unwrap();
@@ -27,7 +27,7 @@ impl FakeProc {
         Options { proc_root: self.root(), passwd: self.0.path().join("passwd") }
     }
 
-    /// A process, or what it has become: 100 MiB of memory, all its time in user mode.
+    /// Adds or changes a process with 100 MiB of memory and all its time in user mode.
     pub(super) fn process(&self, id: u32, name: &[u8], ticks: u64, started: u64) -> &Self {
         fs::create_dir_all(self.root().join(id.to_string())).unwrap();
         let head = format!("{id} (");
@@ -42,7 +42,7 @@ impl FakeProc {
         self
     }
 
-    /// The namespace of ids, as the kernel names it.
+    /// Sets the namespace of process ids.
     pub(super) fn namespace(&self, name: &str) -> &Self {
         let folder = self.root().join("self/ns");
         fs::create_dir_all(&folder).unwrap();
@@ -51,7 +51,7 @@ impl FakeProc {
         self
     }
 
-    /// The process opens a file.
+    /// Adds an open file to a process.
     pub(super) fn opens(&self, id: u32, path: &str) -> &Self {
         let folder = self.root().join(id.to_string()).join("fd");
         fs::create_dir_all(&folder).unwrap();
@@ -64,13 +64,13 @@ impl FakeProc {
         self
     }
 
-    /// The process ends.
+    /// Ends a process.
     pub(super) fn end(&self, id: u32) -> &Self {
         fs::remove_dir_all(self.root().join(id.to_string())).unwrap();
         self
     }
 
-    /// The owner of all its folders, who has no name here.
+    /// The owner of all folders, without a name in the fake `passwd`.
     pub(super) fn user(&self) -> String {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(self.root()).unwrap().uid().to_string()

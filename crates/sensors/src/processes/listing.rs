@@ -1,22 +1,23 @@
-//! What a source of processes tells at one look, before it is compared with the look before.
+//! The processes of one sample, before they are compared with the previous sample.
 
 use std::time::Duration;
 
+use ergometer_diagnostics::Message;
 use ergometer_units::Bytes;
 
-/// All processes, at one look.
+/// All processes at one time.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Logical processors of the machine.
+    /// The number of logical processors.
     pub(super) processors: Option<u32>,
-    pub(super) processes: Vec<Listed>,
-    /// What could not be read, each said once.
-    pub(super) notes: Vec<String>,
+    pub(super) processes: Vec<ListedProcess>,
+    /// What could not be read.
+    pub(super) notes: Vec<Message>,
 }
 
-/// One process, as it stands.
+/// One process at one time.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedProcess {
     pub(super) id: u32,
     pub(super) name: Option<String>,
     pub(super) command: Option<String>,
@@ -25,19 +26,19 @@ pub(super) struct Listed {
     pub(super) time: Option<Time>,
 }
 
-/// Processor time of a process, and which process it is.
+/// The CPU time and the start of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time {
-    /// When it started, by any count that grows: with the id it tells two processes of one id apart.
+    /// When it started, in any increasing unit. It distinguishes two processes with the same id.
     pub(super) started: u64,
-    /// All it used since.
+    /// CPU time since the start.
     pub(super) used: Duration,
 }
 
-/// The most characters of a command line that are kept: some are a hundred kilobytes long, and none is read to its end.
+/// The maximum number of characters of a command line. Some are a hundred kilobytes long.
 pub(super) const COMMAND_LENGTH: usize = 1024;
 
-/// Words as one line, without what would break a line or a terminal; `None` where nothing is left.
+/// The text as one line without control characters, or `None` if it is empty.
 pub(super) fn one_line(text: &str) -> Option<String> {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(COMMAND_LENGTH).collect();
     line.truncate(line.trim_end().len());

@@ -1,11 +1,10 @@
-//! Who uses the machine: processes, their processor time and memory, and what they hold of its GPUs.
+//! Lists the processes of this machine with their CPU time, memory and GPU use.
 //!
-//! A [`ProcessWatch`] looks again and again; each look gives a [`ProcessTable`] of the time since the look before.
-//! What could not be read is absent. Energy is not divided among processes here: that is a choice of whoever asks, with
-//! [`split_by_cpu_time`].
+//! Each sample of a [`ProcessWatch`] is a [`ProcessTable`] of the time since the previous sample. A value that cannot be
+//! read is absent. [`split_by_cpu_time`] divides an energy among the processes.
 //!
-//! A process that starts and ends between two looks is not seen, and what one used after the last look before its end is
-//! lost. Threads are not listed; their time is their process's.
+//! A process that starts and ends between two samples is not listed, and the CPU time between the last sample and the end
+//! of a process is lost. Threads are not listed; their time belongs to their process.
 
 #[cfg(all(test, target_os = "linux"))]
 mod fake;
@@ -23,19 +22,19 @@ mod watch;
 
 use std::path::PathBuf;
 
-use ergometer_units::{Bytes, Seconds};
-
+use ergometer_diagnostics::Message;
 use ergometer_telemetry::DeviceId;
+use ergometer_units::{Bytes, Seconds};
 
 pub use split::{Share, Split, split_by_cpu_time};
 pub use watch::ProcessWatch;
 
-/// Where to look.
+/// Options of [`ProcessWatch::start_with`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The folder of the processes, on Linux.
     pub proc_root: PathBuf,
-    /// The names of users.
+    /// The file with the names of users.
     pub passwd: PathBuf,
 }
 
@@ -45,50 +44,50 @@ impl Default for Options {
     }
 }
 
-/// The processes of a machine, and what they did since the look before.
+/// The processes of a machine, and what they used since the previous sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProcessTable {
-    /// The time it is about.
+    /// The time since the previous sample.
     pub since_last: Seconds,
-    /// Logical processors of the machine, which bound how much processor time there is; `None` where unknown.
+    /// The number of logical processors, which limits the CPU time. `None` if unknown.
     pub processors: Option<u32>,
-    /// The processes, by their ids.
+    /// The processes, ordered by id.
     pub processes: Vec<Process>,
-    /// What could not be asked at this look and why, for people; each thing once.
-    pub notes: Vec<String>,
+    /// What could not be read in this sample, and what to do about it.
+    pub notes: Vec<Message>,
 }
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
-    /// Its id, as this machine (or container) counts it; the host's where only a GPU's driver knows of it. So an id may
-    /// stand in a table twice, once with a name or a user and once without.
+    /// Its id on this machine (or in this container), or on the host if only the GPU driver knows the process. So a table
+    /// may have an id twice, once with a name or a user and once without.
     pub id: u32,
-    /// Its name, as `ps -o comm` shows it; `None` where it is not visible from here, as on the other side of a container.
+    /// Its name, as shown by `ps -o comm`. `None` if the process is not visible, for example outside this container.
     pub name: Option<String>,
-    /// Its command line, words apart by spaces.
+    /// Its command line, with spaces between the words.
     pub command: Option<String>,
-    /// The user's name, or the number where it has none.
+    /// The name of its user, or the user id if there is no name.
     pub user: Option<String>,
-    /// Processor time since the look before; all it used where it started since. `None` at the first look.
+    /// CPU time since the previous sample; all its CPU time if it started since then. `None` in the first sample.
     pub cpu: Option<Seconds>,
-    /// Processor time since it started.
+    /// CPU time since it started.
     pub cpu_total: Option<Seconds>,
     /// Its resident memory.
     pub memory: Option<Bytes>,
-    /// What it holds of GPUs.
+    /// Its use of GPUs.
     pub gpus: Vec<GpuUse>,
 }
 
-/// What a process holds of one GPU.
+/// The use of one GPU by a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuUse {
     /// The GPU.
     pub device: DeviceId,
-    /// Its memory there.
+    /// Its GPU memory.
     pub memory: Option<Bytes>,
-    /// The share of time since the look before in which its kernels ran, in percent.
+    /// The share of time since the previous sample in which its kernels ran, in percent.
     pub utilization_pct: Option<f64>,
-    /// The share of time since the look before in which it read or wrote the GPU's memory, in percent.
+    /// The share of time since the previous sample in which it accessed the GPU's memory, in percent.
     pub memory_utilization_pct: Option<f64>,
 }

@@ -1,9 +1,9 @@
-//! Processes by `/proc`, on Linux.
+//! Lists processes from `/proc` on Linux.
 //!
-//! In goes the folder; out comes a [`Listing`]. A process that ends while it is read is left out, or has what was read
-//! of it; one that is hidden from this user (`hidepid`) has its id and owner, and a note says so. Threads are not listed.
+//! A process that ends while it is read is skipped, or has the values that were read before. A process that is hidden from
+//! this user (`hidepid`) has only its id and owner, and a note reports it. Threads are not listed.
 //!
-//! Three calls a process: its line of `stat` (time, memory, name), its `cmdline`, and the owner of its folder.
+//! Each process needs three reads: its `stat` (time, memory, name), its `cmdline`, and the owner of its folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,14 +11,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::Bytes;
 
 use super::Options;
-use super::listing::{COMMAND_LENGTH, Listed, Listing, Time, one_line};
+use super::listing::{COMMAND_LENGTH, ListedProcess, Listing, Time, one_line};
 use super::stat_line::StatLine;
 use super::users::Users;
 
-/// How a file is read, so that a test can forbid one: as root, permission bits stop nobody. At most so many bytes.
+/// Reads up to a number of bytes of a file. Tests replace this to deny permission, which file modes do not do for root.
 type ReadFile = fn(&Path, u64) -> io::Result<Vec<u8>>;
 
 #[derive(Debug)]
@@ -30,22 +31,22 @@ pub(super) struct ProcFiles {
     ids: Ids,
 }
 
-/// Whose ids the processes here have.
+/// The namespace of the process ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ids {
     Machine,
-    /// Those of a container: the machine has others for the same processes.
+    /// A container: the host has other ids for the same processes.
     Container,
 }
 
-/// The namespace of ids that the kernel starts with has this number on every machine (`PROC_PID_INIT_INO`). `NSpid` of
-/// `status` would not tell: it begins with the namespace that `/proc` is of, so that a container sees one id there.
+/// The initial namespace of process ids, which has this number on every machine (`PROC_PID_INIT_INO`). `NSpid` in `status`
+/// does not help: it starts with the namespace of `/proc`, so a container sees only one id there.
 const OUTERMOST: &str = "pid:[4026531836]";
 
-/// What a process that uses a GPU of NVIDIA's has open; the second is Windows' subsystem for Linux.
+/// The files that a process with an NVIDIA GPU has open. The second is for the Windows Subsystem for Linux.
 const GPU_FILES: [&str; 2] = ["/dev/nvidia", "/dev/dxg"];
 
-/// What does not change while it runs.
+/// Constants of the machine.
 #[derive(Debug)]
 struct Machine {
     processors: Option<u32>,
@@ -53,8 +54,8 @@ struct Machine {
     page: u64,
 }
 
-/// Why a process is not read in full.
-enum Unread {
+/// Why a process could not be read.
+enum ReadError {
     Ended,
     Hidden,
     Other(String),
@@ -62,10 +63,10 @@ enum Unread {
 
 impl ProcFiles {
     pub(super) fn new(options: &Options) -> Self {
-        Self::reading(options, read_file)
+        Self::with_reader(options, read_file)
     }
 
-    fn reading(options: &Options, read: ReadFile) -> Self {
+    fn with_reader(options: &Options, read: ReadFile) -> Self {
         let root = options.proc_root.clone();
         let machine = Machine::read(&root);
         let ids = match fs::read_link(root.join("self/ns/pid")) {
@@ -75,8 +76,8 @@ impl ProcFiles {
         Self { root, read, users: Users::read(&options.passwd), machine, ids }
     }
 
-    /// Whether what a GPU's driver tells of this id can be of the process that has it here. In a container some drivers
-    /// tell the machine's ids: there, one counts as the same only where it is seen to have a GPU open.
+    /// Whether a process id of the GPU driver is the local process with this id. In a container some drivers use the host's
+    /// ids, so a process only matches if it has a GPU open.
     pub(super) fn is_known_to_driver(&self, id: u32) -> bool {
         let is_gpu =
             |path: PathBuf| path.to_str().is_some_and(|path| GPU_FILES.iter().any(|gpu| path.starts_with(gpu)));
@@ -89,11 +90,8 @@ impl ProcFiles {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(error) => {
-                let why = format!(
-                    "cannot list processes: {}: {error}. hint: mount it with `mount -t proc proc /proc`",
-                    self.root.display()
-                );
-                listing.notes.push(why);
+                let message = Message::new(format!("cannot list processes: {}: {error}", self.root.display()));
+                listing.notes.push(message.with_hint(hint!("mount it with `mount -t proc proc /proc`")));
                 return listing;
             }
         };
@@ -102,42 +100,43 @@ impl ProcFiles {
         for id in ids {
             match self.process(id) {
                 Ok(process) => listing.processes.push(process),
-                Err(Unread::Ended) => {}
+                Err(ReadError::Ended) => {}
                 Err(why) => {
                     let folder = self.root.join(id.to_string());
-                    listing.processes.push(Listed { id, user: self.owner(&folder), ..Listed::default() });
+                    listing.processes.push(ListedProcess { id, user: self.owner(&folder), ..ListedProcess::default() });
                     match why {
-                        Unread::Other(why) => unread = unread.or(Some(why)),
+                        ReadError::Other(why) => unread = unread.or(Some(why)),
                         _ => hidden += 1,
                     }
                 }
             }
         }
         if hidden > 0 {
-            listing.notes.push(format!(
-                "{hidden} processes of other users are hidden (hidepid). hint: run as root, or in the group that `gid=` of /proc's mount names"
-            ));
+            let message = Message::new(format!("{hidden} processes of other users are hidden (hidepid)"));
+            let hint = hint!("run as root, or as a member of the group in the `gid=` option of the /proc mount");
+            listing.notes.push(message.with_hint(hint));
         }
-        listing.notes.extend(unread);
+        listing.notes.extend(unread.map(Message::from));
         listing
     }
 
-    fn process(&self, id: u32) -> Result<Listed, Unread> {
+    fn process(&self, id: u32) -> Result<ListedProcess, ReadError> {
         let folder = self.root.join(id.to_string());
         let path = folder.join("stat");
         let unread = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Unread::Hidden,
-            _ if is_ended(&error) => Unread::Ended,
-            _ => Unread::Other(format!("cannot read {}: {error}", path.display())),
+            io::ErrorKind::PermissionDenied => ReadError::Hidden,
+            _ if is_ended(&error) => ReadError::Ended,
+            _ => ReadError::Other(format!("cannot read {}: {error}", path.display())),
         };
-        // A name has at most 64 bytes and the 50 fields at most 20 digits each.
+        // A name has at most 64 bytes, and each of the 50 fields at most 20 digits.
         let line = (self.read)(&path, 2048).map_err(unread)?;
-        let stat = StatLine::parse(&line)
-            .ok_or_else(|| Unread::Other(format!("{} is not of the form of proc_pid_stat(5)", path.display())))?;
-        // One byte a character at least: what is longer is cut anyway.
+        let stat = StatLine::parse(&line).ok_or_else(|| {
+            ReadError::Other(format!("{} does not have the format of proc_pid_stat(5)", path.display()))
+        })?;
+        // A character has at most 4 bytes, and a longer command line is cut anyway.
         let command = (self.read)(&folder.join("cmdline"), COMMAND_LENGTH as u64 * 4).ok();
         let Machine { ticks_per_second, page, .. } = self.machine;
-        Ok(Listed {
+        Ok(ListedProcess {
             id,
             command: command.and_then(|bytes| one_line(&String::from_utf8_lossy(&bytes))),
             user: self.owner(&folder),
@@ -147,7 +146,7 @@ impl ProcFiles {
         })
     }
 
-    /// A process that may not be dumped belongs to root here, whoever runs it.
+    /// The owner of the folder. For a process that may not be dumped this is root, whoever runs it.
     fn owner(&self, folder: &Path) -> Option<String> {
         fs::metadata(folder).ok().map(|folder| self.users.name(folder.uid()))
     }
@@ -158,14 +157,14 @@ impl Machine {
         let processors = fs::read(root.join("stat")).ok().and_then(|text| count_processors(&text));
         Self {
             processors,
-            // All architectures built for today count in hundredths.
+            // All supported architectures use hundredths of a second.
             ticks_per_second: Some(rustix::param::clock_ticks_per_second()).filter(|&ticks| ticks > 0).unwrap_or(100),
             page: rustix::param::page_size() as u64,
         }
     }
 }
 
-/// The lines `cpu0`, `cpu1`, ... of `/proc/stat`: those that are switched on.
+/// Counts the lines `cpu0`, `cpu1`, ... of `/proc/stat`: the processors that are online.
 fn count_processors(text: &[u8]) -> Option<u32> {
     let is_one =
         |line: &&[u8]| line.strip_prefix(b"cpu").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit));
@@ -184,7 +183,7 @@ fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A process that ended takes its folder with it; a file that was open by then answers `ESRCH`.
+/// Whether the process has ended: its folder is gone, or a file that was open before returns `ESRCH`.
 fn is_ended(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -195,7 +194,7 @@ mod tests {
     use super::super::fake::FakeProc;
     use super::*;
 
-    fn find(listing: &Listing, id: u32) -> &Listed {
+    fn find(listing: &Listing, id: u32) -> &ListedProcess {
         listing.processes.iter().find(|process| process.id == id).unwrap()
     }
 
@@ -217,22 +216,22 @@ mod tests {
         assert_eq!(engine.time, Some(Time { started: 7711, used: Duration::from_secs(13) }));
         assert_eq!(engine.memory, Some(Bytes::new(25600 * rustix::param::page_size() as u64)));
         assert_eq!(engine.user, Some(tree.user()), "the owner of the folder");
-        assert_eq!(find(&listing, 2).command, None, "a thread of the kernel has no command line");
+        assert_eq!(find(&listing, 2).command, None, "a kernel thread has no command line");
     }
 
     #[test]
-    fn a_process_that_ends_while_it_is_read_is_left_out() {
+    fn a_process_that_ends_while_it_is_read_is_skipped() {
         let tree = FakeProc::new();
         tree.process(1, b"init", 10, 1).process(5, b"ends", 10, 1).process(6, b"ended", 10, 1);
         tree.remove(5, "stat").remove(6, "cmdline");
         let listing = ProcFiles::new(&tree.options()).list();
         let mut ids: Vec<u32> = listing.processes.iter().map(|process| process.id).collect();
         ids.sort_unstable();
-        assert_eq!(ids, [1, 6], "what was read of 6 stands");
+        assert_eq!(ids, [1, 6], "the values of 6 that were read are kept");
         assert!(listing.notes.is_empty());
-        // As the kernel answers where the file was open already.
+        // The kernel returns this if the file was already open.
         let gone: ReadFile = |_, _| Err(io::Error::from_raw_os_error(3));
-        assert!(ProcFiles::reading(&tree.options(), gone).list().processes.is_empty());
+        assert!(ProcFiles::with_reader(&tree.options(), gone).list().processes.is_empty());
     }
 
     #[test]
@@ -245,26 +244,26 @@ mod tests {
             }
             _ => read_file(path, most),
         };
-        let listing = ProcFiles::reading(&tree.options(), deny).list();
-        assert_eq!(*find(&listing, 42), Listed { id: 42, user: Some(tree.user()), ..Listed::default() });
+        let listing = ProcFiles::with_reader(&tree.options(), deny).list();
+        assert_eq!(*find(&listing, 42), ListedProcess { id: 42, user: Some(tree.user()), ..ListedProcess::default() });
         assert_eq!(find(&listing, 1).name.as_deref(), Some("init"));
-        assert!(matches!(&listing.notes[..], [note] if note.starts_with("2 processes of other users are hidden")));
+        assert!(matches!(&listing.notes[..], [note] if note.text.starts_with("2 processes of other users are hidden")));
     }
 
     #[test]
-    fn garbage_is_said_and_never_a_number() {
+    fn a_malformed_stat_file_is_a_note_and_not_a_number() {
         let tree = FakeProc::new();
         tree.process(7, b"fine", 10, 1).process(8, b"fine", 10, 1).write(8, "stat", b"8 (fish) S \xff\n");
         let listing = ProcFiles::new(&tree.options()).list();
         assert_eq!((find(&listing, 8).time, find(&listing, 8).memory), (None, None));
         assert!(
-            matches!(&listing.notes[..], [note] if note.contains("8/stat is not of the form")),
+            matches!(&listing.notes[..], [note] if note.text.contains("8/stat does not have the format")),
             "{:?}",
             listing.notes
         );
         let nowhere = Options { proc_root: tree.options().proc_root.join("none"), ..tree.options() };
         let listing = ProcFiles::new(&nowhere).list();
-        assert!(listing.processors.is_none() && listing.notes[0].contains("hint: "), "{:?}", listing.notes);
+        assert!(listing.processors.is_none() && listing.notes[0].hint.is_some(), "{:?}", listing.notes);
     }
 
     #[test]

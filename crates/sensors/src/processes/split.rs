@@ -1,24 +1,22 @@
-//! Energy divided among processes by their processor time.
+//! Divides an energy among processes by their CPU time.
 //!
-//! In goes an energy and the [`ProcessTable`] of the same time; out comes a share for each process and a rest.
+//! This is a convention, not a measurement. An idle processor still draws power, a second of vector arithmetic costs more
+//! than a second of waiting for memory, and no counter attributes energy to a process. Here a process gets
+//! `energy x its CPU time / (processors x time)`. The rest is not attributed: idle power, processes that ended between two
+//! samples, and CPU time that belongs to no process.
 //!
-//! This is a convention, not a measurement. A processor that is half idle still draws power, a second of arithmetic on
-//! vectors costs more than one of waiting for memory, and no counter tells whose it was. Here a process has
-//! `energy x its time / (processors x time)`, so what the idle machine draws is nobody's and stands in the rest, with
-//! what ended between two looks and what no process shows.
-//!
-//! Always: no share is negative, and shares and rest sum to the energy exactly, in any order.
+//! No share is negative. The shares and the rest sum exactly to the energy, in any order.
 
 use ergometer_units::{Joules, Seconds};
 
 use super::ProcessTable;
 
-/// An energy, divided.
+/// An energy divided among processes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Split {
-    /// The share of each process whose time is known, in the order of the table.
+    /// The share of each process with a known CPU time, in the order of the table.
     pub processes: Vec<Share>,
-    /// What is no process's: the idle processors, and what no process shows.
+    /// The energy that is attributed to no process.
     pub rest: Joules,
 }
 
@@ -27,17 +25,17 @@ pub struct Split {
 pub struct Share {
     /// The id of the process.
     pub id: u32,
-    /// What it is given.
+    /// Its share.
     pub energy: Joules,
 }
 
-/// Divides an energy by the processor time of the table.
+/// Divides an energy among the processes of a table by their CPU time.
 ///
-/// Processor time is counted in ticks of 10 ms, so over a short time the processes may show more than there was: then
-/// their sum takes the place of what there was, and the rest is nothing.
+/// CPU time is counted in ticks of 10 ms, so over a short time its sum may exceed the available time. Then the energy is
+/// divided by the sum, and the rest is zero.
 ///
-/// `None` where there is nothing to divide by: the number of processors or the time of no process is known (as at the
-/// first look), no time has passed, or the energy is not one that can be divided (negative, infinite).
+/// `None` if the number of processors is unknown, no process has a known CPU time (as in the first sample), no time has
+/// passed, or the energy is negative or infinite.
 ///
 /// ```
 /// use ergometer_sensors::processes::{Process, ProcessTable, split_by_cpu_time};
@@ -49,14 +47,14 @@ pub struct Share {
 ///     processes: vec![process],
 ///     ..ProcessTable::default()
 /// };
-/// let split = split_by_cpu_time(Joules::new(80.0), &table).expect("all is known");
+/// let split = split_by_cpu_time(Joules::new(80.0), &table).expect("all values are known");
 /// assert_eq!(split.processes[0].energy, Joules::new(10.0));
 /// assert_eq!(split.rest, Joules::new(70.0));
 /// ```
 #[must_use]
 pub fn split_by_cpu_time(energy: Joules, table: &ProcessTable) -> Option<Split> {
     let processors = table.processors.filter(|&processors| processors > 0)?;
-    // All shares are whole numbers of the last place of the energy: such sums are exact in any order.
+    // Each share is a multiple of the energy's last binary place, so sums are exact in any order.
     let unit = energy.get().next_up() - energy.get();
     if energy.get() < 0.0 || !unit.is_finite() || table.since_last <= Seconds::ZERO {
         return None;
@@ -64,13 +62,13 @@ pub fn split_by_cpu_time(energy: Joules, table: &ProcessTable) -> Option<Split> 
     let known = || table.processes.iter().filter_map(|process| Some((process.id, process.cpu?.max(Seconds::ZERO))));
     known().next()?;
     let used: Seconds = known().map(|(_, cpu)| cpu).sum();
-    let there_was = (table.since_last * f64::from(processors)).max(used);
-    if !there_was.get().is_finite() {
+    let available = (table.since_last * f64::from(processors)).max(used);
+    if !available.get().is_finite() {
         return None;
     }
     let mut rest = energy;
     let processes = known().map(|(id, cpu)| {
-        let share = energy.get() * (cpu / there_was);
+        let share = energy.get() * (cpu / available);
         let energy = Joules::new((share / unit).floor() * unit).min(rest);
         rest -= energy;
         Share { id, energy }
@@ -101,22 +99,22 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_used_is_the_rest() {
+    fn unused_cpu_time_is_the_rest() {
         let found = split(100.0, &table(1.0, 2, &[Some(1.0), None, Some(0.5)])).unwrap();
         let energies: Vec<_> = found.processes.iter().map(|share| (share.id, share.energy.get())).collect();
-        assert_eq!(energies, [(1, 50.0), (3, 25.0)], "a process whose time is unknown has no share");
+        assert_eq!(energies, [(1, 50.0), (3, 25.0)], "a process with an unknown CPU time has no share");
         assert_eq!(found.rest, Joules::new(25.0));
     }
 
     #[test]
-    fn ticks_of_more_than_there_was_are_scaled() {
+    fn cpu_time_above_the_available_time_is_scaled() {
         let found = split(8.0, &table(0.01, 1, &[Some(0.03), Some(0.01)])).unwrap();
         assert_eq!(found.processes[0].energy, Joules::new(6.0));
         assert_eq!((found.processes[1].energy, found.rest), (Joules::new(2.0), Joules::ZERO));
     }
 
     #[test]
-    fn where_nothing_is_known_nothing_is_divided() {
+    fn without_known_values_there_is_no_split() {
         assert_eq!(split(1.0, &table(1.0, 2, &[None])), None);
         assert_eq!(split(1.0, &table(1.0, 2, &[])), None);
         assert_eq!(split(1.0, &table(0.0, 2, &[Some(0.1)])), None);

@@ -1,29 +1,29 @@
-//! `/proc/PID/stat`: one line about a process.
+//! Parses `/proc/PID/stat`, one line about a process.
 //!
-//! In go its bytes, out come the fields needed here. The name stands in parentheses and may hold anything (spaces,
-//! parentheses, newlines, bytes that are no UTF-8), so the fields are counted from the last `)` on.
+//! The name is in parentheses and may contain anything (spaces, parentheses, newlines, invalid UTF-8), so the fields are
+//! counted from the last `)`.
 
-/// The fields of one line, as the kernel counts them.
+/// The used fields of the line, in the kernel's units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StatLine {
-    /// The name; bytes that are no UTF-8 are replaced.
+    /// The name, with invalid UTF-8 replaced.
     pub(super) name: String,
-    /// Processor time of all its threads, also those that ended, in ticks. Children have their own.
+    /// CPU time of all its threads, including those that ended, in ticks; without child processes.
     pub(super) cpu_ticks: u64,
-    /// When it started, in ticks since the machine did. With the id it tells a process from a later one of that id.
+    /// When it started, in ticks since boot. It distinguishes a process from a later one with the same id.
     pub(super) start_ticks: u64,
-    /// Resident memory in pages. The kernel gathers it per processor, so it may be some pages off.
+    /// Resident memory in pages. The kernel counts it per processor, so it may be off by some pages.
     pub(super) resident_pages: u64,
 }
 
 impl StatLine {
-    /// `None` where the line is not of this form.
+    /// `None` if the line does not have this format.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let open = line.iter().position(|&byte| byte == b'(')?;
         let close = line.iter().rposition(|&byte| byte == b')').filter(|&close| close > open)?;
         let name = String::from_utf8_lossy(&line[open + 1..close]).into_owned();
         let fields: Vec<&str> = std::str::from_utf8(&line[close + 1..]).ok()?.split_ascii_whitespace().collect();
-        // proc_pid_stat(5) counts from 1 and the state, right after the name, is field 3.
+        // proc_pid_stat(5) counts from 1, and the state, right after the name, is field 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let cpu_ticks = field(14)?.checked_add(field(15)?)?;
         Some(Self { name, cpu_ticks, start_ticks: field(22)?, resident_pages: field(24)? })
@@ -52,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_line_is_none() {
+    fn a_malformed_line_is_none() {
         let wrong: [&[u8]; 6] = [b"", b"815", b"815 (a", b"815 )a( S 1", b"815 (a) S 1 2 3", b"815 (a) \xff\xff"];
         for text in wrong {
             assert_eq!(StatLine::parse(text), None, "{text:?}");
         }
         let huge = line(b"a").iter().map(|&byte| if byte == b'6' { b'x' } else { byte }).collect::<Vec<_>>();
-        assert_eq!(StatLine::parse(&huge), None, "a field that is no number");
+        assert_eq!(StatLine::parse(&huge), None, "a field that is not a number");
     }
 }

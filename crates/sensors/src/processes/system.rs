@@ -1,7 +1,6 @@
-//! Processes by sysinfo, where there is no `/proc`: macOS, Windows, the BSDs.
+//! Lists processes with sysinfo on systems without `/proc`: macOS, Windows, the BSDs.
 //!
-//! Out comes the same [`Listing`] as of `proc_files`. Starts are known to the second only. What
-//! sysinfo could not read it tells as zero or empty, which is absent here.
+//! Start times are only known to the second. A value that sysinfo cannot read is zero or empty there and absent here.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use ergometer_units::Bytes;
 use sysinfo::{CpuRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System, UpdateKind};
 
 use super::Options;
-use super::listing::{Listed, Listing, Time, one_line};
+use super::listing::{ListedProcess, Listing, Time, one_line};
 use super::users::Users;
 
 #[derive(Debug)]
@@ -26,10 +25,9 @@ impl SystemProcesses {
         Self { system, users: Users::read(&options.passwd) }
     }
 
-    /// Whether what a GPU's driver tells of this id can be of the process that has it here: these systems have one set of
-    /// ids.
+    /// Whether a process id of the GPU driver is the local process with this id. These systems have one set of ids.
     #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::unused_self, reason = "of one form with `proc_files`, where it depends on the process")]
+    #[expect(clippy::unused_self, reason = "the same signature as in `proc_files`, where it depends on the process")]
     pub(super) fn is_known_to_driver(&self, _: u32) -> bool {
         true
     }
@@ -38,7 +36,7 @@ impl SystemProcesses {
         let system = match &mut self.system {
             Ok(system) => system,
             Err(why) => {
-                let notes = vec![format!("cannot list processes: {why}")];
+                let notes = vec![format!("cannot list processes: {why}").into()];
                 return Listing { notes, ..Listing::default() };
             }
         };
@@ -50,7 +48,7 @@ impl SystemProcesses {
             .without_tasks();
         system.refresh_processes_specifics(ProcessesToUpdate::All, true, wanted);
         let processes = system.processes().iter().filter(|(_, process)| process.thread_kind().is_none());
-        let listed = |(id, process): (&sysinfo::Pid, &sysinfo::Process)| Listed {
+        let listed = |(id, process): (&sysinfo::Pid, &sysinfo::Process)| ListedProcess {
             id: id.as_u32(),
             name: one_line(&process.name().to_string_lossy()),
             command: one_line(&process.cmd().join(&OsString::from(" ")).to_string_lossy()),
@@ -63,7 +61,7 @@ impl SystemProcesses {
                 started: process.start_time(),
                 used: Duration::from_millis(process.accumulated_cpu_time()),
             })
-            // A process of another user tells neither on macOS.
+            // On macOS, both are unknown for a process of another user.
             .filter(|time| time.started > 0),
         };
         let processors = u32::try_from(system.cpus().len()).ok().filter(|&count| count > 0);

@@ -1,23 +1,22 @@
-//! Names of users.
+//! Looks up the names of users in `/etc/passwd`.
 //!
-//! In goes a number, out comes the name of `/etc/passwd`, or the number where it has none there (as users of a
-//! directory service, or of the other side of a container).
+//! A user without an entry (from a directory service, or outside the container) is shown as a number.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// The users of `/etc/passwd`, read once.
+/// The users in `/etc/passwd`.
 #[derive(Debug, Default)]
 pub(super) struct Users(HashMap<u32, String>);
 
 impl Users {
-    /// Reads the file; where it cannot be read, every user is a number.
+    /// Reads the file. If it cannot be read, every user is a number.
     pub(super) fn read(passwd: &Path) -> Self {
         Self::parse(&fs::read(passwd).unwrap_or_default())
     }
 
-    /// `name:password:uid:gid:...` in each line; the first line of a number counts, as for getpwuid(3).
+    /// Parses lines of `name:password:uid:gid:...`. The first line of a user id is used, as in getpwuid(3).
     fn parse(text: &[u8]) -> Self {
         let mut users = HashMap::new();
         for line in String::from_utf8_lossy(text).lines() {
@@ -45,7 +44,7 @@ mod tests {
         let users = Users::parse(
             b"root:x:0:0:root:/root:/bin/sh\n# note\n\ntoor:x:0:0::/:\n:x:5:5\nada:x:1000:1000::/:\nb\xff:x:7:7",
         );
-        assert_eq!(users.name(0), "root", "the first line of a number counts");
+        assert_eq!(users.name(0), "root", "the first line of a user id is used");
         assert_eq!(users.name(1000), "ada");
         assert_eq!(users.name(7), "b\u{fffd}");
         assert_eq!((users.name(5), users.name(65534)), ("5".to_owned(), "65534".to_owned()));

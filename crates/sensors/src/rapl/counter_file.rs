@@ -1,5 +1,4 @@
-//! The seam to the counters of powercap: an `energy_uj` that stays open. Tests refuse permission and take files away
-//! here.
+//! Opens powercap counters (`energy_uj`). Tests replace this to deny permission and remove files.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +12,7 @@ pub(super) trait OpenCounter {
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadCounter>>;
 }
 
-/// Counters that are files of sysfs.
+/// Counters in sysfs.
 pub(super) struct Sysfs;
 
 impl OpenCounter for Sysfs {

@@ -1,4 +1,4 @@
-//! A powercap tree of plain files, and counters whose errors and movement a test decides.
+//! A fake powercap tree, and counters with controlled errors and movement, for tests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) const RANGE: &str = "262143328850";
 pub(super) struct FakeTree(TempDir);
 
 impl FakeTree {
-    /// Zones by folder, name and count, with Intel's usual range.
+    /// Zones with this folder, name and count, and Intel's usual range.
     pub(super) fn new(zones: &[(&str, &str, &str)]) -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(tree.root()).unwrap();
@@ -45,7 +45,7 @@ impl FakeTree {
         fs::remove_file(self.root().join(folder).join(file)).unwrap();
     }
 
-    /// All processors busy (or idle) for a second more.
+    /// Sets the busy and idle ticks of all processors.
     pub(super) fn write_stat(&self, busy: u64, idle: u64) {
         fs::write(self.0.path().join("stat"), format!("cpu {busy} 0 0 {idle} 0 0 0 0\n")).unwrap();
     }
@@ -57,13 +57,13 @@ impl FakeTree {
     pub(super) fn options(&self) -> Options {
         let proc_root = self.0.path().to_owned();
         let [event_root, processor_root] = ["event_source", "cpu"].map(|folder| self.0.path().join(folder));
-        // As of a machine that may have RAPL, whichever the test runs on.
+        // As on a machine with RAPL, wherever the test runs.
         let driver = Some("intel_rapl_msr");
         Options { root: self.root(), event_root, processor_root, proc_root, driver, watch: std::time::Duration::ZERO }
     }
 }
 
-/// Counters that add to what their file says a microjoule for each read of any of them, so that all move together.
+/// Counters that add a microjoule to the value of their file at each read of any of them, so that all move together.
 #[derive(Default)]
 pub(super) struct FakeCounters {
     reads: Arc<AtomicU64>,
@@ -72,12 +72,12 @@ pub(super) struct FakeCounters {
 }
 
 impl FakeCounters {
-    /// The counters of these folders stand still.
+    /// The counters of these folders do not move.
     pub(super) fn with_still(folders: &[&'static str]) -> Self {
         Self { still: folders.to_vec(), ..Self::default() }
     }
 
-    /// A switch: set to an `errno`, the counter of the folder fails with it.
+    /// The `errno` with which reads of this folder's counter fail; 0 for none.
     pub(super) fn errno_of(&self, folder: &'static str) -> Arc<AtomicU64> {
         Arc::clone(self.failing.borrow_mut().entry(folder).or_default())
     }
@@ -109,7 +109,7 @@ impl ReadCounter for FakeCounter {
     }
 }
 
-/// As for anybody but root.
+/// Denies permission, as for every user but root.
 pub(super) struct Denied;
 
 impl OpenCounter for Denied {

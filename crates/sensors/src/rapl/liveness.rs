@@ -1,8 +1,8 @@
-//! Which counters are alive, and which only repeat another one.
+//! Detects counters that do not move and counters that are copies of another one.
 //!
-//! In go open counters; out comes a verdict on each. The calling thread spins all the while, so that a live counter
-//! must move; mirrors are found by reading one counter between two reads of the other. Counters that start when they
-//! are opened were not opened at one time: their distance is taken first, and has to stay.
+//! The calling thread spins meanwhile, so a working counter must move. A copy is detected by reading one counter between two
+//! reads of the other. Perf events start from zero at different times, so their difference is measured first and must stay
+//! the same.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,21 +12,21 @@ use super::zone::{Counts, Zone};
 use crate::counted::ReadCounter;
 use ergometer_telemetry::Scope;
 
-/// What watching a counter showed.
+/// The state of a watched counter.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It moves, or has a reason not to.
+    /// It moves, or need not move.
     Alive,
-    /// It stood still.
+    /// It did not move.
     Stuck,
-    /// It shows the count of another zone, which has this label.
+    /// It is a copy of the zone with this label.
     MirrorOf(String),
-    /// It could not be read.
+    /// It cannot be read.
     Unreadable(io::Error),
 }
 
-/// How often two counters are compared. Two that differ in truth agree to a millisecond's energy (0.1 J of 65 kJ) by
-/// chance in one look of half a million; those that do so in all four are one.
+/// How often two counters are compared. Two different counters agree within the energy of a millisecond (0.1 J of 65 kJ)
+/// by chance once in half a million comparisons. Counters that agree four times are copies.
 const ROUNDS: u32 = 4;
 
 struct Watched {
@@ -36,7 +36,7 @@ struct Watched {
     last: io::Result<u64>,
 }
 
-/// Watches the counters for this long.
+/// Watches the counters for this time.
 pub(super) fn watch(opened: Vec<OpenZone>, time: Duration) -> Vec<(Zone, Box<dyn ReadCounter>, Verdict)> {
     let mut watched: Vec<Watched> = opened
         .into_iter()
@@ -46,7 +46,7 @@ pub(super) fn watch(opened: Vec<OpenZone>, time: Duration) -> Vec<(Zone, Box<dyn
         })
         .collect();
     let mut pairs = pairs_of_one_scope(&watched);
-    pairs.retain_mut(|pair| pair.take_distance(&mut watched));
+    pairs.retain_mut(|pair| pair.measure_distance(&mut watched));
     for _ in 0..ROUNDS {
         spin(time / ROUNDS);
         pairs.retain(|pair| pair.agrees(&mut watched));
@@ -56,7 +56,7 @@ pub(super) fn watch(opened: Vec<OpenZone>, time: Duration) -> Vec<(Zone, Box<dyn
     }
     let mut verdicts: Vec<Verdict> = (0..watched.len()).map(|index| verdict(&mut watched, index)).collect();
     for Pair { original, other, .. } in pairs {
-        // Two that rest are not one: an uncore that is switched off stands still on every package.
+        // Two counters at rest are not copies: an unused uncore does not move on any package.
         let alive = |index: usize| matches!(verdicts[index], Verdict::Alive) && watched[index].moved();
         let both = alive(original) && alive(other);
         if both {
@@ -73,7 +73,7 @@ fn spin(time: Duration) {
     }
 }
 
-/// Two counters of one scope that may be one.
+/// Two counters of one scope, of which one may be a copy.
 struct Pair {
     original: usize,
     other: usize,
@@ -81,9 +81,9 @@ struct Pair {
     distance: i128,
 }
 
-/// A moment in which `original` does not move is found in as many looks: it moves every millisecond, and to look takes
-/// some microseconds.
-const LOOKS: u32 = 8;
+/// The number of attempts to read both counters while `original` does not move. It moves every millisecond, and a read
+/// takes some microseconds.
+const ATTEMPTS: u32 = 8;
 
 fn pairs_of_one_scope(watched: &[Watched]) -> Vec<Pair> {
     let mut pairs = Vec::new();
@@ -98,20 +98,20 @@ fn pairs_of_one_scope(watched: &[Watched]) -> Vec<Pair> {
 }
 
 impl Pair {
-    /// One count of `other` between two of `original`.
-    fn look(&self, watched: &mut [Watched]) -> Option<[i128; 3]> {
+    /// Reads `other` between two reads of `original`.
+    fn read(&self, watched: &mut [Watched]) -> Option<[i128; 3]> {
         let order = [self.original, self.other, self.original];
         let [before, between, after] = order.map(|index| watched[index].file.read().ok().map(i128::from));
         Some([before?, between?, after?])
     }
 
-    /// Whether the distance is known from now on.
-    fn take_distance(&mut self, watched: &mut [Watched]) -> bool {
+    /// Measures the distance. Returns whether it is known.
+    fn measure_distance(&mut self, watched: &mut [Watched]) -> bool {
         if !matches!(watched[self.original].zone.counts, Counts::SinceOpened { .. }) {
             return true;
         }
-        for _ in 0..LOOKS {
-            if let Some([before, between, after]) = self.look(watched)
+        for _ in 0..ATTEMPTS {
+            if let Some([before, between, after]) = self.read(watched)
                 && before == after
             {
                 self.distance = between - before;
@@ -121,10 +121,10 @@ impl Pair {
         false
     }
 
-    /// Whether `other` lies between two reads of `original`. A round that a wrap or an error spoils says no: to count
-    /// a mirror twice for want of one round is as unlikely as the wrap, to lose a package is worse.
+    /// Whether `other` is between two reads of `original`. A wrap or an error counts as no: it is rare, and to count a copy
+    /// twice is better than to lose a package.
     fn agrees(&self, watched: &mut [Watched]) -> bool {
-        self.look(watched).is_some_and(|[before, between, after]| (before..=after).contains(&(between - self.distance)))
+        self.read(watched).is_some_and(|[before, between, after]| (before..=after).contains(&(between - self.distance)))
     }
 }
 
@@ -145,7 +145,7 @@ fn verdict(watched: &mut [Watched], index: usize) -> Verdict {
             return Verdict::Unreadable(error);
         }
     }
-    // Uncore is the built-in GPU on most chips: switched off, it rightly draws nothing.
+    // On most chips the uncore is the integrated GPU, which draws nothing when it is off.
     if counter.moved() || (counter.zone.scope == Scope::Uncore && package_moves) {
         Verdict::Alive
     } else {

@@ -1,11 +1,9 @@
-//! RAPL: the energy counters of CPU packages, their parts and the platform, by Linux powercap or by perf events.
+//! Reads RAPL, the energy counters of CPU packages, their parts and the platform, through powercap or perf events.
 //!
-//! In go the folder of the powercap class and that of the event sources; out come one sensor for each package (or die)
-//! and one for the platform, and a finding for everything that is missing, with its remedy. Perf events are opened
-//! where no counter of powercap can be. What always holds: no energy has two channels with the same scope (the
-//! `intel-rapl-mmio` view and mirrored dies are left out), and a counter that does not move while a processor spins is
-//! no sensor. Psys contains the packages and packages contain core and uncore: whoever sums
-//! chooses disjoint scopes.
+//! Each package (or die) has a sensor, and the platform has one. Perf events are used only if no powercap counter can be
+//! opened. No energy has two channels with the same scope: the `intel-rapl-mmio` view and mirrored dies are skipped. A
+//! counter that does not move while a processor is busy has no sensor. Psys includes the packages, and a package includes
+//! core and uncore, so a sum must use disjoint scopes.
 
 mod counter_file;
 #[cfg(test)]
@@ -23,26 +21,26 @@ use std::time::Duration;
 use self::counter_file::{OpenCounter, Sysfs};
 use self::liveness::{Verdict, watch};
 use self::perf::{Kernel, OpenEvent};
-use self::sensor::of_zones;
+use self::sensor::open_sensor;
 use self::zone::{Counts, Zone};
 use super::counted::ReadCounter;
 use super::processor_time::ProcessorTime;
 use ergometer_telemetry::{DeviceId, Probe, Scope, Status};
 
-/// Where to look, and for how long.
+/// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The folder of the powercap class.
     pub root: PathBuf,
-    /// The folder of the sources of perf events.
+    /// The folder of the perf event sources.
     pub event_root: PathBuf,
-    /// The folder of the processors, which says to which package each belongs.
+    /// The folder of the processors, with their packages.
     pub processor_root: PathBuf,
-    /// The folder of `stat`, which says whether the processors are busy.
+    /// The folder with the file `stat`, which shows whether the processors are busy.
     pub proc_root: PathBuf,
-    /// The driver to load where there is no counter; `None` on machines that have none, where nothing is said of it.
+    /// The driver to suggest if there is no counter. `None` on machines without RAPL, which get no finding.
     pub driver: Option<&'static str>,
-    /// How long a processor is kept busy to see the counters move. Live ones move every millisecond.
+    /// How long a processor is kept busy to see the counters move. A working counter moves every millisecond.
     pub watch: Duration,
 }
 
@@ -64,20 +62,20 @@ type OpenZone = (Zone, Box<dyn ReadCounter>);
 
 const SOURCE: &str = "RAPL";
 
-/// Only processors of Intel and AMD count so, and only Linux shows it.
+/// Only Intel and AMD processors have RAPL, and only Linux shows it.
 const DRIVER: Option<&str> = if cfg!(all(target_os = "linux", any(target_arch = "x86", target_arch = "x86_64"))) {
     Some("intel_rapl_msr")
 } else {
     None
 };
 
-/// Looks for RAPL. Keeps one processor busy for [`Options::watch`] where there are counters.
+/// Opens the RAPL counters. If there are any, one processor is kept busy for [`Options::watch`].
 ///
 /// ```
 /// use ergometer_sensors::rapl;
 /// let options = rapl::Options::default();
 /// let probe = rapl::probe(&options);
-/// assert!(options.driver.is_none() || !probe.findings.is_empty(), "what is missing is said too");
+/// assert!(options.driver.is_none() || !probe.findings.is_empty(), "what is missing is a finding too");
 /// ```
 #[must_use]
 pub fn probe(options: &Options) -> Probe {
@@ -88,18 +86,18 @@ fn probe_with(options: &Options, counters: &dyn OpenCounter, events: &dyn OpenEv
     let mut powercap = powercap::open(options, counters);
     let opened = std::mem::take(&mut powercap.opened);
     if !opened.is_empty() {
-        let mut probe = powercap.told;
+        let mut probe = powercap.findings;
         probe.extend(live_sensors(opened, options));
         return probe;
     }
-    let (opened, told) = perf::open(options, events);
+    let (opened, findings) = perf::open(options, events);
     let mut by_perf = live_sensors(opened, options);
-    by_perf.extend(told);
+    by_perf.extend(findings);
     if by_perf.sensors.is_empty() {
-        powercap.told.extend(by_perf);
-        return powercap.told;
+        powercap.findings.extend(by_perf);
+        return powercap.findings;
     }
-    // One or the other, never zone by zone: what powercap would have is told where it is more.
+    // Either powercap or perf events, never both. A finding names the zones that only powercap has.
     let has = |zone: &&Zone| {
         let mut channels = by_perf.sensors.iter().flat_map(|sensor| sensor.channels());
         channels.any(|channel| (channel.device, channel.scope) == (zone.device, zone.scope))
@@ -115,7 +113,7 @@ fn probe_with(options: &Options, counters: &dyn OpenCounter, events: &dyn OpenEv
     by_perf
 }
 
-/// A sensor for each device of which a counter is alive, and what is said of those that are not.
+/// Opens a sensor for each device with a working counter, and adds a finding for each counter that does not work.
 fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
     let mut probe = Probe::default();
     let mut devices: BTreeMap<DeviceId, Vec<OpenZone>> = BTreeMap::new();
@@ -126,10 +124,10 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
                 continue;
             }
             Verdict::Stuck => format!(
-                "counter{} does not move though a processor is busy (a virtual machine may show counters that nothing feeds)",
-                zone.counts.by()
+                "counter{} does not move although a processor is busy (in a virtual machine, the counter may not be connected)",
+                zone.counts.suffix()
             ),
-            Verdict::MirrorOf(label) => format!("counter repeats that of {label} and is not counted twice"),
+            Verdict::MirrorOf(label) => format!("counter is a copy of {label} and is not counted twice"),
             Verdict::Unreadable(error) => format!("cannot read {}: {error}", zone.energy_path.display()),
         };
         probe.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
@@ -137,19 +135,20 @@ fn live_sensors(opened: Vec<OpenZone>, options: &Options) -> Probe {
     for (device, zones) in devices {
         probe.find(format!("CPU {} ({device})", zones[0].0.label), SOURCE, describe(&zones));
         let activity = ProcessorTime::open(&options.proc_root).ok();
-        probe.sensors.push(Box::new(of_zones(device, zones, activity)));
+        probe.sensors.push(Box::new(open_sensor(device, zones, activity)));
     }
     probe
 }
 
 fn describe(zones: &[OpenZone]) -> Status {
     let scopes: Vec<String> = zones.iter().map(|(zone, _)| zone.scope.to_string()).collect();
-    let gives = format!("energy counter of {}{}, updated every 1 ms", scopes.join(", "), zones[0].0.counts.by());
+    let gives = format!("energy counter of {}{}, updated every 1 ms", scopes.join(", "), zones[0].0.counts.suffix());
     if zones.iter().all(|(zone, _)| zone.counts != Counts::Microjoules { range: None }) {
-        let contains = if zones[0].0.scope == Scope::Psys { "; contains the packages, never add them" } else { "" };
+        let contains = if zones[0].0.scope == Scope::Psys { "; includes the packages, do not add them" } else { "" };
         return Status::Works(format!("{gives}{contains}"));
     }
-    let why = format!("{gives}; max_energy_range_uj is missing, so a wrap cannot be told from a reset and loses 50 ms");
+    let why =
+        format!("{gives}; max_energy_range_uj is missing, so a wrap looks like a reset and loses the energy of 50 ms");
     Status::Limited { why, fix: None }
 }
 

@@ -1,7 +1,6 @@
-//! The counters of powercap: what can be opened, what is closed to this user, and what to do about it.
+//! Opens the powercap counters and adds a finding, with its fix, for everything that is missing.
 //!
-//! In goes the folder of the class; out come open counters, the zones that are there and closed, and a finding for all
-//! that is missing. A machine whose processors have no such counters is told nothing.
+//! A machine without RAPL gets no finding.
 
 use std::io;
 use std::path::Path;
@@ -11,27 +10,27 @@ use super::zone::{Tree, Zone, read_tree};
 use super::{OpenZone, Options, SOURCE};
 use ergometer_telemetry::{Probe, Status};
 
-/// What powercap gives.
+/// The counters of powercap.
 #[derive(Default)]
 pub(super) struct Powercap {
     pub(super) opened: Vec<OpenZone>,
-    /// Zones that only permission keeps closed.
+    /// Zones that this user has no permission to read.
     pub(super) denied: Vec<Zone>,
-    /// What is missing; it has no sensors.
-    pub(super) told: Probe,
+    /// Findings about what is missing, without sensors.
+    pub(super) findings: Probe,
 }
 
-/// Opens what can be opened.
+/// Opens all readable counters.
 pub(super) fn open(options: &Options, opener: &dyn OpenCounter) -> Powercap {
     let mut powercap = Powercap::default();
     match read_tree(&options.root) {
         Ok(tree) => {
-            tell_about_tree(&tree, options, &mut powercap.told);
+            add_findings(&tree, options, &mut powercap.findings);
             powercap.open_zones(tree.zones, opener);
         }
         Err(error) => {
             if let Some(driver) = options.driver {
-                powercap.told.find("CPU", SOURCE, absent_tree(&options.root, driver, &error));
+                powercap.findings.find("CPU", SOURCE, absent_tree(&options.root, driver, &error));
             }
         }
     }
@@ -44,7 +43,7 @@ fn absent_tree(root: &Path, driver: &str, error: &io::Error) -> Status {
     }
     Status::Absent {
         why: format!(
-            "there is no {}: no RAPL driver is loaded, or this is a virtual machine without one",
+            "{} does not exist: the RAPL driver is not loaded, or this is a virtual machine without RAPL",
             root.display()
         ),
         fix: Some(load(driver)),
@@ -55,9 +54,9 @@ fn load(driver: &str) -> String {
     format!("sudo modprobe {driver}")
 }
 
-fn tell_about_tree(tree: &Tree, options: &Options, probe: &mut Probe) {
+fn add_findings(tree: &Tree, options: &Options, probe: &mut Probe) {
     if !tree.masked.is_empty() {
-        let why = format!("{} hold nothing: a container masks them", tree.masked.join(", "));
+        let why = format!("{} are empty: a container hides them", tree.masked.join(", "));
         let fix = Some("docker run --security-opt systempaths=unconfined …".to_owned());
         probe.find("CPU", SOURCE, Status::Absent { why, fix });
     } else if let Some(driver) = options.driver
@@ -68,17 +67,17 @@ fn tell_about_tree(tree: &Tree, options: &Options, probe: &mut Probe) {
         probe.find("CPU", SOURCE, Status::Absent { why, fix: Some(load(driver)) });
     }
     if !tree.unknown.is_empty() {
-        let why = format!("{}, which is no zone known here", tree.unknown.join(", "));
+        let why = format!("unknown zones: {}", tree.unknown.join(", "));
         probe.find("CPU", SOURCE, Status::Limited { why, fix: None });
     }
     if !tree.mirrors.is_empty() {
-        let text = format!("{} repeat zones that are read already and are not counted twice", tree.mirrors.join(", "));
+        let text = format!("{} are copies of other zones and are not counted twice", tree.mirrors.join(", "));
         probe.find("CPU", "RAPL mirrors", Status::Works(text));
     }
 }
 
 impl Powercap {
-    /// All that is denied is one finding, since one command mends it.
+    /// Opens the zones. All denied zones are one finding, because one command fixes them.
     fn open_zones(&mut self, zones: Vec<Zone>, opener: &dyn OpenCounter) {
         for zone in zones {
             match opener.open(&zone.energy_path) {
@@ -86,7 +85,7 @@ impl Powercap {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.denied.push(zone),
                 Err(error) => {
                     let why = format!("cannot open {}: {error}", zone.energy_path.display());
-                    self.told.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
+                    self.findings.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
                 }
             }
         }
@@ -97,13 +96,12 @@ impl Powercap {
                 "no permission to read {}{others} (root only by default); the fix lasts until reboot",
                 first.energy_path.display()
             );
-            self.told.find("CPU", SOURCE, Status::Absent { why, fix: self.permission() });
+            self.findings.find("CPU", SOURCE, Status::Absent { why, fix: self.permission() });
         }
     }
 
-    /// The command that opens what is denied. The class folder holds a link per zone and sub-zone, so that this glob
-    /// reaches every counter and nothing else. `chmod -R` on the class folder would not: it follows no link that it
-    /// meets on its way.
+    /// The command that makes the denied counters readable. The class folder has a link for each zone and sub-zone, so the
+    /// glob matches exactly the counters. `chmod -R` on the class folder does not work, because it does not follow links.
     pub(super) fn permission(&self) -> Option<String> {
         let class = self.denied.first()?.energy_path.parent()?.parent()?;
         Some(format!("sudo chmod a+r {}/intel-rapl*:*/energy_uj", class.display()))

@@ -1,7 +1,8 @@
-//! The sensor of one device's zones: their open counters go in, and a sensor of counters comes out.
+//! Opens the sensor of one device from the counters of its zones.
 
 use std::time::Duration;
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_units::Seconds;
 
 use super::OpenZone;
@@ -11,16 +12,20 @@ use crate::counters::Counters;
 use crate::processor_time::ProcessorTime;
 use ergometer_telemetry::{Channel, CounterLimits, DeviceId, Provenance, SensorInfo, Signal};
 
-/// Often against a wrap (65 kJ at 500 W is two minutes), seldom against the cost of a read.
+/// Much shorter than a wrap (65 kJ at 500 W is two minutes), and long compared to the cost of a read.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Intel's manual (Software Developer's Manual, volume 3B, 16.10): updated every 1 ms or so.
+/// About 1 ms, by Intel's Software Developer's Manual, volume 3B, 16.10.
 pub(super) const UPDATE_PERIOD: Seconds = Seconds::new(0.001);
-/// Every so many samples (1 s) each counter is asked whether it moved.
+/// The number of samples (1 s) between two checks whether each counter moved.
 const WATCH_SAMPLES: u32 = 20;
-const GONE: &str = "its energy counters are gone (was the RAPL driver unloaded?)";
+
+/// The error when all counters are gone.
+fn gone() -> Message {
+    Message::new("its energy counters are gone").with_hint(hint!("check that the RAPL driver is loaded"))
+}
 
 /// The counters of one CPU package (or die), or of the platform.
-pub(super) fn of_zones(device: DeviceId, zones: Vec<OpenZone>, activity: Option<ProcessorTime>) -> Counters {
+pub(super) fn open_sensor(device: DeviceId, zones: Vec<OpenZone>, activity: Option<ProcessorTime>) -> Counters {
     let name = zones.first().map(|(zone, _)| zone.label.clone()).unwrap_or_default();
     let id = if device == DeviceId::host() { "rapl:psys".to_owned() } else { format!("rapl:{}", device.index) };
     let info = SensorInfo { id, name: format!("CPU {name}"), device, interval: INTERVAL };
@@ -29,7 +34,7 @@ pub(super) fn of_zones(device: DeviceId, zones: Vec<OpenZone>, activity: Option<
         let identity = Identity { label: zone.label, device: zone.device };
         (channel, CountedEnergy::new(identity, limits, file))
     });
-    Counters::new(info, counted.collect(), GONE).moved_by(BusyProcessors::new(activity, WATCH_SAMPLES))
+    Counters::new(info, counted.collect(), gone()).moved_by(BusyProcessors::new(activity, WATCH_SAMPLES))
 }
 
 fn limits(zone: &Zone) -> CounterLimits {

@@ -1,4 +1,4 @@
-//! Probing and sampling fake trees.
+//! Tests with fake trees.
 
 use std::sync::atomic::Ordering;
 
@@ -34,7 +34,7 @@ fn a_laptop_has_a_package_with_parts_and_a_platform() {
     assert_eq!(
         scopes(&*probe.sensors[0]),
         [(package, Scope::Package), (package, Scope::Core), (package, Scope::Uncore), (package, Scope::Dram)],
-        "uncore at rest is kept"
+        "an idle uncore is kept"
     );
     assert_eq!(scopes(&*probe.sensors[1]), [(DeviceId::host(), Scope::Psys)]);
     let channel = &probe.sensors[0].channels()[0];
@@ -46,14 +46,14 @@ fn a_laptop_has_a_package_with_parts_and_a_platform() {
 }
 
 #[test]
-fn the_memory_mapped_view_serves_where_it_is_alone() {
+fn the_memory_mapped_view_is_used_if_it_is_the_only_one() {
     let tree = FakeTree::new(&[("intel-rapl-mmio:0", "package-0", "5")]);
     let probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     assert_eq!(scopes(&*probe.sensors[0]), [(DeviceId::cpu(0), Scope::Package)]);
 }
 
 #[test]
-fn readings_are_unwrapped_joules_between_the_edges_of_the_read() {
+fn readings_are_unwrapped_joules_with_the_times_of_the_read() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "262143328840")]);
     let mut probe = probe_with(&tree.options(), &FakeCounters::with_still(&[]), &Kernel);
     let clock = Clock::start();
@@ -70,7 +70,7 @@ fn readings_are_unwrapped_joules_between_the_edges_of_the_read() {
 }
 
 #[test]
-fn without_a_range_a_step_back_is_a_reset() {
+fn without_a_range_a_decrease_is_a_reset() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "262143328840")]);
     tree.remove("intel-rapl:0", "max_energy_range_uj");
     let mut probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
@@ -80,7 +80,7 @@ fn without_a_range_a_step_back_is_a_reset() {
     tree.write("intel-rapl:0", "energy_uj", b"30\n");
     let batch = sample(&mut *probe.sensors[0], &clock);
     assert_eq!(kinds(&batch), [EventKind::CounterReset]);
-    assert_eq!(batch.readings[0].value, 0.0, "the totals start again, so that the timeline shows it");
+    assert_eq!(batch.readings[0].value, 0.0, "the totals start again, so the timeline shows the reset");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_impossible_step_is_an_event_and_no_reading() {
 }
 
 #[test]
-fn garbage_is_said_once_and_the_sensor_goes_on() {
+fn garbage_is_reported_once_and_the_sensor_continues() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100"), ("intel-rapl:0:0", "dram", "100")]);
     let mut probe = probe_with(&tree.options(), &FakeCounters::default(), &Kernel);
     let clock = Clock::start();
@@ -104,7 +104,7 @@ fn garbage_is_said_once_and_the_sensor_goes_on() {
         tree.write("intel-rapl:0", "energy_uj", content);
         let batch = sample(&mut *probe.sensors[0], &clock);
         assert_eq!(kinds(&batch), [EventKind::ReadFailed]);
-        assert_eq!(batch.readings.len(), 1, "dram is read all the same");
+        assert_eq!(batch.readings.len(), 1, "dram is still read");
         assert!(sample(&mut *probe.sensors[0], &clock).events.is_empty());
         tree.write("intel-rapl:0", "energy_uj", b"200\n");
         assert_eq!(sample(&mut *probe.sensors[0], &clock).readings.len(), 2);
@@ -112,7 +112,7 @@ fn garbage_is_said_once_and_the_sensor_goes_on() {
 }
 
 #[test]
-fn a_zone_that_goes_ends_alone_and_the_last_ends_the_sensor() {
+fn the_sensor_ends_when_its_last_zone_is_gone() {
     const ENODEV: u64 = 19;
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100"), ("intel-rapl:0:0", "dram", "100")]);
     let counters = FakeCounters::default();
@@ -129,14 +129,14 @@ fn a_zone_that_goes_ends_alone_and_the_last_ends_the_sensor() {
 }
 
 #[test]
-fn a_counter_that_stands_still_while_processors_work_is_stuck_until_it_moves() {
+fn a_counter_that_does_not_move_while_processors_are_busy_is_stuck() {
     let tree = FakeTree::new(&[("intel-rapl:0", "package-0", "100"), ("intel-rapl:0:0", "uncore", "1")]);
     let opened = tree.read().zones.into_iter().map(|zone| {
         let file = Sysfs.open(&zone.energy_path).unwrap();
         (zone, file)
     });
     let activity = ProcessorTime::open(&tree.options().proc_root).ok();
-    let mut sensor = of_zones(DeviceId::cpu(0), opened.collect(), activity);
+    let mut sensor = open_sensor(DeviceId::cpu(0), opened.collect(), activity);
     let clock = Clock::start();
     let mut windows = Vec::new();
     for (busy, idle) in [(100, 0), (110, 90), (210, 90), (310, 90)] {
@@ -146,7 +146,7 @@ fn a_counter_that_stands_still_while_processors_work_is_stuck_until_it_moves() {
         windows.push((batches.iter().flat_map(kinds).collect::<Vec<_>>(), readings));
     }
     assert_eq!(windows[0], (vec![], 20), "the first count is a movement");
-    assert_eq!(windows[1], (vec![], 20), "a tenth busy: it may rest");
+    assert_eq!(windows[1], (vec![], 20), "at 10 % busy the counter need not move");
     assert_eq!(windows[2], (vec![EventKind::CounterStuck], 20), "the package, not the uncore");
     assert_eq!(windows[3], (vec![], 0), "absent, not zero watts");
     tree.write("intel-rapl:0", "energy_uj", b"200\n");
@@ -154,7 +154,7 @@ fn a_counter_that_stands_still_while_processors_work_is_stuck_until_it_moves() {
 }
 
 #[test]
-fn counters_that_never_move_are_no_sensor() {
+fn counters_that_never_move_have_no_sensor() {
     let tree = FakeTree::new(&[("intel-rapl:0", "psys", "0")]);
     let probe = probe_with(&tree.options(), &Sysfs, &Kernel);
     assert!(probe.sensors.is_empty());
@@ -162,7 +162,7 @@ fn counters_that_never_move_are_no_sensor() {
 }
 
 #[test]
-fn permission_is_one_finding_with_its_remedy() {
+fn missing_permission_is_one_finding_with_its_fix() {
     let tree = FakeTree::new(&LAPTOP);
     let probe = probe_with(&tree.options(), &Denied, &Kernel);
     assert!(probe.sensors.is_empty());
@@ -183,7 +183,7 @@ fn dies_are_devices_and_mirrors_are_not() {
     let same_count = [("intel-rapl:0", "package-0-die-0", "100000"), ("intel-rapl:1", "package-0-die-1", "100000")];
     let probe = probe_with(&FakeTree::new(&same_count).options(), &FakeCounters::default(), &Kernel);
     assert_eq!(probe.sensors.len(), 1);
-    assert!(texts(&probe)[0].contains("repeats that of package 0 die 0"), "{:?}", probe.findings);
+    assert!(texts(&probe)[0].contains("is a copy of package 0 die 0"), "{:?}", probe.findings);
 
     let same_name = FakeTree::new(&[("intel-rapl:0", "package-0", "100000"), ("intel-rapl:1", "package-0", "7")]);
     let probe = probe_with(&same_name.options(), &FakeCounters::default(), &Kernel);
@@ -192,7 +192,7 @@ fn dies_are_devices_and_mirrors_are_not() {
 }
 
 #[test]
-fn a_machine_whose_processors_have_no_counters_is_told_nothing() {
+fn a_machine_without_rapl_gets_no_findings() {
     let tree = FakeTree::new(&[]);
     for root in [tree.root(), tree.root().join("nowhere")] {
         let other = Options { root, driver: None, ..tree.options() };
@@ -204,7 +204,7 @@ fn a_machine_whose_processors_have_no_counters_is_told_nothing() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn what_is_missing_is_a_finding() {
     let tree = FakeTree::new(&[]);
     assert!(texts(&probe(&tree.options()))[0].contains("modprobe intel_rapl_msr"));
     let nowhere = Options { root: tree.root().join("nowhere"), ..tree.options() };
@@ -217,7 +217,7 @@ fn what_is_missing_is_said() {
     let unknown = FakeTree::new(&[("intel-rapl:0", "pack\u{e9}", "1"), ("intel-rapl:1:0", "core", "1")]);
     unknown.write("intel-rapl:0", "name", b"\xff\xfe");
     let found = probe(&unknown.options());
-    assert!(found.sensors.is_empty() && texts(&found)[0].contains("no zone known here"), "{:?}", found.findings);
+    assert!(found.sensors.is_empty() && texts(&found)[0].contains("unknown zones"), "{:?}", found.findings);
 
     let unreadable = FakeTree::new(&[("intel-rapl:0", "package-0", "fish")]);
     assert!(texts(&probe(&unreadable.options()))[0].contains("`fish` is not a number"));

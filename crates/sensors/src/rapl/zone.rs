@@ -1,7 +1,7 @@
-//! The zones of a powercap tree: which there are, what each one is about, and which only repeat another.
+//! Lists the zones of the powercap class and detects zones that repeat another one.
 //!
-//! In goes the class folder; out come the zones in order, each with a device and a scope that no other has. Nothing
-//! is opened that needs a permission: `name` and `max_energy_range_uj` are readable by all.
+//! Each zone has a unique pair of device and scope. Only files that every user can read are opened: `name` and
+//! `max_energy_range_uj`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,34 +13,34 @@ use ergometer_units::Joules;
 use crate::sysfs::parse_number;
 use ergometer_telemetry::{DeviceId, Scope};
 
-/// One zone that may be read.
+/// One zone to read.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Zone {
-    /// The device it is about.
+    /// The device.
     pub(super) device: DeviceId,
     /// The part of the device.
     pub(super) scope: Scope,
-    /// For people: `package 0`, `package 0 die 1 dram`, `platform (psys)`.
+    /// The display name: `package 0`, `package 0 die 1 dram`, `platform (psys)`.
     pub(super) label: String,
     /// Its `energy_uj`, or the file that describes its perf event.
     pub(super) energy_path: PathBuf,
-    /// How its counter counts.
+    /// The unit and range of its counter.
     pub(super) counts: Counts,
 }
 
-/// How a counter counts.
+/// The unit and range of a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Counts {
-    /// Powercap's: microjoules since long ago, again from zero at `range`; `None` where the tree does not say where.
+    /// A powercap counter in microjoules, which wraps at `range`. `None` if the range is unknown.
     Microjoules { range: Option<u64> },
-    /// Those of perf events: in this unit, from zero when the event is opened. The kernel adds the counter's wraps up in
-    /// 64 bits, which nothing fills.
+    /// A perf event in this unit, which starts at zero when it is opened. The kernel extends it to 64 bits, so it does not
+    /// wrap.
     SinceOpened { unit: Joules },
 }
 
 impl Counts {
-    /// For people, where it is not the usual way.
-    pub(super) const fn by(self) -> &'static str {
+    /// The suffix of its display name.
+    pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Microjoules { .. } => "",
             Self::SinceOpened { .. } => " by perf events",
@@ -54,7 +54,7 @@ impl Counts {
         }
     }
 
-    /// After how many counts it starts from zero, where that is known and happens.
+    /// The count at which it wraps, if it does and the count is known.
     pub(super) fn range(self) -> Option<u64> {
         match self {
             Self::Microjoules { range } => range,
@@ -63,41 +63,41 @@ impl Counts {
     }
 }
 
-/// What a tree holds.
+/// The zones of a powercap class.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     /// The zones to read.
     pub(super) zones: Vec<Zone>,
-    /// Folders that repeat a zone: the `intel-rapl-mmio` view of a package, a die with another's name.
+    /// Folders that repeat a zone: the `intel-rapl-mmio` view of a package, or a die with the name of another.
     pub(super) mirrors: Vec<String>,
-    /// Folders that are listed and hold nothing, as where a container masks them.
+    /// Empty folders, which a container hides.
     pub(super) masked: Vec<String>,
-    /// Folders whose name says nothing known, and why.
+    /// Folders with an unknown name.
     pub(super) unknown: Vec<String>,
 }
 
-/// A package, or one die of it: the order of these is the order of `cpu:N`.
+/// A package or one die of it. Their order is the order of `cpu:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Die {
     pub(super) package: u32,
     pub(super) die: Option<u32>,
 }
 
-/// What a zone is about, before devices are numbered.
+/// What a zone measures, before devices are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Platform,
     Part { of: Die, scope: Scope },
 }
 
-/// Reads the tree under the class folder. The error is that of listing the folder itself.
+/// Reads the zones in the class folder. Fails if the folder cannot be listed.
 pub(super) fn read_tree(root: &Path) -> io::Result<Tree> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs::read_dir(root)? {
-        // A name that is not UTF-8 is no zone of the kernel's.
+        // The kernel's zones have UTF-8 names.
         names.extend(entry?.file_name().into_string().ok().filter(|name| Folder::parse(name).is_some()));
     }
-    // MSR zones come before the memory-mapped view of them, and a package before its parts.
+    // MSR zones come before their memory-mapped view, and a package before its parts.
     names.sort_by_key(|name| Folder::parse(name));
 
     let mut tree = Tree::default();
@@ -135,7 +135,7 @@ pub(super) fn read_tree(root: &Path) -> io::Result<Tree> {
     Ok(tree)
 }
 
-/// `intel-rapl:0:1` in parts. The order is the order in which zones are looked at.
+/// The parts of a folder name such as `intel-rapl:0:1`. Zones are read in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Folder {
     memory_mapped: bool,
@@ -187,7 +187,7 @@ impl Subject {
         }
     }
 
-    /// `package-N` is `cpu:N`; where dies have counters of their own, `cpu:N` are the dies in order.
+    /// `package-N` is `cpu:N`. If the dies have separate counters, `cpu:N` is the N-th die.
     pub(super) fn zone(self, energy_path: PathBuf, counts: Counts, order: &BTreeSet<Die>) -> Zone {
         let (device, scope, label) = match self {
             Self::Platform => (DeviceId::host(), Scope::Psys, "platform (psys)".to_owned()),

@@ -224,8 +224,7 @@ impl Shared {
     }
 
     fn note(&self, kind: EventKind, message: String) {
-        let at_ns = self.clock.now().nanos_since_epoch();
-        lock(&self.timeline).note(Event { at_ns, kind, message });
+        lock(&self.timeline).note(Event::new(self.clock.now(), kind, message));
     }
 
     /// Compares the wall clock. Its steps belong to no sensor; they are told under the first.

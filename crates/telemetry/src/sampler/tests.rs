@@ -55,7 +55,7 @@ impl Sensor for Scripted {
         match self.steps.pop_front() {
             Some(Step::Read(value)) => batch.push(0, clock.now(), value),
             Some(Step::Fail) => return Err(SensorError::Read { device, what: "heat", reason: "busy".to_owned() }),
-            Some(Step::Lose) => return Err(SensorError::Lost { device, reason: "it fell off the bus".to_owned() }),
+            Some(Step::Lose) => return Err(SensorError::Lost { device, reason: "it fell off the bus".into() }),
             Some(Step::Panic) => panic!("a bug in a sensor"),
             Some(Step::Block(until)) => drop(until.recv()),
             None if self.endless => batch.push(0, clock.now(), 0.0),

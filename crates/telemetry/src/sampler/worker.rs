@@ -9,6 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ergometer_diagnostics::{Diagnostic, Message};
+
 use super::{Shared, Woken};
 use crate::{Batch, EventKind, Sensor, SensorError, SensorKey};
 
@@ -95,14 +97,15 @@ impl Worker {
             }
             Err(error @ SensorError::Read { .. }) => {
                 if self.failed == 0 {
-                    let message = format!("{}: {error}", self.id());
+                    let message = error.to_message().at(self.id());
                     batch.event(self.shared.clock.now(), EventKind::ReadFailed, message);
                 }
                 self.failed += 1;
                 Next::GoOn
             }
             Err(error @ SensorError::Lost { .. }) => {
-                let message = format!("{}: {error}; the other sensors go on", self.id());
+                let text = format!("{}: {error}; the other sensors go on", self.id());
+                let message = Message { text, hint: error.hint() };
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
                 Next::End
             }

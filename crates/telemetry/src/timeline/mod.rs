@@ -104,8 +104,7 @@ impl Timeline {
                             "{} sent {} on its channel {}, which is no reading; such are left out",
                             source.info.id, reading.value, reading.channel
                         );
-                        let at_ns = reading.at.nanos_since_epoch();
-                        self.events.push(Event { at_ns, kind: EventKind::ReadFailed, message });
+                        self.events.push(Event::new(reading.at, EventKind::ReadFailed, message));
                     }
                     source.refused += 1;
                 }

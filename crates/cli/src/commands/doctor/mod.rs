@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_statistics::median;
 use ergometer_telemetry::{Clock, Finding, Provenance, Sampler, Scope, SensorKey, Signal, Status, Timeline};
 use serde::Serialize;
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &DoctorArguments, screen: Screen) -> Result<ExitCod
         findings: selected.findings.iter().map(FindingReport::from).collect(),
         sensors: timeline.sensors().map(|(key, _)| sensor_report(&timeline, key, &costs)).collect(),
         accuracy: accuracy::expected(&timeline),
-        events: timeline.events().iter().map(|event| event.message.clone()).collect(),
+        events: timeline.events().iter().map(|event| event.one_line(&CommandLine)).collect(),
     };
     print(&match arguments.format {
         Format::Json => to_json(&report)?,

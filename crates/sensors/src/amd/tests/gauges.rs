@@ -1,4 +1,4 @@
-//! Cards, their gauges and their facts.
+//! Cards, their gauges and descriptions.
 
 use ergometer_units::{Bytes, Seconds, Watts};
 
@@ -11,7 +11,7 @@ const RX_7900: FakeCard = FakeCard { number: 1, address: "0000:03:00.0", chip: "
 const MI250X: FakeCard = FakeCard { number: 2, address: "0000:c1:00.0", chip: "0x7408" };
 const PHOENIX: FakeCard = FakeCard { number: 0, address: "0000:64:00.0", chip: "0x15bf" };
 
-/// A Radeon RX 7900 XTX at work.
+/// A busy Radeon RX 7900 XTX.
 const RADEON_FILES: [(&str, &str); 16] = [
     ("product_name", ""),
     ("unique_id", "f5a8c2d10b7e3946"),
@@ -32,7 +32,7 @@ const RADEON_FILES: [(&str, &str); 16] = [
 ];
 
 #[test]
-fn a_radeon_tells_its_gauges_in_their_units() {
+fn gauges_of_a_radeon_are_converted_to_their_units() {
     let tree = FakeTree::new();
     tree.add(&RX_7900, &RADEON_FILES);
     tree.write(1, "gpu_metrics", &table((1, 3), 120, &[(24, &[7; 8]), (112, &(1_u64 << 36).to_le_bytes())]));
@@ -40,7 +40,7 @@ fn a_radeon_tells_its_gauges_in_their_units() {
     assert_eq!(ids(&probe), ["amdgpu:0"], "{:?}", probe.findings);
     let sensor = sensor(&mut probe, "amdgpu:0");
     assert_eq!((sensor.info().name.as_str(), sensor.info().device), ("AMD GPU 0x744c", DeviceId::gpu(0)));
-    let told = values(sensor, &Clock::start());
+    let read = values(sensor, &Clock::start());
     for (scope, signal, expected) in [
         (Scope::Device, Signal::PowerAverage, Some(303.0)),
         (Scope::Device, Signal::PowerInstant, None),
@@ -55,18 +55,18 @@ fn a_radeon_tells_its_gauges_in_their_units() {
         (Scope::Device, Signal::MemoryUtilization, None),
         (Scope::Device, Signal::ThrottleReasons, None),
     ] {
-        let found = value(&told, scope, signal);
+        let found = value(&read, scope, signal);
         assert!(
             found.zip(expected).is_none_or(|(found, expected)| (found - expected).abs() < 1e-6),
             "{signal} {found:?}"
         );
         assert_eq!(found.is_some(), expected.is_some(), "{scope} {signal}");
     }
-    let power = told.iter().find(|(channel, _)| channel.signal == Signal::PowerAverage).unwrap();
+    let power = read.iter().find(|(channel, _)| channel.signal == Signal::PowerAverage).unwrap();
     assert_eq!(power.0.provenance, Provenance::AveragedPower);
-    assert_eq!(power.0.update_period.map(Seconds::as_millis), Some(100.0), "steady whole watts are no old figure");
+    assert_eq!(power.0.update_period.map(Seconds::as_millis), Some(100.0), "steady whole watts are not an old value");
     assert!(
-        matches!(finding(&probe, ENERGY), Status::Absent { why, .. } if why.contains("no energy counter of a known unit"))
+        matches!(finding(&probe, ENERGY), Status::Absent { why, .. } if why.contains("no energy counter with a known unit"))
     );
     assert!(
         matches!(finding(&probe, GAUGES), Status::Works(text) if text.contains("PPT") && text.ends_with("at 0000:03:00.0"))
@@ -74,22 +74,22 @@ fn a_radeon_tells_its_gauges_in_their_units() {
 }
 
 #[test]
-fn throttling_of_an_mi300x_is_told_since_the_read_before() {
+fn throttling_of_an_mi300x_is_measured_between_two_reads() {
     let tree = mi300x(0);
     tree.write(3, "gpu_metrics", &fields_1_9(counts(500_000_000), [55_257_356, 0, 749_905, 0, 0, 0]));
     let mut probe = probe(&tree.options());
     let mut reasons = |cycles: u32, power: u32| {
         tree.write(3, "gpu_metrics", &fields_1_9(counts(500_000_000), [cycles, 0, power, 0, 0, 0]));
-        let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
-        value(&told, Scope::Device, Signal::ThrottleReasons)
+        let read = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
+        value(&read, Scope::Device, Signal::ThrottleReasons)
     };
-    assert_eq!(reasons(55_257_406, 749_950), None, "what was counted since the probe is not of this time");
+    assert_eq!(reasons(55_257_406, 749_950), None, "cycles before the first read do not count");
     assert_eq!(reasons(55_257_456, 749_990), Some(4.0));
     assert_eq!(reasons(55_257_556, 749_990), Some(0.0));
 }
 
 #[test]
-fn the_second_die_of_an_mi250_has_no_power_of_its_own() {
+fn the_second_die_of_an_mi250_has_no_power() {
     let tree = FakeTree::new();
     let second = FakeCard { number: 5, address: "0000:c6:00.0", ..MI250X };
     let files = [("hwmon/power1_average", "93000000"), ("mem_info_vram_used", "10989568")];
@@ -99,15 +99,15 @@ fn the_second_die_of_an_mi250_has_no_power_of_its_own() {
     tree.write(5, "gpu_metrics", &table((1, 3), 120, &[]));
     let mut probe = probe(&tree.options());
     assert_eq!(ids(&probe), ["amdgpu:0", "amdgpu-energy:0", "amdgpu:1"], "{:?}", probe.findings);
-    let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
-    assert_eq!(value(&told, Scope::Device, Signal::ThrottleReasons), Some(4.0), "the limit of power");
-    let told = values(sensor(&mut probe, "amdgpu:1"), &Clock::start());
-    assert_eq!(value(&told, Scope::Device, Signal::PowerAverage), None);
-    assert_eq!(value(&told, Scope::Device, Signal::MemoryUsed), Some(10_989_568.0));
+    let read = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
+    assert_eq!(value(&read, Scope::Device, Signal::ThrottleReasons), Some(4.0), "the power limit");
+    let read = values(sensor(&mut probe, "amdgpu:1"), &Clock::start());
+    assert_eq!(value(&read, Scope::Device, Signal::PowerAverage), None);
+    assert_eq!(value(&read, Scope::Device, Signal::MemoryUsed), Some(10_989_568.0));
 }
 
 #[test]
-fn the_power_of_processors_with_graphics_is_the_modules() {
+fn the_power_of_a_cpu_with_graphics_belongs_to_the_module() {
     let tree = FakeTree::new();
     tree.add(
         &PHOENIX,
@@ -115,13 +115,17 @@ fn the_power_of_processors_with_graphics_is_the_modules() {
     );
     let mut probe = probe(&tree.options());
     assert_eq!(ids(&probe), ["amdgpu-socket:0", "amdgpu:0"]);
-    let told = values(sensor(&mut probe, "amdgpu-socket:0"), &Clock::start());
-    assert_eq!(told.len(), 1);
-    assert_eq!((told[0].0.device, told[0].0.scope), (DeviceId::cpu(0), Scope::Module), "RAPL's package holds it too");
-    assert!((told[0].1 - 28.125).abs() < 1e-9);
-    let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
-    assert_eq!(told.len(), 1, "no memory of its own, no clocks: {told:?}");
-    // Without the voltage's label, its table says what it is.
+    let read = values(sensor(&mut probe, "amdgpu-socket:0"), &Clock::start());
+    assert_eq!(read.len(), 1);
+    assert_eq!(
+        (read[0].0.device, read[0].0.scope),
+        (DeviceId::cpu(0), Scope::Module),
+        "RAPL's package includes it too"
+    );
+    assert!((read[0].1 - 28.125).abs() < 1e-9);
+    let read = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
+    assert_eq!(read.len(), 1, "no dedicated memory, no clocks: {read:?}");
+    // Without the voltage label, the table identifies it.
     let newer = FakeTree::new();
     newer.add(&PHOENIX, &[("hwmon/power1_input", "28125000")]);
     newer.write(0, "gpu_metrics", &table((3, 0), 264, &[]));
@@ -129,7 +133,7 @@ fn the_power_of_processors_with_graphics_is_the_modules() {
 }
 
 #[test]
-fn cards_are_in_the_order_of_their_addresses_and_nothing_else_is_one() {
+fn cards_are_ordered_by_address_and_others_are_skipped() {
     let tree = FakeTree::new();
     for (number, address) in [(0, "0000:c1:00.0"), (1, "10000:01:00.0"), (2, "0000:03:00.0")] {
         let card = FakeCard { number, address, ..RX_7900 };
@@ -147,7 +151,7 @@ fn cards_are_in_the_order_of_their_addresses_and_nothing_else_is_one() {
 }
 
 #[test]
-fn a_machine_without_such_a_gpu_has_no_finding() {
+fn a_machine_without_an_amd_gpu_has_no_finding() {
     let tree = FakeTree::new();
     assert!(probe(&tree.options()).findings.is_empty());
     assert!(probe(&Options { root: tree.root().join("none"), ..tree.options() }).findings.is_empty());
@@ -157,7 +161,7 @@ fn a_machine_without_such_a_gpu_has_no_finding() {
 }
 
 #[test]
-fn a_gpu_that_sleeps_is_not_read_and_told_once() {
+fn a_sleeping_gpu_is_not_read_and_reported_once() {
     let tree = mi300x(counts(10_000));
     let mut probe = probe(&tree.options());
     let clock = Clock::start();
@@ -175,27 +179,27 @@ fn a_gpu_that_sleeps_is_not_read_and_told_once() {
     tree.write(3, "power/runtime_status", b"suspended\n");
     tree.spoil(3, "hwmon/power1_input");
     let asleep = crate::amd::probe(&tree.options());
-    assert_eq!(ids(&asleep), ["amdgpu:0"], "its files are not read, so that nothing is wrong with them");
+    assert_eq!(ids(&asleep), ["amdgpu:0"], "its files are not read, so they give no error");
     assert!(
         matches!(finding(&asleep, ENERGY), Status::Limited { fix: Some(fix), .. } if fix.ends_with("power/control"))
     );
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named_and_the_others_serve() {
+fn unreadable_files_are_named_and_the_others_are_used() {
     let tree = mi300x(counts(10_000));
     tree.spoil(3, "hwmon/power1_input");
     tree.write(3, "hwmon/temp3_input", b"\xff\xfe\n");
     let mut probe = probe(&tree.options());
-    let told = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
-    assert_eq!(value(&told, Scope::Device, Signal::Utilization), Some(0.0));
+    let read = values(sensor(&mut probe, "amdgpu:0"), &Clock::start());
+    assert_eq!(value(&read, Scope::Device, Signal::Utilization), Some(0.0));
     let texts: Vec<String> = probe.findings.iter().map(|finding| format!("{:?}", finding.status)).collect();
     assert!(texts[0].contains("no power, so no energy"), "{texts:?}");
     assert!(texts[1].contains("power_instant (") && texts[1].contains("temperature ("), "{texts:?}");
 }
 
 #[test]
-fn facts_for_the_record_of_a_run() {
+fn gpus_are_described_for_the_record_of_a_run() {
     let tree = FakeTree::new();
     tree.add(&RX_7900, &RADEON_FILES);
     std::fs::write(&tree.options().driver_version, "6.10.5\n").unwrap();
@@ -208,11 +212,11 @@ fn facts_for_the_record_of_a_run() {
 }
 
 #[test]
-fn partitions_are_told_as_one() {
+fn partitions_are_measured_as_one_gpu() {
     let tree = mi300x(counts(10_000));
     tree.write(3, "current_compute_partition", b"CPX\n");
     let probe = probe(&tree.options());
     assert!(
-        matches!(finding(&probe, GAUGES), Status::Works(text) if text.contains("partitions (CPX) are told as one"))
+        matches!(finding(&probe, GAUGES), Status::Works(text) if text.contains("partitions (CPX) are measured as one GPU"))
     );
 }

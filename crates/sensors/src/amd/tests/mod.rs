@@ -1,4 +1,4 @@
-//! Probing and sampling fake cards.
+//! Tests with fake cards.
 
 mod energy;
 mod gauges;
@@ -9,7 +9,7 @@ use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Probe, Scope, Sensor
 
 const MI300X: FakeCard = FakeCard { number: 3, address: "0001:01:00.0", chip: "0x74a1" };
 
-/// An Instinct, idle.
+/// An idle Instinct.
 const INSTINCT_FILES: [(&str, &str); 7] = [
     ("product_name", "AMD Instinct MI300X OAM"),
     ("hwmon/power1_input", "142000000"),
@@ -33,7 +33,7 @@ fn finding<'a>(probe: &'a Probe, source: &str) -> &'a Status {
     &probe.findings.iter().find(|finding| finding.source == source).unwrap().status
 }
 
-/// What each channel of a sensor said.
+/// The channels and values of one sample.
 fn values(sensor: &mut dyn Sensor, clock: &Clock) -> Vec<(Channel, f64)> {
     let batch = sample(sensor, clock);
     batch.readings.iter().map(|reading| (sensor.channels()[reading.channel].clone(), reading.value)).collect()
@@ -43,7 +43,7 @@ fn value(values: &[(Channel, f64)], scope: Scope, signal: Signal) -> Option<f64>
     values.iter().find(|(channel, _)| (channel.scope, channel.signal) == (scope, signal)).map(|(_, value)| *value)
 }
 
-/// Millijoules in counts of the table.
+/// Converts millijoules to counts of the table.
 fn counts(energy_mj: u64) -> u64 {
     (energy_mj << 16) / 1000
 }

@@ -1,4 +1,4 @@
-//! Real commands: what works, what fails, hangs, is killed or cannot be.
+//! Commands that work, fail, hang, are killed or cannot be killed.
 
 use super::*;
 
@@ -33,8 +33,8 @@ fn a_command_may_be_a_pipe_and_count_energy() {
 }
 
 #[test]
-fn a_coarse_counter_is_no_impossible_step() {
-    // A hundredth of a kWh is 36 kJ, which comes all at once.
+fn a_step_of_a_coarse_counter_is_possible() {
+    // The counter advances by 0.01 kWh (36 kJ) at once.
     let fixture = Fixture::new("count", "812.34");
     let mut bench = Bench::new(&format!("command[every=10ms,unit=kWh]:cat {}", fixture.path.display()));
     bench.until_something();
@@ -56,8 +56,8 @@ fn a_coarse_counter_may_have_its_unit_in_its_output() {
 }
 
 #[test]
-fn what_the_shell_says_is_told_at_the_start_only() {
-    assert!(refused("command:hunter2-of-nobody").contains("hunter2-of-nobody"));
+fn errors_of_the_shell_are_shown_only_when_opening() {
+    assert!(open_error("command:hunter2-of-nobody").contains("hunter2-of-nobody"));
     let fixture = Fixture::new("flag", "");
     let line = format!("test -s {0} && hunter2-of-nobody || echo 312 W; test ! -s {0}", fixture.path.display());
     let mut bench = Bench::new(&format!("command[every=10ms,name=x]:{line}"));
@@ -68,17 +68,17 @@ fn what_the_shell_says_is_told_at_the_start_only() {
             break batch;
         }
     };
-    let told = &batch.events[0].message;
-    assert!(told.contains("it failed (exit status: 1) and the shell complained"), "{told}");
-    assert!(!told.contains("hunter2"), "{told}");
+    let message = &batch.events[0].message;
+    assert!(message.contains("the command failed (exit status: 1): an error of the shell"), "{message}");
+    assert!(!message.contains("hunter2"), "{message}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_killed_is_waited_for_and_never_doubled() {
+fn a_command_that_cannot_be_killed_is_not_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let [slow, log, process] = ["slow", "log", "pid"].map(|name| folder.path().join(name));
-    // A session of its own is out of reach of the group's signal, as what runs by sudo is.
+    // `setsid` leaves the process group, so the signal does not reach it, like a command under sudo.
     let line = format!(
         "test -e {slow} || {{ echo 312 W; exit; }}; echo run >> {log}; setsid sleep 600 & echo $! > {process}; wait",
         slow = slow.display(),
@@ -93,47 +93,50 @@ fn what_cannot_be_killed_is_waited_for_and_never_doubled() {
             return event.message.clone();
         }
     };
-    let told = until_event();
-    assert!(told.contains("was killed"), "{told}");
-    let told = until_event();
-    assert!(told.contains("no other is started until that ends"), "{told}");
+    let message = until_event();
+    assert!(message.contains("was killed"), "{message}");
+    let message = until_event();
+    assert!(message.contains("not started again until it ends"), "{message}");
     let start = std::time::Instant::now();
     while start.elapsed() < Duration::from_millis(100) {
-        assert_eq!(bench.sample().events.len(), 0, "told once");
+        assert_eq!(bench.sample().events.len(), 0, "reported once");
     }
     assert_eq!(fs::read_to_string(&log).unwrap(), "run\n", "ten more were due");
     fs::remove_file(&slow).unwrap();
     let process = fs::read_to_string(&process).unwrap().trim().parse().unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_raw(process).unwrap(), rustix::process::Signal::KILL)
         .unwrap();
-    assert_eq!(values(&bench.until_something()), [312.0], "it goes on when that is gone");
+    assert_eq!(values(&bench.until_something()), [312.0], "it runs again after the killed command ended");
 }
 
 #[test]
-fn a_command_that_does_not_work_is_refused_at_the_start() {
-    let told = refused("command[pattern='x(.)']:echo no power; echo secret >&2");
-    assert!(told.contains("command:echo gives no value: the pattern is not found in its output: `no power`"), "{told}");
-    let told = refused("command:echo 'cannot open device' >&2; exit 3");
-    assert!(told.contains("exit status: 3") && told.contains("`cannot open device`"), "{told}");
-    assert!(refused("command:nonexistent-program-of-nobody").contains("127"));
+fn a_command_without_a_value_is_an_error_when_opening() {
+    let error = open_error("command[pattern='x(.)']:echo no power; echo secret >&2");
     assert!(
-        refused("command[timeout=50ms]:sleep 600")
-            .contains("within 0.05 s and was killed. hint: give a longer timeout=")
+        error.contains("command:echo gives no value: the pattern does not match the output: `no power`"),
+        "{error}"
     );
-    assert!(refused("command:true").contains("output: nothing"));
+    let error = open_error("command:echo 'cannot open device' >&2; exit 3");
+    assert!(error.contains("exit status: 3") && error.contains("`cannot open device`"), "{error}");
+    assert!(open_error("command:nonexistent-program-of-nobody").contains("127"));
+    assert!(
+        open_error("command[timeout=50ms]:sleep 600")
+            .contains("within 0.05 s and was killed. hint: set a longer timeout=")
+    );
+    assert!(open_error("command:true").contains("output: (empty)"));
 }
 
 #[test]
-fn a_command_that_fails_is_told_once_until_it_works_again() {
+fn a_failing_command_is_reported_once_until_it_works_again() {
     let fixture = Fixture::new("count", "312");
     let line = format!("cat {0} 2>/dev/null || {{ echo 'no device' >&2; exit 3; }}", fixture.path.display());
     let mut bench = Bench::new(&format!("command[every=10ms,name=x]:{line}"));
     fs::remove_file(&fixture.path).unwrap();
     let batch = bench.until_something();
     assert_eq!(kinds(&batch), [EventKind::ReadFailed]);
-    assert!(batch.events[0].message.contains("command:x: it failed (exit status: 3) and said `no device`"));
-    assert!(!batch.events[0].message.contains("cat "), "the command line is not told");
-    // Some more failures that are not told: the sensor is asked until a later run must have ended.
+    assert!(batch.events[0].message.contains("command:x: the command failed (exit status: 3): `no device`"));
+    assert!(!batch.events[0].message.contains("cat "), "the command is not shown");
+    // More failures that are not reported: sample until a later run must have ended.
     let start = std::time::Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
         assert_eq!(bench.sample().events.len(), 0);
@@ -145,46 +148,46 @@ fn a_command_that_fails_is_told_once_until_it_works_again() {
 }
 
 #[test]
-fn a_long_output_and_bytes_of_any_kind_are_borne() {
+fn long_and_binary_output_is_accepted() {
     assert_eq!(
         values(&Bench::new("command:echo 312 W; head -c 1000000 /dev/zero; echo 5 W").until_something()),
         [312.0]
     );
     assert_eq!(values(&Bench::new("command:printf '\\377\\376 312 W'").until_something()), [312.0]);
-    assert!(refused("command:head -c 1000000 /dev/zero").len() < 600);
+    assert!(open_error("command:head -c 1000000 /dev/zero").len() < 600);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_command_is_killed_with_all_it_started() {
+fn the_whole_process_group_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("pid");
     let text = format!("command[timeout=300ms]:sleep 600 & echo $! > {}; wait", lock.display());
-    assert!(refused(&text).contains("was killed"));
+    assert!(open_error(&text).contains("was killed"));
     let process = fs::read_to_string(&lock).unwrap();
     let status = PathBuf::from("/proc").join(process.trim()).join("stat");
-    // Killing is not waiting: it is gone, or a zombie that nobody has taken in.
+    // The process is gone, or a zombie that was not reaped.
     let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z"));
     let start = std::time::Instant::now();
     while !is_gone() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it lives on");
+        assert!(start.elapsed() < Duration::from_secs(10), "it still runs");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn what_is_left_behind_does_not_hold_a_command() {
+fn a_background_process_does_not_delay_the_value() {
     assert_eq!(values(&Bench::new("command:sleep 600 & echo 312 W").until_something()), [312.0]);
 }
 
 #[test]
 fn the_last_sample_does_not_wait_for_a_slow_command() {
     let fixture = Fixture::new("slow", "");
-    // Quick the first time, when it is tried; then slow.
+    // Fast on the first run, when it is opened; then slow.
     let line = format!("test -s {0} && sleep 600; echo x > {0}; echo 312 W", fixture.path.display());
     let mut bench = Bench::new(&format!("command[name=x,timeout=1h]:{line}"));
     assert!(bench.sample().readings.is_empty());
-    assert!(bench.sensor.interval() <= Duration::from_millis(1), "it is looked at again at once");
+    assert!(bench.sensor.interval() <= Duration::from_millis(1), "the next sample follows at once");
     let mut batch = Batch::default();
     bench.sensor.sample_last(&bench.clock, &mut batch).unwrap();
     assert_eq!((values(&batch), kinds(&batch)), (vec![], vec![]));
@@ -192,14 +195,14 @@ fn the_last_sample_does_not_wait_for_a_slow_command() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_escapes_and_holds_the_output_ends_the_sensor() {
-    // A session of its own is out of reach of the group's signal.
-    let told = refused("command[name=x]:setsid sleep 3 & echo 312 W");
-    assert!(told.contains("keeps its output open"), "{told}");
+fn a_process_outside_the_group_that_holds_the_output_is_an_error() {
+    // `setsid` leaves the process group, so the signal does not reach it.
+    let error = open_error("command[name=x]:setsid sleep 3 & echo 312 W");
+    assert!(error.contains("keeps its output open"), "{error}");
 }
 
 #[test]
-fn a_sampler_is_not_held_by_a_slow_command() {
+fn a_slow_command_does_not_delay_the_sampler() {
     let fixture = Fixture::new("slow", "");
     let line = format!("test -s {0} && sleep 600; echo x > {0}; echo 312 W", fixture.path.display());
     let sensors =
@@ -209,6 +212,6 @@ fn a_sampler_is_not_held_by_a_slow_command() {
         std::thread::yield_now();
     }
     let timeline = sampler.stop();
-    assert_eq!(timeline.events(), [], "nobody was left behind");
-    assert!(timeline.len() >= 2, "the quick one was read at the start and at the end");
+    assert_eq!(timeline.events(), [], "no sensor was abandoned");
+    assert!(timeline.len() >= 2, "the fast one was read at the start and at the end");
 }

@@ -1,9 +1,9 @@
-//! Real tables that grow, are cut and rotated.
+//! CSV files that grow, are truncated and rotated.
 
 use super::*;
 
 #[test]
-fn a_table_gives_the_rows_that_are_appended_with_their_times() {
+fn appended_rows_are_read_with_their_times() {
     let fixture = Fixture::new("meter.csv", "time,power_w\n1794730772,100\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     assert_eq!(bench.sensor.info().id, "csv:meter.csv");
@@ -20,7 +20,7 @@ fn a_table_gives_the_rows_that_are_appended_with_their_times() {
 }
 
 #[test]
-fn the_last_row_counts_where_it_is_fresh() {
+fn the_last_row_counts_if_it_is_recent() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
     let fixture = Fixture::new("meter.csv", &format!("time,power_w\n{:.3},312\n", now - 1.0));
     let mut bench = Bench::new(&fixture.spec("csv"));
@@ -29,7 +29,7 @@ fn the_last_row_counts_where_it_is_fresh() {
 }
 
 #[test]
-fn rows_without_a_time_have_that_of_the_look() {
+fn rows_without_a_time_get_the_time_of_the_read() {
     let fixture = Fixture::new("meter.csv", "power_w\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     bench.sample();
@@ -41,7 +41,7 @@ fn rows_without_a_time_have_that_of_the_look() {
 }
 
 #[test]
-fn garbage_and_rows_out_of_order_are_told_once() {
+fn malformed_rows_and_rows_out_of_order_are_reported_once() {
     let fixture = Fixture::new("meter.csv", "time,power_w\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     let (early, late) = (bench.time(-2.0), bench.time(-1.0));
@@ -54,11 +54,15 @@ fn garbage_and_rows_out_of_order_are_told_once() {
     assert_eq!(bench.sample().events.len(), 0);
     let mut batch = Batch::default();
     bench.sensor.sample_last(&bench.clock, &mut batch).unwrap();
-    assert!(batch.events[0].message.contains("3 rows were no readings and 2 were out of order"), "{:?}", batch.events);
+    assert!(
+        batch.events[0].message.contains("skipped 3 rows without a reading and 2 rows out of order"),
+        "{:?}",
+        batch.events
+    );
 }
 
 #[test]
-fn a_line_without_end_is_thrown_away() {
+fn a_line_that_is_too_long_is_dropped() {
     let fixture = Fixture::new("meter.csv", "power_w\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     fixture.append("9".repeat(100_000));
@@ -68,22 +72,22 @@ fn a_line_without_end_is_thrown_away() {
 }
 
 #[test]
-fn a_clock_of_another_time_zone_is_told() {
+fn a_clock_in_another_time_zone_is_reported() {
     let fixture = Fixture::new("meter.csv", "time,power_w\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     fixture.append(format!("{},312\n", bench.time(3600.0)));
     let batch = bench.sample();
     assert_eq!(values(&batch), [0.0; 0]);
-    assert!(batch.events[0].message.contains("3600 s ahead of this machine's"), "{:?}", batch.events);
+    assert!(batch.events[0].message.contains("3600 s ahead of this machine's clock"), "{:?}", batch.events);
 }
 
 #[test]
-fn a_table_that_is_rotated_or_cut_is_read_from_its_start() {
+fn a_rotated_or_truncated_file_is_read_from_its_start() {
     let fixture = Fixture::new("meter.csv", "power_w\n100\n200\n");
     let mut bench = Bench::new(&fixture.spec("csv"));
     fixture.append("300\n");
     fixture.replace("volts,power_w\n230,310\n");
-    // What the old file had to the end, and the new one: without times, their mean.
+    // The rest of the old file and the new one: without times, the value is their mean.
     let batch = bench.sample();
     assert_eq!((values(&batch), kinds(&batch)), (vec![305.0], vec![EventKind::SamplesLost]));
     File::create(&fixture.path).unwrap().write_all(b"power_w\n").unwrap();
@@ -91,28 +95,28 @@ fn a_table_that_is_rotated_or_cut_is_read_from_its_start() {
     fixture.append("320\n");
     assert_eq!(bench.values(), [320.0]);
     fs::remove_file(&fixture.path).unwrap();
-    assert_eq!(bench.sample().events.len(), 0, "between the steps of a rotation");
+    assert_eq!(bench.sample().events.len(), 0, "the file is being rotated");
     fs::write(&fixture.path, "volts\n").unwrap();
     let batch = bench.sample();
-    assert_eq!(kinds(&batch), [EventKind::SamplesLost, EventKind::ReadFailed], "the new one has no such column");
+    assert_eq!(kinds(&batch), [EventKind::SamplesLost, EventKind::ReadFailed], "the new file has no power column");
     fixture.append("230\n");
-    assert_eq!(bench.values(), [0.0; 0], "volts are no watts");
+    assert_eq!(bench.values(), [0.0; 0], "volts are not watts");
 }
 
 #[test]
-fn a_table_that_is_none_is_refused() {
+fn a_file_without_values_is_an_error_when_opening() {
     let fixture = Fixture::new("meter.csv", "volts,amperes\n230,1.5\n");
-    assert!(refused(&fixture.spec("csv")).contains("give value= one of `volts`, `amperes`"));
-    assert!(refused(&fixture.spec("csv[value=watts]")).contains("no column `watts`"));
+    assert!(open_error(&fixture.spec("csv")).contains("set value= to one of `volts`, `amperes`"));
+    assert!(open_error(&fixture.spec("csv[value=watts]")).contains("no column `watts`"));
     fs::write(&fixture.path, "").unwrap();
-    assert!(refused(&fixture.spec("csv")).contains("start the meter first"));
+    assert!(open_error(&fixture.spec("csv")).contains("start the program that writes the file first"));
     fs::write(&fixture.path, "power_w\nfish\n").unwrap();
-    assert!(refused(&fixture.spec("csv")).contains("`fish` is no value"));
+    assert!(open_error(&fixture.spec("csv")).contains("`fish` is not a power or energy value"));
     fs::write(&fixture.path, "time,power_w\n0.1,300\n").unwrap();
-    assert!(refused(&fixture.spec("csv")).contains("time=none leaves it out"));
+    assert!(open_error(&fixture.spec("csv")).contains("use time=none"));
     assert!(open(&spec(&fixture.spec("csv[time=none]")), 0).is_ok());
-    assert!(refused("csv:/nonexistent/meter.csv").contains("cannot read /nonexistent/meter.csv"));
-    assert!(refused(&format!("csv:{}", fixture.folder.path().display())).contains("no plain file"));
+    assert!(open_error("csv:/nonexistent/meter.csv").contains("cannot read /nonexistent/meter.csv"));
+    assert!(open_error(&format!("csv:{}", fixture.folder.path().display())).contains("not a regular file"));
     fs::write(&fixture.path, [b"power_w\n".to_vec(), b"300\n".repeat(100_000)].concat()).unwrap();
     assert_eq!(Bench::new(&fixture.spec("csv")).values(), [0.0; 0], "a long history is skipped");
 }

@@ -1,4 +1,4 @@
-//! Real commands and real files: what works, and what goes wrong.
+//! Tests with real commands and real files.
 
 mod command;
 mod csv;
@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use ergometer_diagnostics::CommandLine;
 use ergometer_units::Timestamp;
 
 use super::*;
@@ -22,10 +23,11 @@ fn open(spec: &Spec, number: u32) -> Result<Box<dyn Sensor>, ExternalError> {
     open_each(std::slice::from_ref(spec), number).remove(0)
 }
 
-fn refused(text: &str) -> String {
+/// The error of a sensor that cannot be opened, with its hint.
+fn open_error(text: &str) -> String {
     match open(&spec(text), 0) {
         Ok(_) => panic!("{text} opens"),
-        Err(error) => error.to_string(),
+        Err(error) => error.one_line(&CommandLine),
     }
 }
 
@@ -51,7 +53,7 @@ impl Bench {
         values(&self.sample())
     }
 
-    /// Samples until something comes: a command takes its time.
+    /// Samples until there is a reading or an event: a command takes some time.
     fn until_something(&mut self) -> Batch {
         loop {
             let batch = self.sample();
@@ -61,7 +63,7 @@ impl Bench {
         }
     }
 
-    /// Seconds since the epoch, so many from now.
+    /// Seconds since the epoch at this many seconds from now.
     fn time(&self, seconds: f64) -> String {
         let now = self.clock.now().nanos_since_epoch() as f64 / 1e9;
         format!("{:.6}", now + seconds)
@@ -76,7 +78,7 @@ fn kinds(batch: &Batch) -> Vec<EventKind> {
     batch.events.iter().map(|event| event.kind).collect()
 }
 
-/// A folder with one file.
+/// A temporary folder with one file.
 struct Fixture {
     folder: tempfile::TempDir,
     path: PathBuf,
@@ -94,7 +96,7 @@ impl Fixture {
         OpenOptions::new().append(true).open(&self.path).unwrap().write_all(text.as_ref()).unwrap();
     }
 
-    /// Puts another file in its place, as a rotation or an atomic writer does.
+    /// Replaces the file by another one, as log rotation and atomic writers do.
     fn replace(&self, text: &str) {
         let other = self.folder.path().join("other");
         fs::write(&other, text).unwrap();
@@ -107,7 +109,7 @@ impl Fixture {
 }
 
 #[test]
-fn ids_are_unique_and_meters_counted_on() {
+fn ids_are_unique_and_meters_are_numbered() {
     let specs = ["command:echo 1 W", "command[name=echo-2]:echo 2 W", "command:echo 3 W"].map(spec);
     let sensors = open_all(&specs, 4).unwrap();
     let found: Vec<(&str, u32)> =
@@ -118,19 +120,16 @@ fn ids_are_unique_and_meters_counted_on() {
 }
 
 #[test]
-fn each_is_told_of_with_the_id_and_number_it_would_have() {
+fn a_failed_sensor_keeps_its_id_and_number() {
     let specs = ["command:echo fish. hint: eat it", "command:echo 2 W", "command:echo 3 W"].map(spec);
     let found: Vec<String> = open_each(&specs, 1)
         .into_iter()
         .map(|opened| match opened {
             Ok(sensor) => format!("{} {}", sensor.info().id, sensor.info().device),
             Err(error) => {
-                assert_eq!(error.hint.as_deref(), Some("give pattern='…([0-9.]+)…' that finds the value"));
-                assert!(error.why.ends_with("`fish. hint: eat it`"), "an output is no hint: {}", error.why);
-                assert_eq!(
-                    error.to_string(),
-                    format!("command:echo gives no value: {}. hint: {}", error.why, error.hint.unwrap())
-                );
+                assert_eq!(error.hint(), Some(Hint::text("set pattern='…([0-9.]+)…' to match the value")));
+                assert!(error.cause.text.ends_with("`fish. hint: eat it`"), "the output is not a hint: {error}");
+                assert_eq!(error.to_string(), format!("command:echo gives no value: {}", error.cause));
                 error.sensor
             }
         })

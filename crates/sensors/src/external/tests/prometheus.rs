@@ -1,20 +1,20 @@
-//! Real files of metrics, rewritten and not.
+//! Prometheus text files that are rewritten, or not.
 
 use super::*;
 
 #[test]
-fn a_metric_is_read_when_its_file_was_rewritten() {
+fn a_metric_is_read_when_its_file_is_rewritten() {
     let fixture = Fixture::new("power.prom", "node_power_watts 300\n");
     let mut bench = Bench::new(&fixture.spec("prometheus"));
     assert_eq!(bench.values(), [300.0], "it was written just now");
-    assert_eq!(bench.values(), [0.0; 0], "nobody wrote it again");
+    assert_eq!(bench.values(), [0.0; 0], "it was not written again");
     fixture.replace("node_power_watts 300\n");
     assert_eq!(bench.values(), [300.0], "the same value, written again");
     fixture.replace("node_power_watts 31");
     let batch = bench.sample();
     assert_eq!((values(&batch), kinds(&batch)), (vec![], vec![EventKind::ReadFailed]));
     fixture.replace("node_power_watts{");
-    assert_eq!(bench.sample().events.len(), 0, "told once");
+    assert_eq!(bench.sample().events.len(), 0, "reported once");
     fixture.replace("node_power_watts 312\n");
     assert_eq!(bench.values(), [312.0]);
     fs::remove_file(&fixture.path).unwrap();
@@ -22,7 +22,7 @@ fn a_metric_is_read_when_its_file_was_rewritten() {
 }
 
 #[test]
-fn an_old_metric_is_no_reading() {
+fn an_old_file_gives_no_reading() {
     let fixture = Fixture::new("power.prom", "node_power_watts 300\n");
     let hour_ago = SystemTime::now() - Duration::from_secs(3600);
     File::options().write(true).open(&fixture.path).unwrap().set_modified(hour_ago).unwrap();
@@ -48,7 +48,7 @@ fn a_metric_with_a_time_counts_once() {
 }
 
 #[test]
-fn a_metric_whose_time_goes_back_is_left_out_and_told_once() {
+fn a_metric_whose_time_goes_backwards_is_skipped_and_reported_once() {
     let fixture = Fixture::new("power.prom", "a_watts 300\n");
     let mut bench = Bench::new(&fixture.spec("prometheus"));
     bench.sample();
@@ -65,10 +65,10 @@ fn a_metric_whose_time_goes_back_is_left_out_and_told_once() {
 }
 
 #[test]
-fn a_file_of_metrics_that_does_not_fit_is_refused() {
+fn an_ambiguous_or_large_file_is_an_error_when_opening() {
     let fixture = Fixture::new("power.prom", "a_watts{n=\"1\"} 5\na_watts{n=\"2\"} 6\n");
-    assert!(refused(&fixture.spec("prometheus")).contains("2 samples fit"));
+    assert!(open_error(&fixture.spec("prometheus")).contains("2 samples match"));
     assert_eq!(Bench::new(&fixture.spec("prometheus[metric='a_watts{n=\"2\"}']")).values(), [6.0]);
     fs::write(&fixture.path, format!("#{}\n", "x".repeat(2_000_000))).unwrap();
-    assert!(refused(&fixture.spec("prometheus")).contains("larger than 1 MiB"));
+    assert!(open_error(&fixture.spec("prometheus")).contains("larger than 1 MiB"));
 }

@@ -1,7 +1,6 @@
-//! The events of the source `power`: which there are, and of which package or part each counts the energy.
+//! Lists the events of the source `power` with the package or part whose energy they count.
 //!
-//! In go the folder of the event sources and that of the processors; out come zones, each with a device and a scope that
-//! no other has, and the numbers that open their counters. All of these files are readable by everybody.
+//! Each zone has a unique pair of device and scope. All files read here are readable by every user.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +14,7 @@ use crate::rapl::zone::{Counts, Die, Subject, Zone};
 use crate::sysfs::{parse_number, read_text};
 use ergometer_telemetry::Scope;
 
-/// The names of the kernel's driver (arch/x86/events/rapl.c), and what each counts.
+/// The event names of the kernel's driver (arch/x86/events/rapl.c) with their scopes.
 const KNOWN: [(&str, Scope); 5] = [
     ("energy-pkg", Scope::Package),
     ("energy-cores", Scope::Core),
@@ -24,16 +23,16 @@ const KNOWN: [(&str, Scope); 5] = [
     ("energy-psys", Scope::Psys),
 ];
 
-/// What the source has.
+/// The events of the source.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// In the order of the devices.
+    /// The usable events, ordered by device.
     pub(super) zones: Vec<(Zone, Event)>,
-    /// What is known by name and cannot be used, and why.
+    /// The events that cannot be used, and why.
     pub(super) unusable: Vec<String>,
 }
 
-/// Reads the source; `None` where there is none.
+/// Lists the events. `None` if there is no such source.
 pub(super) fn read(event_root: &Path, processor_root: &Path) -> Option<Events> {
     let source_folder = event_root.join("power");
     let mut events = Events::default();
@@ -59,7 +58,7 @@ pub(super) fn read(event_root: &Path, processor_root: &Path) -> Option<Events> {
         };
         for (&processor, &of) in processors.iter().zip(&dies) {
             let subject = if scope == Scope::Psys { Subject::Platform } else { Subject::Part { of, scope } };
-            // A second processor of one die, or the platform seen from another package, shows the same counter.
+            // A second processor of one die has the same counter, and so has the platform on another package.
             if let Entry::Vacant(place) = subjects.entry(subject) {
                 place.insert((path.clone(), Counts::SinceOpened { unit }, Event { source, config, processor }));
             }
@@ -73,21 +72,22 @@ pub(super) fn read(event_root: &Path, processor_root: &Path) -> Option<Events> {
     Some(events)
 }
 
-/// The number of the source, and the processors on which its events are to be opened: one for each package or die.
+/// The number of the source and the processors on which to open its events: one for each package or die.
 fn read_source(folder: &Path) -> io::Result<(u32, Vec<u32>)> {
     let source = parse_number(&fs::read(folder.join("type"))?)?;
     let list = read_text(&folder.join("cpumask"))?;
-    let processors = processors(&list).ok_or_else(|| invalid(format!("cpumask `{list}` is no list of processors")))?;
+    let processors =
+        processors(&list).ok_or_else(|| invalid(format!("cpumask `{list}` is not a list of processors")))?;
     Ok((source, processors))
 }
 
-/// A list as the kernel writes it: `0,28` or `0-1`.
+/// Parses the kernel's list format: `0,28` or `0-1`.
 fn processors(list: &str) -> Option<Vec<u32>> {
     let mut processors = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // More than any kernel has (8192 at most) is no list but an error.
+        // No kernel supports more than 8192 processors.
         if first > last || last > 8192 {
             return None;
         }
@@ -101,7 +101,7 @@ fn read_event(path: &Path) -> io::Result<(u64, Joules)> {
     let beside = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
-        // That the event is there and this is not is no absence of the event.
+        // A missing file is an error here, because the event exists.
         read_text(Path::new(&name)).map_err(|error| invalid(format!("{ending}: {error}")))
     };
     let text = read_text(path)?;
@@ -109,21 +109,21 @@ fn read_event(path: &Path) -> io::Result<(u64, Joules)> {
     let config = config.ok_or_else(|| invalid(format!("`{text}` is not event=0x…")))?;
     let unit = beside(".unit")?;
     if unit != "Joules" {
-        return Err(invalid(format!("its unit is `{unit}`, not Joules")));
+        return Err(invalid(format!("the unit is `{unit}`, not Joules")));
     }
     let scale = beside(".scale")?;
     let joules = scale.parse().ok().filter(|scale: &f64| scale.is_normal() && *scale > 0.0);
-    let joules = joules.ok_or_else(|| invalid(format!("its scale `{scale}` is no positive number")))?;
+    let joules = joules.ok_or_else(|| invalid(format!("the scale `{scale}` is not a positive number")))?;
     Ok((config, Joules::new(joules)))
 }
 
-/// The die of each processor. Where no package has two of them, dies are not told apart: then a package is one counter.
+/// The die of each processor. If no package has more than one die, the die is `None`: the package has one counter.
 fn dies(processors: &[u32], root: &Path) -> Vec<Die> {
     let number = |processor: u32, file: &str| {
         let path = root.join(format!("cpu{processor}/topology/{file}"));
         fs::read(path).and_then(|text| parse_number::<u32>(&text)).ok()
     };
-    // Without a topology (a virtual machine may tell -1), one package for each processor of the list.
+    // Without a topology (a virtual machine may report -1), each listed processor is a package.
     let package = |(place, &processor): (usize, &u32)| {
         number(processor, "physical_package_id").or_else(|| u32::try_from(place).ok()).unwrap_or(0)
     };
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors() {
+    fn lists_of_processors_are_parsed() {
         assert_eq!(processors("0"), Some(vec![0]));
         assert_eq!(processors("0,28"), Some(vec![0, 28]));
         assert_eq!(processors("0-1,64"), Some(vec![0, 1, 64]));

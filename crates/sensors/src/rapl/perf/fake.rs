@@ -1,4 +1,4 @@
-//! A source `power` of plain files beside a fake powercap tree, and events whose counts a test decides.
+//! A fake event source `power` with controlled counts, for tests.
 
 use std::fs;
 use std::io;
@@ -10,18 +10,18 @@ use crate::counted::ReadCounter;
 use crate::rapl::Options;
 use crate::rapl::fake::FakeTree;
 
-/// The kernel's: 2^-32 J.
+/// The kernel's scale: 2^-32 J.
 const SCALE: &str = "2.3283064365386962890625e-10";
 
-/// The numbers of the kernel's driver.
+/// The event numbers of the kernel's driver.
 const NUMBERS: [(&str, u64); 5] =
     [("energy-cores", 1), ("energy-pkg", 2), ("energy-ram", 3), ("energy-gpu", 4), ("energy-psys", 5)];
 
-/// See the module.
+/// An event source next to a fake powercap tree.
 pub(super) struct FakeSource(FakeTree);
 
 impl FakeSource {
-    /// Events by name, on these processors: each with its number, its package and its die.
+    /// A source with these events on these processors (number, package, die).
     pub(super) fn new(tree: FakeTree, names: &[&str], processors: &[(u32, u32, u32)]) -> Self {
         let source = Self(tree);
         let options = source.options();
@@ -53,27 +53,27 @@ impl FakeSource {
     }
 }
 
-/// Events that all move on together at every fourth read of any of them.
+/// Events that all advance at every fourth read of any of them.
 #[derive(Default)]
 pub(super) struct FakeEvents {
     pub(super) reads: Arc<AtomicU64>,
-    /// The opening of these events fails with this number.
-    pub(super) refused: Option<i32>,
-    /// These processors show the counters of the first.
+    /// The `errno` with which opening an event fails.
+    pub(super) open_error: Option<i32>,
+    /// Processors that show the counters of the first one.
     pub(super) mirrors: Vec<u32>,
-    /// These events, by their number, stand still.
+    /// The numbers of the events that do not move.
     pub(super) still: Vec<u64>,
 }
 
 impl OpenEvent for FakeEvents {
     fn open(&self, event: Event) -> io::Result<Box<dyn ReadCounter>> {
-        if let Some(errno) = self.refused {
+        if let Some(errno) = self.open_error {
             return Err(io::Error::from_raw_os_error(errno));
         }
         let processor = if self.mirrors.contains(&event.processor) { 0 } else { event.processor };
-        // Some joules each time, as of some tens of watts for a tenth of a second, and no two processors' alike.
+        // Some joules per step, like tens of watts over a tenth of a second, different for each processor.
         let step = if self.still.contains(&event.config) { 0 } else { (7 << 32) + u64::from(processor) };
-        // Opened one after another, they start apart.
+        // Events are opened one after another, so they start at different times.
         let start = self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(FakeEvent { reads: Arc::clone(&self.reads), start, step }))
     }

@@ -1,36 +1,36 @@
-//! RAPL by perf events, for where powercap is closed, absent or masked.
+//! Opens RAPL counters as perf events, if powercap is not readable, missing or hidden.
 //!
-//! In goes the folder of the event sources; out come open counters, one for each event and package (or die), and a
-//! finding for what is there and cannot be opened. A machine without the source `power` gives nothing and is told
-//! nothing. AMD's second source, `power_core`, is left alone: it counts single cores, which packages contain.
+//! There is one counter for each event and package (or die), and a finding for each event that cannot be opened. A machine
+//! without the event source `power` gets no finding. AMD's second source, `power_core`, is not used: it counts single
+//! cores, which the package includes.
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod event_file;
 mod events;
 #[cfg(test)]
 mod fake;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
 
 use std::io;
 use std::path::Path;
 
-#[cfg(not(target_os = "linux"))]
-pub(super) use self::elsewhere::Kernel;
 #[cfg(target_os = "linux")]
 pub(super) use self::event_file::Kernel;
+#[cfg(not(target_os = "linux"))]
+pub(super) use self::unsupported::Kernel;
 use super::{Options, SOURCE};
 use crate::counted::ReadCounter;
 use crate::rapl::OpenZone;
 use crate::sysfs::read_text;
 use ergometer_telemetry::{Probe, Status};
 
-/// The numbers that open an event on one processor.
+/// The numbers that identify an event on one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Event {
-    /// The number of the source, its `type`.
+    /// The number (`type`) of the source.
     pub(super) source: u32,
-    /// The number of the event in it.
+    /// The number of the event in the source.
     pub(super) config: u64,
     /// The processor.
     pub(super) processor: u32,
@@ -38,17 +38,17 @@ pub(super) struct Event {
 
 /// Opens counting events.
 pub(super) trait OpenEvent {
-    /// Opens one; it counts from now on.
+    /// Opens an event, which counts from zero.
     fn open(&self, event: Event) -> io::Result<Box<dyn ReadCounter>>;
 }
 
-/// Opens what can be opened.
+/// Opens all events that this user may open.
 pub(super) fn open(options: &Options, opener: &dyn OpenEvent) -> (Vec<OpenZone>, Probe) {
-    let (mut opened, mut told) = (Vec::new(), Probe::default());
-    let Some(events) = events::read(&options.event_root, &options.processor_root) else { return (opened, told) };
+    let (mut opened, mut findings) = (Vec::new(), Probe::default());
+    let Some(events) = events::read(&options.event_root, &options.processor_root) else { return (opened, findings) };
     if !events.unusable.is_empty() {
-        let why = format!("perf events that cannot be used: {}", events.unusable.join("; "));
-        told.find("CPU", SOURCE, Status::Limited { why, fix: None });
+        let why = format!("unusable perf events: {}", events.unusable.join("; "));
+        findings.find("CPU", SOURCE, Status::Limited { why, fix: None });
     }
     let mut denied = None;
     for (zone, event) in events.zones {
@@ -57,26 +57,26 @@ pub(super) fn open(options: &Options, opener: &dyn OpenEvent) -> (Vec<OpenZone>,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = Some(error),
             Err(error) => {
                 let why = format!("cannot open the perf event {}: {error}", zone.energy_path.display());
-                told.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
+                findings.find(format!("CPU {}", zone.label), SOURCE, Status::Absent { why, fix: None });
             }
         }
     }
     if let Some(error) = denied {
         let program = std::env::current_exe().ok();
-        told.find("CPU", SOURCE, closed(&error, &options.proc_root, program.as_deref()));
+        findings.find("CPU", SOURCE, denied_status(&error, &options.proc_root, program.as_deref()));
     }
-    (opened, told)
+    (opened, findings)
 }
 
 const FOR_ALL: &str = "sudo sysctl kernel.perf_event_paranoid=0";
 const FOR_ERGO: &str = r#"sudo setcap cap_perfmon=ep "$(readlink -f "$(command -v ergo)")""#;
 
-/// `EACCES` is the kernel's setting, `EPERM` a filter of system calls, as containers have one. A capability is of a
-/// file: it can be given to the program `ergo`, and not to a script that an interpreter runs, nor to a link.
-fn closed(error: &io::Error, proc_root: &Path, program: Option<&Path>) -> Status {
+/// The finding for missing permission. `EACCES` comes from the kernel's setting, `EPERM` from a system call filter such as
+/// that of a container. A capability belongs to a file: the program `ergo` can have it, but not a script or a link.
+fn denied_status(error: &io::Error, proc_root: &Path, program: Option<&Path>) -> Status {
     const EPERM: i32 = 1;
     if error.raw_os_error() == Some(EPERM) {
-        let why = "perf events are refused by a filter of system calls, as a container has one".to_owned();
+        let why = "a system call filter denies perf events, probably that of a container".to_owned();
         return Status::Absent { why, fix: Some("docker run --cap-add PERFMON …".to_owned()) };
     }
     let setting = read_text(&proc_root.join("sys/kernel/perf_event_paranoid"))
@@ -85,7 +85,7 @@ fn closed(error: &io::Error, proc_root: &Path, program: Option<&Path>) -> Status
     let is_ergo = program.and_then(Path::file_name).is_some_and(|name| name == "ergo");
     let (lasts, fix) = if is_ergo {
         (
-            "the first fix is for all users until reboot, the second for ergo alone",
+            "the first fix is for all users until reboot, the second only for ergo",
             format!("{FOR_ALL}   or   {FOR_ERGO}"),
         )
     } else {

@@ -1,4 +1,4 @@
-//! Perf events where powercap does not serve, and only there.
+//! Perf events are used only if powercap is not available.
 
 use super::fake::{FakeEvents, FakeSource};
 use super::*;
@@ -10,7 +10,7 @@ const ALL: [&str; 5] = ["energy-cores", "energy-pkg", "energy-ram", "energy-gpu"
 const EACCES: i32 = 13;
 const ENODEV: i32 = 19;
 
-/// No powercap at all; two sockets of 28 processors.
+/// A server without powercap, with two sockets of 28 processors.
 fn server(names: &[&str]) -> FakeSource {
     FakeSource::new(FakeTree::new(&[]), names, &[(0, 0, 0), (28, 1, 0)])
 }
@@ -29,7 +29,7 @@ fn texts(probe: &Probe) -> Vec<String> {
 }
 
 #[test]
-fn each_package_has_its_parts_and_the_platform_is_one() {
+fn packages_have_parts_and_the_platform_is_one_sensor() {
     let probe = probe_events(&server(&ALL), &FakeEvents::default());
     let parts = [Scope::Package, Scope::Core, Scope::Uncore, Scope::Dram];
     let mut expected = Vec::new();
@@ -40,7 +40,7 @@ fn each_package_has_its_parts_and_the_platform_is_one() {
     assert_eq!(channels(&probe), expected, "{:?}", probe.findings);
     let ids: Vec<&str> = probe.sensors.iter().map(|sensor| sensor.info().id.as_str()).collect();
     assert_eq!(ids, ["rapl:0", "rapl:1", "rapl:psys"]);
-    assert_eq!(probe.findings.len(), 3, "nothing is said of powercap: {:?}", probe.findings);
+    assert_eq!(probe.findings.len(), 3, "no finding about powercap: {:?}", probe.findings);
     assert_eq!(
         probe.findings[0].status,
         Status::Works("energy counter of package, core, uncore, dram by perf events, updated every 1 ms".to_owned())
@@ -48,7 +48,7 @@ fn each_package_has_its_parts_and_the_platform_is_one() {
 }
 
 #[test]
-fn counts_times_the_scale_are_joules() {
+fn counts_are_scaled_to_joules() {
     let mut probe = probe_events(&server(&["energy-pkg"]), &FakeEvents::default());
     let clock = Clock::start();
     let mut batch = Batch::default();
@@ -67,43 +67,41 @@ fn counts_times_the_scale_are_joules() {
 }
 
 #[test]
-fn mirrors_are_found_though_they_start_apart() {
+fn copies_are_found_although_they_start_at_different_times() {
     let events = FakeEvents { mirrors: vec![8], ..FakeEvents::default() };
-    // Two dies that show the counter of their package: kernels before 6.10 on AMD.
+    // Two dies that show the counter of their package, as on AMD before Linux 6.10.
     let source = FakeSource::new(FakeTree::new(&[]), &["energy-pkg"], &[(0, 0, 0), (8, 0, 1)]);
     let probe = probe_events(&source, &events);
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package)]);
-    assert!(
-        texts(&probe)[0].contains("package 0 die 1") && texts(&probe)[0].contains("repeats that of package 0 die 0")
-    );
+    assert!(texts(&probe)[0].contains("package 0 die 1") && texts(&probe)[0].contains("is a copy of package 0 die 0"));
 
     let probe = probe_events(&source, &FakeEvents::default());
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package), (DeviceId::cpu(1), Scope::Package)]);
 }
 
 #[test]
-fn built_in_gpus_at_rest_are_kept_and_are_no_mirrors() {
+fn idle_integrated_gpus_are_kept() {
     let events = FakeEvents { still: vec![4], ..FakeEvents::default() };
     let probe = probe_events(&server(&["energy-pkg", "energy-gpu"]), &events);
     assert_eq!(channels(&probe).iter().filter(|(_, scope)| *scope == Scope::Uncore).count(), 2, "{:?}", probe.findings);
 }
 
 #[test]
-fn a_platform_that_nothing_feeds_is_no_sensor() {
+fn a_platform_counter_that_does_not_move_has_no_sensor() {
     let source = FakeSource::new(FakeTree::new(&[]), &["energy-psys"], &[(0, 0, 0)]);
     let probe = probe_events(&source, &FakeEvents { still: vec![5], ..FakeEvents::default() });
     assert!(probe.sensors.is_empty());
-    assert!(texts(&probe)[0].contains("modprobe"), "what powercap says comes first: {:?}", probe.findings);
+    assert!(texts(&probe)[0].contains("modprobe"), "the finding about powercap comes first: {:?}", probe.findings);
     let last = texts(&probe).pop().unwrap();
-    assert!(last.contains("counter by perf events does not move though a processor is busy"), "{last}");
+    assert!(last.contains("counter by perf events does not move although a processor is busy"), "{last}");
 }
 
 #[test]
-fn where_powercap_works_events_are_not_opened_and_nothing_is_said() {
+fn events_are_not_opened_if_powercap_works() {
     struct Never;
     impl OpenEvent for Never {
         fn open(&self, _: Event) -> io::Result<Box<dyn ReadCounter>> {
-            panic!("opened though powercap works")
+            panic!("opened although powercap works")
         }
     }
     let zones = [("intel-rapl:0", "package-0", "1000000")];
@@ -112,13 +110,13 @@ fn where_powercap_works_events_are_not_opened_and_nothing_is_said() {
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package)]);
     assert_eq!(probe.findings.len(), 1, "{:?}", probe.findings);
 
-    // What powercap shows and nothing feeds, perf shows no better.
+    // A powercap counter that does not move is not replaced by perf events.
     let still = FakeCounters::with_still(&["intel-rapl:0"]);
     assert!(probe_with(&source.options(), &still, &Never).sensors.is_empty());
 }
 
 #[test]
-fn what_powercap_has_beyond_is_told_with_its_fix() {
+fn zones_that_only_powercap_has_are_a_finding_with_its_fix() {
     let zones = [("intel-rapl:0", "package-0", "1"), ("intel-rapl:0:0", "core", "1"), ("intel-rapl:1", "psys", "1")];
     let less = FakeSource::new(FakeTree::new(&zones), &["energy-pkg"], &[(0, 0, 0)]);
     let probe = probe_events(&less, &FakeEvents::default());
@@ -135,12 +133,12 @@ fn what_powercap_has_beyond_is_told_with_its_fix() {
 }
 
 #[test]
-fn without_permission_the_fixes_are_told() {
+fn missing_permission_is_a_finding_with_its_fix() {
     let source = server(&ALL);
     let settings = source.options().proc_root.join("sys/kernel");
     std::fs::create_dir_all(&settings).unwrap();
     std::fs::write(settings.join("perf_event_paranoid"), "2\n").unwrap();
-    let probe = probe_events(&source, &FakeEvents { refused: Some(EACCES), ..FakeEvents::default() });
+    let probe = probe_events(&source, &FakeEvents { open_error: Some(EACCES), ..FakeEvents::default() });
     assert!(probe.sensors.is_empty());
     let Some(Status::Absent { why, fix: Some(fix) }) = probe.findings.last().map(|finding| &finding.status) else {
         panic!("{:?}", probe.findings)
@@ -149,33 +147,33 @@ fn without_permission_the_fixes_are_told() {
     assert_eq!(fix, "sudo sysctl kernel.perf_event_paranoid=0", "this test is not ergo");
     assert_eq!(probe.findings.len(), 2, "one line for all events: {:?}", probe.findings);
 
-    let filtered = probe_events(&source, &FakeEvents { refused: Some(1), ..FakeEvents::default() });
+    let filtered = probe_events(&source, &FakeEvents { open_error: Some(1), ..FakeEvents::default() });
     assert!(texts(&filtered)[1].contains("--cap-add PERFMON"));
-    let gone = probe_events(&source, &FakeEvents { refused: Some(ENODEV), ..FakeEvents::default() });
+    let gone = probe_events(&source, &FakeEvents { open_error: Some(ENODEV), ..FakeEvents::default() });
     assert!(gone.sensors.is_empty() && texts(&gone)[1].contains("cannot open the perf event"), "{:?}", gone.findings);
 }
 
 #[test]
-fn a_capability_is_given_to_the_program_itself_and_to_no_interpreter() {
-    let told = |program: Option<&str>| {
+fn a_capability_is_suggested_for_ergo_and_not_for_python() {
+    let finding = |program: Option<&str>| {
         let error = io::Error::from_raw_os_error(EACCES);
-        let status = closed(&error, Path::new("/nowhere"), program.map(Path::new));
+        let status = denied_status(&error, Path::new("/nowhere"), program.map(Path::new));
         let Status::Absent { why, fix: Some(fix) } = status else { panic!("{status:?}") };
         (why, fix)
     };
-    let (why, fix) = told(Some("/usr/local/bin/ergo"));
-    assert!(why.ends_with("; the first fix is for all users until reboot, the second for ergo alone"), "{why}");
+    let (why, fix) = finding(Some("/usr/local/bin/ergo"));
+    assert!(why.ends_with("; the first fix is for all users until reboot, the second only for ergo"), "{why}");
     let both = r#"sudo sysctl kernel.perf_event_paranoid=0   or   sudo setcap cap_perfmon=ep "$(readlink -f "$(command -v ergo)")""#;
     assert_eq!(fix, both);
     for program in [Some("/usr/bin/python3.12"), None] {
-        let (why, fix) = told(program);
+        let (why, fix) = finding(program);
         assert!(why.ends_with("; the fix is for all users until reboot"), "{why}");
         assert_eq!(fix, "sudo sysctl kernel.perf_event_paranoid=0");
     }
 }
 
 #[test]
-fn files_that_say_nothing_usable_are_told_and_the_others_serve() {
+fn unusable_events_are_a_finding_and_the_others_are_used() {
     let source = server(&ALL);
     source.write("events/energy-cores.unit", "Watts");
     source.write("events/energy-ram", "config=3");
@@ -189,22 +187,26 @@ fn files_that_say_nothing_usable_are_told_and_the_others_serve() {
     }
     source.write("cpumask", "all of them");
     let probe = probe_events(&source, &FakeEvents::default());
-    assert!(probe.sensors.is_empty() && texts(&probe)[1].contains("`all of them` is no list"), "{:?}", probe.findings);
+    assert!(
+        probe.sensors.is_empty() && texts(&probe)[1].contains("`all of them` is not a list"),
+        "{:?}",
+        probe.findings
+    );
 }
 
 #[test]
-fn without_a_topology_each_processor_of_the_list_is_a_package() {
+fn without_a_topology_each_listed_processor_is_a_package() {
     let source = server(&["energy-pkg"]);
     std::fs::remove_dir_all(source.options().processor_root).unwrap();
     let probe = probe_events(&source, &FakeEvents::default());
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package), (DeviceId::cpu(1), Scope::Package)]);
 }
 
-/// The whole way with this machine's kernel, where it is allowed: a processor's clock, taken as nanojoules, is a package
-/// of 1 W, and faults of alignment, of which there are none, are a platform that nothing feeds.
+/// A test with this machine's kernel, if it permits perf events. A processor's clock, read as nanojoules, is a package of
+/// 1 W. Alignment faults, of which there are none, are a platform counter that does not move.
 #[cfg(target_os = "linux")]
 #[test]
-fn real_events_live_or_stand_still_or_are_closed() {
+fn real_events_move_or_are_stuck_or_denied() {
     let source = FakeSource::new(FakeTree::new(&[]), &["energy-pkg", "energy-psys"], &[(0, 0, 0)]);
     for (file, text) in [
         ("type", "1"),

@@ -1,27 +1,27 @@
-//! How a sensor is written on the command line: `KIND[KEY=VALUE,…]:TARGET` goes in, its parts come out.
+//! Splits the definition of an external sensor, `KIND[KEY=VALUE,…]:TARGET`, into its parts.
 //!
-//! A value may stand in '…' or "…" and then holds anything but that quote; a backslash is an ordinary character. What
-//! is wrong is told with its place, and never with the target, which may hold a password.
+//! A value in '…' or "…" may contain anything except that quote. A backslash has no special meaning. Errors name the
+//! position and never quote the target, which may contain a password.
 
 use super::spec::SpecError;
 
-/// The parts of what was written.
+/// The parts of a definition.
 #[derive(Debug, PartialEq)]
-pub(super) struct Parts<'a> {
+pub(super) struct Definition<'a> {
     pub(super) kind: &'a str,
-    pub(super) options: Vec<Written<'a>>,
+    pub(super) options: Vec<KeyValue<'a>>,
     pub(super) target: &'a str,
 }
 
-/// One option.
+/// One option of a definition.
 #[derive(Debug, PartialEq)]
-pub(super) struct Written<'a> {
+pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
     pub(super) value: &'a str,
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn of(text: &'a str) -> Result<Self, SpecError> {
+impl<'a> Definition<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, SpecError> {
         let end = text.find(['[', ':']).ok_or(SpecError::NoColon)?;
         let (kind, rest) = text.split_at(end);
         let mut reader = Reader { whole: text, rest };
@@ -40,7 +40,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The place of what is left, in characters from 1.
+    /// The position of the rest, in characters from 1.
     fn at(&self) -> usize {
         let read = self.whole.len() - self.rest.len();
         self.whole[..read].chars().count() + 1
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    fn options(&mut self, opened_at: usize) -> Result<Vec<Written<'a>>, SpecError> {
+    fn options(&mut self, opened_at: usize) -> Result<Vec<KeyValue<'a>>, SpecError> {
         let mut options = Vec::new();
         self.rest = self.rest.trim_start();
         if self.take(']') {
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
                 return Err(SpecError::NoKeyAndValue { at });
             }
             self.rest = self.rest.trim_start();
-            options.push(Written { key, value: self.value(opened_at)? });
+            options.push(KeyValue { key, value: self.value(opened_at)? });
             self.rest = self.rest.trim_start();
             if self.take(']') {
                 return Ok(options);
@@ -106,23 +106,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bracket_is_optional_and_the_target_is_left_as_it_is() {
-        let parts = Parts::of("command:curl -s http://[::1]/x,y=z | jq '.a[0]'").unwrap();
-        assert_eq!((parts.kind, parts.options.len()), ("command", 0));
-        assert_eq!(parts.target, "curl -s http://[::1]/x,y=z | jq '.a[0]'");
-        let parts = Parts::of(r#"csv[ time = 1 , value="a],'b\" ]:/x"#).unwrap();
-        let found: Vec<_> = parts.options.iter().map(|option| (option.key, option.value)).collect();
+    fn the_bracket_is_optional_and_the_target_is_unchanged() {
+        let definition = Definition::parse("command:curl -s http://[::1]/x,y=z | jq '.a[0]'").unwrap();
+        assert_eq!((definition.kind, definition.options.len()), ("command", 0));
+        assert_eq!(definition.target, "curl -s http://[::1]/x,y=z | jq '.a[0]'");
+        let definition = Definition::parse(r#"csv[ time = 1 , value="a],'b\" ]:/x"#).unwrap();
+        let found: Vec<_> = definition.options.iter().map(|option| (option.key, option.value)).collect();
         assert_eq!(found, [("time", "1"), ("value", r"a],'b\")]);
-        assert!(Parts::of("csv[]:/x").unwrap().options.is_empty());
+        assert!(Definition::parse("csv[]:/x").unwrap().options.is_empty());
     }
 
     proptest! {
         #[test]
-        fn parts_survive_quoting(
+        fn quoted_values_are_parsed_back(
             values in prop::collection::vec(("[a-z]{1,8}", any::<String>()), 0..5),
             target in "[^ \t\r\n][ -~]{0,20}[!-~]",
         ) {
-            // One kind of quote is all that a quoted value cannot hold.
+            // A quoted value cannot contain both kinds of quotes.
             let values: Vec<(String, String)> = values
                 .into_iter()
                 .map(|(key, value)| if value.contains('\'') { (key, value.replace('"', "")) } else { (key, value) })
@@ -130,17 +130,17 @@ mod tests {
             let quoted = |value: &str| if value.contains('\'') { format!("\"{value}\"") } else { format!("'{value}'") };
             let options: Vec<String> = values.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect();
             let text = format!("csv[{}]:{target}", options.join(","));
-            let parts = Parts::of(&text).unwrap();
+            let definition = Definition::parse(&text).unwrap();
             let found: Vec<(String, String)> =
-                parts.options.iter().map(|option| (option.key.to_owned(), option.value.to_owned())).collect();
+                definition.options.iter().map(|option| (option.key.to_owned(), option.value.to_owned())).collect();
             prop_assert_eq!(found, values);
-            prop_assert_eq!(parts.target, target.trim());
+            prop_assert_eq!(definition.target, target.trim());
         }
 
         #[test]
-        fn any_text_is_read_without_a_panic(text in any::<String>(), inside in any::<String>()) {
-            let _ = Parts::of(&text);
-            let _ = Parts::of(&format!("csv[{inside}]:x"));
+        fn no_text_causes_a_panic(text in any::<String>(), inside in any::<String>()) {
+            let _ = Definition::parse(&text);
+            let _ = Definition::parse(&format!("csv[{inside}]:x"));
         }
     }
 }

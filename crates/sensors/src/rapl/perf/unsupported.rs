@@ -1,11 +1,11 @@
-//! Systems without perf events.
+//! Perf events on systems without them: opening one fails.
 
 use std::io;
 
 use super::{Event, OpenEvent};
 use crate::counted::ReadCounter;
 
-/// Events of this machine's kernel: there are none.
+/// The events of this machine's kernel, which has none.
 pub(in crate::rapl) struct Kernel;
 
 impl OpenEvent for Kernel {
