@@ -26,7 +26,7 @@ pub enum TraceError {
         /// The file.
         file: PathBuf,
     },
-    /// A file is not an XSpace trace.
+    /// A file is not an `XSpace` trace.
     #[error("{} is not an XSpace trace: it has no planes", display_path(file))]
     NotATrace {
         /// The file.

@@ -49,8 +49,13 @@ impl fmt::Display for Damage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fault {
             Fault::PastTheEnd { claimed, left } => {
-                let (bytes, are) = (if claimed == 1 { "byte" } else { "bytes" }, if left == 1 { "is" } else { "are" });
-                write!(formatter, "a field claims {claimed} {bytes}, but only {left} {are} left")?;
+                let bytes = if claimed == 1 { "byte" } else { "bytes" };
+                write!(formatter, "a field claims {claimed} {bytes}, but ")?;
+                match left {
+                    0 => formatter.write_str("none is left")?,
+                    1 => formatter.write_str("only 1 is left")?,
+                    _ => write!(formatter, "only {left} are left")?,
+                }
             }
             Fault::EndlessNumber => formatter.write_str("an integer is longer than ten bytes")?,
             Fault::WireType(kind) => write!(formatter, "a field has the unknown wire type {kind}")?,

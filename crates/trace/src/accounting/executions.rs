@@ -179,7 +179,7 @@ impl Assignment {
                 match key(trace, line, event) {
                     Some(Ok(key)) => assignment.executions[number][event] = assignment.intern(key),
                     Some(Err((key, correlation))) => {
-                        unscoped.push(UnscopedKernel { key, correlation, line: number, event })
+                        unscoped.push(UnscopedKernel { key, correlation, line: number, event });
                     }
                     None => {}
                 }
