@@ -1,8 +1,8 @@
-//! Comma-separated values, by RFC 4180.
+//! Writes comma-separated values (RFC 4180).
 
 use std::borrow::Cow;
 
-/// One line, ended. A field with a comma, a quote or a line break is quoted.
+/// One line with its line break. A field with a comma, a quote or a line break is quoted.
 pub(crate) fn line<S: AsRef<str>>(fields: impl IntoIterator<Item = S>) -> String {
     let mut line = String::new();
     for (index, field) in fields.into_iter().enumerate() {
@@ -15,7 +15,7 @@ pub(crate) fn line<S: AsRef<str>>(fields: impl IntoIterator<Item = S>) -> String
     line
 }
 
-/// A field that a spreadsheet would take for a formula is made a text by an apostrophe: names come from datasets and models.
+/// Quotes a field. A field that a spreadsheet would run as a formula gets an apostrophe: names come from datasets and models.
 fn quoted(field: &str) -> Cow<'_, str> {
     let is_formula = field.starts_with(['=', '@', '\t', '+', '-']) && field.parse::<f64>().is_err() && field != "-";
     if is_formula {
@@ -28,7 +28,7 @@ fn quoted(field: &str) -> Cow<'_, str> {
     }
 }
 
-/// A number, or nothing where there is none.
+/// A number; empty for `None`.
 pub(crate) fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

@@ -1,4 +1,4 @@
-//! Which sensors a command uses: what the machine has, what the user brings along, narrowed by what was asked for.
+//! Selects the sensors of a command: those of the machine and those of `--sensor`, filtered by `--device`.
 
 use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_sensors::{external, modelled::Modelled};
@@ -8,32 +8,32 @@ use crate::arguments::SensorArguments;
 use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
-/// The sensors to use, and what was found on the way.
-pub(crate) struct Selected {
+/// The selected sensors, and what the probe found.
+pub(crate) struct SelectedSensors {
     pub(crate) sensors: Vec<Box<dyn Sensor>>,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Looks at the machine and keeps what was asked for.
-pub(crate) fn select(arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let mut probe = look(arguments);
+/// Probes the machine and selects sensors. A `--sensor` that fails is an error.
+pub(crate) fn select(arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {
+    let mut probe = probe_machine(arguments);
     let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
     probe
         .sensors
         .extend(external::open_all(&arguments.sensor, first).map_err(|error| Failure::failed(diagnosed!(error)))?);
-    narrow(probe, arguments)
+    filter(probe, arguments)
 }
 
-/// The same, for who wants to know what does not work: a meter of the user's own that gives no value is a finding.
-pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> {
-    let mut probe = look(arguments);
+/// Probes the machine and selects sensors. A `--sensor` that fails is a finding, for `ergo doctor`.
+pub(crate) fn examine(arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {
+    let mut probe = probe_machine(arguments);
     let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
     for opened in external::open_each(&arguments.sensor, first) {
         match opened {
             Ok(sensor) => {
                 let info = sensor.info();
                 let signals: Vec<String> = sensor.channels().iter().map(|channel| channel.signal.to_string()).collect();
-                let gives = format!("{}, asked every {:.3} s", signals.join(", "), info.interval.as_secs_f64());
+                let gives = format!("{}, read every {:.3} s", signals.join(", "), info.interval.as_secs_f64());
                 probe.find(format!("{} ({})", info.name, info.device), info.id.clone(), Status::Works(gives));
                 probe.sensors.push(sensor);
             }
@@ -43,15 +43,15 @@ pub(crate) fn examine(arguments: &SensorArguments) -> Result<Selected, Failure> 
             }
         }
     }
-    narrow(probe, arguments)
+    filter(probe, arguments)
 }
 
-fn look(arguments: &SensorArguments) -> Probe {
+fn probe_machine(arguments: &SensorArguments) -> Probe {
     ergometer_sensors::probe_machine(if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured })
 }
 
-fn narrow(probe: Probe, arguments: &SensorArguments) -> Result<Selected, Failure> {
+fn filter(probe: Probe, arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {
     let sensors = ergometer_sensors::select(probe.sensors, &arguments.device)
         .map_err(|error| Failure::usage(diagnosed!(error)))?;
-    Ok(Selected { sensors, findings: probe.findings })
+    Ok(SelectedSensors { sensors, findings: probe.findings })
 }

@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The command succeeded, but some requests failed.
     SomeFailed = 3,
-    /// The command was interrupted; what was measured is kept.
+    /// The command was interrupted; measured data is kept.
     Interrupted = 130,
 }
 
@@ -92,5 +92,11 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let is_closed = error.kind() == std::io::ErrorKind::BrokenPipe;
         Self { exit: if is_closed { Exit::Done } else { Exit::Failed }, ..Self::failed(error) }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::failed(error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as people write and read them: durations with units, windows, watts and joules with their interval.
+//! Parses and formats numbers: durations, sizes, windows, watts, and joules with their interval.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ pub(crate) use ergometer_units::format::{digits, percent, significant, thousands
 pub(crate) use ergometer_units::text::fitted;
 use ergometer_units::{Picos, Timestamp, Window};
 
-/// Longer than anybody waits; clocks overflow later.
+/// The longest duration, well before clocks overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// Reads `500ms`, `2s`, `1.5m`, `1h`.
+/// Parses `500ms`, `2s`, `1.5m`, `1h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration: write a number and its unit, as in 500ms, 2s, 1.5m or 1h");
+    let wrong = || format!("`{text}` is not a duration: write a number with its unit, as in 500ms, 2s, 1.5m or 1h");
     let split = text.find(|character: char| !character.is_ascii_digit() && character != '.').ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -28,9 +28,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     if duration > LONGEST { Err(format!("`{text}` is longer than a year")) } else { Ok(duration) }
 }
 
-/// Reads a time as traces count it: `1us`, `500ns`, `20ps`, `1.5ms`, `2s`.
+/// Parses a duration in a trace: `1us`, `500ns`, `20ps`, `1.5ms`, `2s`.
 pub(crate) fn parse_picos(text: &str) -> Result<Picos, String> {
-    let wrong = || format!("`{text}` is no duration: write a number and its unit, as in 1us, 500ns, 20ps, 1.5ms or 2s");
+    let wrong =
+        || format!("`{text}` is not a duration: write a number with its unit, as in 1us, 500ns, 20ps, 1.5ms or 2s");
     let split = text.find(|character: char| !character.is_ascii_digit() && character != '.').ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let picos = match unit.trim() {
@@ -44,16 +45,16 @@ pub(crate) fn parse_picos(text: &str) -> Result<Picos, String> {
         _ => return Err(wrong()),
     } * number.parse::<f64>().map_err(|_| wrong())?;
     if picos > 9e18 {
-        return Err(format!("`{text}` is longer than a trace can be: its picoseconds end after 106 days"));
+        return Err(format!("`{text}` is too long: a trace counts picoseconds, up to 106 days"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "from 0 to 9e18")]
     let picos = picos.round() as i64;
     Ok(Picos::new(picos))
 }
 
-/// Reads a number of bytes: `8GiB`, `500MB`, `4096`.
+/// Parses a number of bytes: `8GiB`, `500MB`, `4096`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size: write a number and its unit, as in 8GiB, 500MB or 4096");
+    let wrong = || format!("`{text}` is not a size: write a number with its unit, as in 8GiB, 500MB or 4096");
     let text = text.trim();
     let split = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -78,30 +79,30 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Reads `START_US..END_US`.
+/// Parses `START_US..END_US`.
 pub(crate) fn parse_window(text: &str) -> Result<Window, String> {
-    let wrong = || format!("`{text}` is no window: write START_US..END_US, in microseconds since the Unix epoch");
+    let wrong = || format!("`{text}` is not a window: write START_US..END_US, in microseconds since the Unix epoch");
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
     window_of(start, end).ok_or_else(wrong)?
 }
 
-/// A window from two numbers of microseconds. `None` where they are no numbers, an error where they are reversed.
+/// Parses a window of two numbers of microseconds. `None` if they are not numbers, an error if they are reversed.
 pub(crate) fn window_of(start: &str, end: &str) -> Option<Result<Window, String>> {
     let at = |text: &str| Timestamp::from_micros_since_epoch(text.trim().parse().ok()?);
     Some(Window::new(at(start)?, at(end)?).map_err(|error| error.to_string()))
 }
 
-/// Reads `key=value`.
+/// Parses `key=value`.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` is no parameter: write KEY=VALUE")),
+        _ => Err(format!("`{text}` is not a parameter: write KEY=VALUE")),
     }
 }
 
-/// Reads a count of parameters: `8B`, `135M`, `0.1M`, `7000000000`.
+/// Parses a number of model parameters: `8B`, `135M`, `0.1M`, `7000000000`.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no count: write a number, as in 8B, 135M or 7000000000");
+    let wrong = || format!("`{text}` is not a number: write 8B, 135M or 7000000000");
     let (number, factor) = match text.trim().char_indices().last() {
         Some((at, 'k' | 'K')) => (&text.trim()[..at], 1e3),
         Some((at, 'm' | 'M')) => (&text.trim()[..at], 1e6),
@@ -118,26 +119,26 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     Ok(count)
 }
 
-/// Reads a price in US dollars.
+/// Parses a price in US dollars.
 pub(crate) fn parse_price(text: &str) -> Result<f64, String> {
     let price: Result<f64, _> = text.trim().trim_start_matches('$').parse();
     match price {
         Ok(price) if price.is_finite() && price >= 0.0 => Ok(price),
-        _ => Err(format!("`{text}` is no price: write US dollars for a million tokens, as in 0.15")),
+        _ => Err(format!("`{text}` is not a price: write US dollars per million tokens, as in 0.15")),
     }
 }
 
-/// A time of a trace in the unit that fits it, with four significant digits: `1.490 ms`.
+/// Formats a duration of a trace with four significant digits: `1.490 ms`.
 pub(crate) fn time_ps(picos: f64) -> String {
     let (factor, unit) = time_unit(picos);
-    // Picoseconds are whole where nothing was averaged.
+    // Picoseconds are integers unless averaged.
     if factor == 1.0 && picos.fract() == 0.0 {
         return format!("{picos:.0} ps");
     }
     format!("{} {unit}", digits(picos / factor))
 }
 
-/// The unit in which a time reads best. What four digits would round up to the next unit is in that.
+/// The best unit for a duration. A value that rounds up to the next unit uses that unit.
 pub(crate) fn time_unit(picos: f64) -> (f64, &'static str) {
     let magnitude = picos.abs();
     [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")]
@@ -146,7 +147,7 @@ pub(crate) fn time_unit(picos: f64) -> (f64, &'static str) {
         .unwrap_or((1.0, "ps"))
 }
 
-/// Half an interval, as precise as the number beside it.
+/// Formats half of an interval with the precision of its value.
 pub(crate) fn margin(half: f64, beside: f64) -> String {
     let decimals = digits(beside).split_once('.').map_or(0, |(_, decimals)| decimals.len());
     format!("±{half:.decimals$}")
@@ -154,12 +155,12 @@ pub(crate) fn margin(half: f64, beside: f64) -> String {
 
 /// `98.31 J ±1.30`.
 pub(crate) fn joules(estimate: &Estimate) -> String {
-    // The lower end stops at zero, so the upper one tells the margin.
+    // The low end stops at zero, so the high end gives the margin.
     let (value, half) = (estimate.joules.get(), (estimate.high - estimate.joules).get());
     format!("{} J {}", digits(value), margin(half, value))
 }
 
-/// A value in tables: `-` where there is none.
+/// A table cell: `-` for `None`.
 pub(crate) fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| String::from("-"))
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, termination and the end of a child, as something loops can look at and wait for: what was measured is kept.
+//! Turns Ctrl-C, termination and the end of a child process into state that loops can check and wait for.
 
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -10,32 +10,32 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// What the user asked for, and a bell that rings on every signal.
+/// Whether the user asked to stop; waits wake up on every signal.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<Shared>);
+pub(crate) struct Interrupt(Arc<Signalled>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    asked: Mutex<Asked>,
-    bell: Condvar,
+struct Signalled {
+    requests: Mutex<StopRequests>,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Asked {
-    /// How many times a signal asked us to stop.
+struct StopRequests {
+    /// How many signals asked to stop.
     times: usize,
-    /// Whether one came to us alone. Ctrl-C comes from the terminal, and reaches a command as well.
+    /// Whether a signal was sent to this process only. Ctrl-C in a terminal also reaches the child process.
     alone: bool,
 }
 
-/// How long an interrupted command may take to end by itself.
+/// How long an interrupted child process may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Signals can come together and count as one, so a wait looks again after this long.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Signals that arrive together count as one, so a wait checks again after this long.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Interrupt {
-    /// Listens from now on; Ctrl-C no longer ends the program by itself.
+    /// Starts to listen; Ctrl-C no longer ends the program.
     pub(crate) fn listen() -> io::Result<Self> {
         let interrupt = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
@@ -45,7 +45,7 @@ impl Interrupt {
                 let mut asked = shared.lock();
                 asked.times += usize::from(signal != SIGCHLD);
                 asked.alone |= signal == SIGTERM || signal == SIGHUP;
-                shared.bell.notify_all();
+                shared.changed.notify_all();
             }
         })?;
         Ok(interrupt)
@@ -56,7 +56,7 @@ impl Interrupt {
         self.0.lock().times > 0
     }
 
-    /// Sleeps until the deadline or an interrupt. Says whether it was interrupted.
+    /// Sleeps until the deadline or an interrupt. Returns whether it was interrupted.
     pub(crate) fn sleep_until(&self, deadline: Instant) -> bool {
         let mut asked = self.0.lock();
         while asked.times == 0 {
@@ -69,7 +69,7 @@ impl Interrupt {
         true
     }
 
-    /// Calls this on a thread of its own each time the user asks to stop, with how many times they did.
+    /// Calls a function on its own thread each time the user asks to stop, with the number of times so far.
     pub(crate) fn on_signals(&self, mut call: impl FnMut(usize) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.0);
         thread::Builder::new().name(String::from("ergo-stop")).spawn(move || {
@@ -77,7 +77,7 @@ impl Interrupt {
             loop {
                 let mut asked = shared.lock();
                 while asked.times == seen {
-                    asked = shared.wait(asked, LOOK_AGAIN);
+                    asked = shared.wait(asked, CHECK_INTERVAL);
                 }
                 seen = asked.times;
                 drop(asked);
@@ -87,11 +87,11 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Waits for a command to end. Once interrupted it has five seconds, and none after a second Ctrl-C.
+    /// Waits for a child process to end. After an interrupt it is killed after five seconds, or at the second Ctrl-C.
     pub(crate) fn wait_for(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut deadline = None;
         loop {
-            // The bell is rung under this lock, so a child that ends after the look is not missed.
+            // Signals notify under this lock, so a child that ends after this check is not missed.
             let asked = self.0.lock();
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
@@ -105,24 +105,24 @@ impl Interrupt {
                     child.kill()?;
                 }
             }
-            drop(self.0.wait(asked, LOOK_AGAIN));
+            drop(self.0.wait(asked, CHECK_INTERVAL));
         }
     }
 }
 
-/// Passes a termination on. A command that is gone already needs none.
+/// Passes a termination signal on to the child process.
 fn ask_to_end(child: &Child) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+impl Signalled {
+    fn lock(&self) -> MutexGuard<'_, StopRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&'a self, asked: MutexGuard<'a, Asked>, timeout: Duration) -> MutexGuard<'a, Asked> {
-        self.bell.wait_timeout(asked, timeout).unwrap_or_else(PoisonError::into_inner).0
+    fn wait<'a>(&'a self, asked: MutexGuard<'a, StopRequests>, timeout: Duration) -> MutexGuard<'a, StopRequests> {
+        self.changed.wait_timeout(asked, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 }

@@ -1,7 +1,15 @@
-//! The command line of Ergometer: what the user typed goes in, an exit code comes out.
+//! The `ergo` command: parses arguments, calls the libraries, prints results and returns an exit code.
 //!
-//! Data goes to stdout, messages go to stderr. Every failure is one `error:` line and, where something can be done
-//! about it, one `hint:` line.
+//! Data goes to stdout, messages go to stderr. A failure is one `error:` line and, if there is something to do about it,
+//! one `hint:` line.
+//!
+//! ```
+//! use std::ffi::OsString;
+//! use std::process::ExitCode;
+//!
+//! let code = ergometer_cli::run(["ergo", "list", "graders"].map(OsString::from));
+//! assert_eq!(code, ExitCode::SUCCESS);
+//! ```
 
 mod arguments;
 mod bridge;
@@ -11,8 +19,8 @@ mod devices;
 mod exit;
 mod figures;
 mod interrupt;
-mod keep;
 mod phrasing;
+mod recorder;
 mod report;
 mod screen;
 
@@ -25,12 +33,12 @@ use arguments::{Arguments, Command};
 use exit::{Exit, Failure};
 use screen::Screen;
 
-/// Runs `ergo` with these arguments, the first of which is the program's own name.
+/// Runs `ergo` with these arguments; the first is the name of the program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are errors to clap, and go to stdout with code 0. A closed pipe is nobody's loss.
+            // To clap, help and version are errors that go to stdout with code 0. A closed pipe is ignored.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
         }

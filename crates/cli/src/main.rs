@@ -1,4 +1,4 @@
-//! The `ergo` command. All of it is in the library, so that other launchers can call it.
+//! The `ergo` binary. Its code is in the library, so that the Python package can call it, too.
 
 use std::process::ExitCode;
 

@@ -5,13 +5,13 @@ use serde::Serialize;
 
 pub(crate) use ergometer::measure::EnergyReport as EstimateReport;
 
-/// The energy of one device and scope, or why there is none.
+/// The energy of one device and scope, or why it is unknown.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport {
     pub(crate) device: String,
     pub(crate) scope: Scope,
     pub(crate) provenance: Provenance,
-    /// Whether it is part of the sum: a scope inside another is not, and modelled energy never.
+    /// Whether it is part of the sum. A scope inside another is not; modelled energy never is.
     pub(crate) summed: bool,
     #[serde(flatten)]
     pub(crate) energy: Option<EstimateReport>,
@@ -32,7 +32,7 @@ impl From<&DeviceEnergy> for DeviceReport {
     }
 }
 
-/// The energy of a window: of the measured devices together, and of each.
+/// The energy of a window: the sum of the measured devices, and each device.
 #[derive(Debug, Serialize)]
 pub(crate) struct WindowReport {
     pub(crate) start_us: i64,
@@ -43,7 +43,7 @@ pub(crate) struct WindowReport {
 }
 
 impl WindowReport {
-    /// What is measured, or where nothing is, what is modelled: the method says which.
+    /// Measured energy, or modelled energy where nothing is measured; the method says which.
     pub(crate) fn new(window: &WindowEnergy) -> Self {
         let energy = window.measured.as_ref().ok().or(window.modelled.as_ref());
         Self {
@@ -55,10 +55,9 @@ impl WindowReport {
     }
 }
 
-/// One JSON value, on lines of its own.
+/// Formats a value as indented JSON.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, crate::exit::Failure> {
-    let mut text = serde_json::to_string_pretty(value)
-        .map_err(|error| crate::exit::Failure::failed(crate::bridge::diagnosed!(error)))?;
+    let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! What people see: colour where there is a terminal, tables whose columns line up, messages on stderr.
+//! Prints for people: messages on stderr, color on terminals, and aligned tables.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -14,18 +14,18 @@ use crate::phrasing::Options;
 pub(crate) struct Screen {
     stdout_color: bool,
     stderr_color: bool,
-    talk: Talk,
+    verbosity: Verbosity,
 }
 
-/// How much to say.
+/// How much to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Talk {
-    Little,
-    Usual,
-    Much,
+enum Verbosity {
+    Quiet,
+    Normal,
+    Verbose,
 }
 
-/// The meaning of a piece of text; the colour follows.
+/// The meaning of a text, which determines its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -55,45 +55,45 @@ impl Screen {
         Self {
             stdout_color: wanted && io::stdout().is_terminal(),
             stderr_color: wanted && io::stderr().is_terminal(),
-            talk: match (arguments.quiet, arguments.verbose) {
-                (true, _) => Talk::Little,
-                (false, false) => Talk::Usual,
-                (false, true) => Talk::Much,
+            verbosity: match (arguments.quiet, arguments.verbose) {
+                (true, _) => Verbosity::Quiet,
+                (false, false) => Verbosity::Normal,
+                (false, true) => Verbosity::Verbose,
             },
         }
     }
 
-    /// Without colour, for tests.
+    /// Without color, for tests.
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { stdout_color: false, stderr_color: false, talk: Talk::Usual };
+    pub(crate) const PLAIN: Self = Self { stdout_color: false, stderr_color: false, verbosity: Verbosity::Normal };
 
-    /// The same without colour.
+    /// The same without color.
     pub(crate) fn plain(self) -> Self {
         Self { stdout_color: false, stderr_color: false, ..self }
     }
 
-    /// How many characters a line of the terminal has; `None` where there is none.
+    /// The width of the terminal in characters; `None` without a terminal.
     pub(crate) fn width() -> Option<usize> {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
-    /// Whether what goes to stdout may have colour.
+    /// Whether stdout may have color.
     pub(crate) fn has_color(self) -> bool {
         self.stdout_color
     }
 
-    /// Whether a line on stderr can be drawn over.
+    /// Whether progress may be drawn on stderr.
     pub(crate) fn draws(self) -> bool {
-        self.talk != Talk::Little && io::stderr().is_terminal()
+        self.verbosity != Verbosity::Quiet && io::stderr().is_terminal()
     }
 
-    /// Whether the user wants to know everything.
+    /// Whether --verbose is set.
     pub(crate) fn is_verbose(self) -> bool {
-        self.talk == Talk::Much
+        self.verbosity == Verbosity::Verbose
     }
 
-    /// Text for stdout in its tone.
+    /// Colors text for stdout.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         paint(self.stdout_color, tone, text)
     }
@@ -108,22 +108,22 @@ impl Screen {
 
     /// A problem that does not stop the command, with its hint on the same line.
     pub(crate) fn warning(self, warning: &(impl Diagnostic + ?Sized)) {
-        if self.talk != Talk::Little {
+        if self.verbosity != Verbosity::Quiet {
             let hint = warning.hint().map(|hint| format!(".  hint: {}", hint.phrase(&Options)));
             self.message(Tone::Warning, "warning:", &format!("{warning}{}", hint.unwrap_or_default()));
         }
     }
 
-    /// What is going on.
+    /// A progress message.
     pub(crate) fn note(self, message: &str) {
-        if self.talk != Talk::Little {
+        if self.verbosity != Verbosity::Quiet {
             self.message(Tone::Faint, "", message);
         }
     }
 
-    /// What only a curious user wants to know.
+    /// A message for --verbose.
     pub(crate) fn detail(self, message: &str) {
-        if self.talk == Talk::Much {
+        if self.verbosity == Verbosity::Verbose {
             self.message(Tone::Faint, "", message);
         }
     }
@@ -135,7 +135,7 @@ impl Screen {
         } else {
             format!("{} {message}", paint(self.stderr_color, tone, label))
         };
-        // Nobody reads a closed stderr.
+        // A closed stderr is ignored.
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 }
@@ -144,20 +144,20 @@ fn paint(color: bool, tone: Tone, text: &str) -> String {
     if color && tone != Tone::Plain { format!("\x1b[{}m{text}\x1b[0m", tone.code()) } else { text.to_owned() }
 }
 
-/// Prints to stdout. A reader that went away (`| head`) is an error of its own kind, which ends the program quietly.
+/// Prints to stdout. A closed pipe (`| head`) is an error that ends the program silently.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
-/// How a column stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Rows of cells whose columns line up. Widths count characters, so paint whole cells by their tone.
+/// A table with aligned columns. Widths count characters, so color whole cells by their tone.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
@@ -169,7 +169,7 @@ impl Table {
         Self { columns: columns.into(), rows: Vec::new() }
     }
 
-    /// A row of headings.
+    /// Adds a row of headings.
     pub(crate) fn head<const N: usize>(&mut self, cells: [&str; N]) {
         self.rows.push(cells.map(|cell| (Tone::Faint, cell.to_owned())).to_vec());
     }

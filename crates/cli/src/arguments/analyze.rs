@@ -1,4 +1,4 @@
-//! What the user typed after `ergo analyze`.
+//! The arguments of `ergo analyze`.
 
 use std::path::PathBuf;
 
@@ -12,25 +12,25 @@ use super::load::parse_slo;
 
 #[derive(Debug, Args)]
 pub(crate) struct AnalyzeArguments {
-    /// The folders of runs; of a sweep all of its runs.
+    /// Run folders, or sweep folders for all of their runs.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Only these analyses (`ergo list analyses`). Repeatable, or with commas; by default all.
+    /// Only this analysis (`ergo list analyses`). Repeatable, or separated by commas [default: all].
     #[arg(long, value_name = "ID", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(analyses::ALL.iter().map(|analysis| analysis.id())))]
     pub(crate) analysis: Vec<String>,
-    /// Leave out regressions that have no line.
+    /// Omit regressions without a fit.
     #[arg(long)]
     pub(crate) skip_zeroes: bool,
-    /// Judge requests by these limits in place of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits for goodput, instead of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
     #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
     pub(crate) slo: Option<Limits>,
-    /// What resampling starts from.
+    /// Random seed of resampling.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
-    /// Only print; leave analysis/ in the folder of the run as it is.
+    /// Only print; do not write to analysis/ in the run folder.
     #[arg(long)]
     pub(crate) no_save: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
 }

@@ -1,4 +1,4 @@
-//! What the user typed after `ergo compare`.
+//! The arguments of `ergo compare`.
 
 use std::ffi::OsString;
 
@@ -10,30 +10,30 @@ use super::Format;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ergo compare runs/a runs/b                                  b against a
-  ergo compare a1+a2+a3 b1+b2+b3                              three runs each: intervals of what varies between runs
+  ergo compare a1+a2+a3 b1+b2+b3                              three repeats each: intervals include variation between runs
   ergo compare runs/sweep_H200_llama_builtin                  the points of a sweep, and its knee
   ergo compare base new --fail-if 'joules_per_token > +5%' --fail-if 'accuracy < -2'")]
 pub(crate) struct CompareArguments {
-    /// Folders of runs, the first of which is the baseline, or one of a sweep; `+` joins repeats of one run.
+    /// Run folders, the baseline first, or one sweep folder; `+` joins repeats of the same run.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<OsString>,
-    /// Exit with 1 where this is so: METRIC, one of > >= < <=, and a limit. With a sign the limit is a change from the
-    /// baseline (+5%, -2, +20ms), without one a value (200ms, 90%). Repeatable, or with commas.
+    /// Exit with 1 if this is true: METRIC, one of > >= < <=, and a limit. A limit with a sign is a change from the
+    /// baseline (+5%, -2, +20ms); without a sign it is a value (200ms, 90%). Repeatable, or separated by commas.
     #[arg(long, value_name = "EXPR", value_parser = parse_limits)]
     pub(crate) fail_if: Vec<Limits>,
-    /// With --fail-if: fail too where a change beyond the limit cannot be told from no change.
+    /// With --fail-if: also fail if the data cannot rule out a change beyond the limit.
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
-    /// Call a change smaller than this none.
+    /// Treat changes smaller than this as no change.
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = parse_percent)]
     pub(crate) min_effect: f64,
-    /// Say which runs nobody beats by accuracy, latency and energy together; from three runs on this is done anyway.
+    /// Show the Pareto front of accuracy, latency and energy; the default with three or more runs.
     #[arg(long)]
     pub(crate) pareto: bool,
-    /// The seed of resampling.
+    /// Random seed of resampling.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
 }
@@ -46,11 +46,11 @@ fn parse_limits(text: &str) -> Result<Limits, String> {
     Limit::parse(text).map(Limits)
 }
 
-/// Reads `1%`.
+/// Parses a percentage.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let number = number.filter(|number| (0.0..=100.0).contains(number));
-    number.map(|number| number / 100.0).ok_or_else(|| format!("`{text}` is no part: write percent, as in 1%"))
+    number.map(|number| number / 100.0).ok_or_else(|| format!("`{text}` is not a percentage: write 1%"))
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_has_its_sign() {
+    fn a_percentage_has_its_sign() {
         assert_eq!(parse_percent("2.5 %"), Ok(0.025));
         for wrong in ["", "1", "-1%", "101%", "x%"] {
             assert!(parse_percent(wrong).is_err(), "{wrong}");

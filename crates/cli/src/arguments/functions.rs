@@ -1,4 +1,4 @@
-//! What the user typed after `ergo trace functions`: what makes a module a variant, and how sure to be.
+//! The arguments of `ergo trace functions`.
 
 use clap::{Args, ValueEnum};
 use ergometer_trace::FunctionOptions;
@@ -9,23 +9,24 @@ use super::trace::{FilesArguments, FilterArguments, OrderArguments, Sorted, pars
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "An execution on several devices counts once and takes the longest of them. With --prefix, --regex or \
-                  --min-duration its times are those of the events that pass. `trimmed` is the mean without the shortest \
-                  and the longest, ± the standard deviation of the rest: the figures of older autotuners. --sort has the fastest first, by whichever time."
+    after_help = "An execution on several devices counts once, with the longest of their times. With --prefix, --regex or \
+                  --min-duration its times cover only the events that match. `trimmed` is the mean without the minimum and \
+                  the maximum, ± the standard deviation of the rest, as older autotuners report it. --sort lists the \
+                  fastest variant first."
 )]
 pub(crate) struct FunctionsArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// Which modules are variants of a function: the first group of this regular expression is the id.
+    /// Regular expression of the modules that are variants; its first group is the id of the variant.
     #[arg(long, value_name = "PATTERN", default_value = FunctionOptions::PATTERN, value_parser = parse_pattern)]
     pub(crate) pattern: Regex,
-    /// Say which variants are slower than the fastest, beyond what chance explains.
+    /// Test which variants are significantly slower than the fastest.
     #[arg(long)]
     pub(crate) compare: bool,
-    /// How sure intervals and comparisons are.
-    #[arg(long, value_name = "PART", default_value = "0.95", value_parser = parse_level)]
+    /// Confidence level of intervals and comparisons.
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = parse_level)]
     pub(crate) level: f64,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
     #[command(flatten)]
@@ -34,8 +35,7 @@ pub(crate) struct FunctionsArguments {
     pub(crate) order: OrderArguments<FunctionSort>,
 }
 
-/// What variants are sorted by: all times from small to large, `busy` and `median` being the same. Without it the fastest
-/// comes first.
+/// The sort keys of variants, in ascending order; `busy` and `median` are the same. The default is the fastest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FunctionSort {
     Busy,
@@ -51,9 +51,9 @@ pub(crate) enum FunctionSort {
 
 impl Sorted for FunctionSort {}
 
-/// A level of confidence: `0.95`, or `95%`.
+/// Parses a confidence level: `0.95`, or `95%`.
 fn parse_level(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no level: write a part below 1, as in 0.95 or 99%");
+    let wrong = || format!("`{text}` is not a confidence level: write a number between 0 and 1, as in 0.95 or 99%");
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     let level = number.trim().parse::<f64>().map_err(|_| wrong())? / whole;
     if level > 0.0 && level < 1.0 { Ok(level) } else { Err(wrong()) }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_a_part_below_one() {
+    fn a_level_is_between_zero_and_one() {
         assert_eq!((parse_level("0.99"), parse_level("90 %")), (Ok(0.99), Ok(0.9)));
         for wrong in ["95", "0", "1", "nan", "inf", "-0.5", "", "much"] {
             assert!(parse_level(wrong).is_err(), "{wrong}");

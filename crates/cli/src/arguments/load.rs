@@ -1,4 +1,4 @@
-//! What the user typed after `ergo profile` about the load: when requests are sent, and how often all of it is done.
+//! The arguments of `ergo profile` for the load: when requests are sent, and how many runs are made.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,59 +10,59 @@ use ergometer_clients::Protocol;
 use super::parse_duration;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The load")]
+#[command(next_help_heading = "Load")]
 pub(crate) struct LoadArguments {
-    /// Keep this many requests in flight. Several, as in 1,4,16,64, are a sweep: one run for each.
+    /// Keep this many requests in flight. Several values, as in 1,4,16,64, make a sweep: one run for each.
     #[arg(long, short, value_name = "N[,N…]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) concurrency: Vec<u32>,
-    /// Send this many requests a second, however long answers take. Several, as in 1,2,4, are a sweep.
+    /// Send this many requests per second, whether or not earlier ones have finished. Several values, as in 1,2,4, make a sweep.
     #[arg(long, value_name = "R[,R…]", conflicts_with = "concurrency", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
-    /// How the requests of --rate are spread: constant, poisson (the default), or gamma:SHAPE (below 1 in bursts; 0.5 where it is not said).
-    #[arg(long, value_name = "HOW")]
+    /// Arrival process of --rate: constant, poisson or gamma:SHAPE (a shape below 1 sends bursts; gamma alone has 0.5) [default: poisson].
+    #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<Arrivals>,
-    /// Send requests at the times, and with the lengths of prompt and answer, that this file has: Mooncake's or `BurstGPT`'s, JSON Lines or CSV.
+    /// Replay the arrival times and the prompt and output lengths of this trace: Mooncake (JSON Lines) or `BurstGPT` (CSV).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "rate", "dataset"])]
     pub(crate) replay: Option<PathBuf>,
     /// Replay this many times faster than recorded.
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay", value_parser = parse_rate)]
     pub(crate) replay_speed: f64,
-    /// Have at most this many requests in flight with --rate or --replay; the others wait, and their wait is counted.
+    /// Limit the requests in flight with --rate or --replay; further requests wait, and their wait is measured.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_in_flight: Option<u32>,
-    /// Take this long until all requests are in flight, or until the rate is reached.
+    /// Ramp up to the concurrency or rate over this time.
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with = "replay", value_parser = parse_duration)]
     pub(crate) ramp: Duration,
-    /// How long the human of a conversation thinks before the next turn: 2s, or exponential:2s.
+    /// Think time before each further turn of a conversation: 2s, or exponential:2s.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_think)]
     pub(crate) think_time: Think,
-    /// What a request must keep to, to count as good: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits of a good request, for goodput: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
     #[arg(long, value_name = "LIMITS", value_parser = parse_slo)]
     pub(crate) slo: Option<Slo>,
-    /// Let answers have all of --max-tokens, wherever the model would end; for servers that know `ignore_eos`.
+    /// Generate --max-tokens tokens even if the model would stop earlier; for servers with the parameter `ignore_eos`.
     #[arg(long)]
     pub(crate) ignore_eos: bool,
-    /// Do every run this often, and tell how far the repeats are apart.
+    /// Repeat every run this many times, and report the spread.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
-    /// Wait between runs until temperature and power are back to what they were before the first, up to this long.
+    /// Wait up to this long between runs until temperature and power are back to their values before the first run.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub(crate) cooldown: Duration,
-    /// The version of HTTP: 1.1, or 2 with many requests on one connection.
+    /// HTTP version; 2 sends many requests on one connection.
     #[arg(long, value_enum, value_name = "VERSION", default_value = "1.1")]
     pub(crate) http: HttpVersion,
-    /// Open at most this many connections; by default as many as requests in flight, and one with HTTP/2.
+    /// Maximum number of connections [default: one per request in flight; one with HTTP/2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
 }
 
-/// A version of HTTP, as it is typed.
+/// An HTTP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HttpVersion {
     /// One request at a time on a connection.
     #[value(name = "1.1", alias = "1")]
     One,
-    /// Many at a time on one.
+    /// Many requests at a time on a connection.
     #[value(name = "2")]
     Two,
 }
@@ -78,7 +78,7 @@ impl From<HttpVersion> for Protocol {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.trim().parse().ok().filter(|rate| (1e-4..=1e6).contains(rate));
-    rate.ok_or_else(|| format!("`{text}` is no number from 0.0001 to 1000000"))
+    rate.ok_or_else(|| format!("`{text}` is not a number from 0.0001 to 1000000"))
 }
 
 fn parse_think(text: &str) -> Result<Think, String> {
@@ -112,10 +112,10 @@ pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
         };
         let seconds = parse_duration(limit.trim())?.as_secs_f64();
         if seconds == 0.0 {
-            return Err(format!("{name}=0 would make every request fail it"));
+            return Err(format!("{name}=0 would fail every request"));
         }
         if place.replace(seconds).is_some() {
-            return Err(format!("{name} is limited twice"));
+            return Err(format!("{name} is given twice"));
         }
     }
     Ok(slo)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_human_thinks_for_a_time_or_about_so_long() {
+    fn think_time_is_fixed_or_exponential() {
         assert_eq!(parse_think("0s"), Ok(Think::Never));
         assert_eq!(parse_think("1500ms"), Ok(Think::Fixed { seconds: 1.5 }));
         assert_eq!(parse_think("exponential:2s"), Ok(Think::Exponential { mean_s: 2.0 }));

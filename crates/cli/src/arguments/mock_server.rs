@@ -1,4 +1,4 @@
-//! What the user typed after `ergo mock-server`.
+//! The arguments of `ergo mock-server`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,115 +10,115 @@ use crate::figures::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Times and counts are one value or drawn: 50ms, uniform:10ms..20ms, normal:50ms,5ms, exponential:20ms; \
-                  counts have no unit.\nFaults: refuse (share of the time), hang, hang-stream, reset, reset-stream, slow, \
-                  429, 500, 503, bad-sse, error-stream, truncated, no-usage, empty, no-done, compressed. A request can ask \
-                  for one by the header `x-mock-fault: KIND`.\nGET /stats tells what was sent when; DELETE /stats begins again."
+    after_help = "Times and counts are fixed or random: 50ms, uniform:10ms..20ms, normal:50ms,5ms, exponential:20ms; counts \
+                  have no unit.\nFaults: refuse (a share of the time), hang, hang-stream, reset, reset-stream, slow, 429, 500, \
+                  503, bad-sse, error-stream, truncated, no-usage, empty, no-done, compressed. The header `x-mock-fault: KIND` \
+                  requests a fault.\nGET /stats returns what was sent and when; DELETE /stats resets it."
 )]
 pub(crate) struct MockServerArguments {
     #[command(flatten)]
-    place: PlaceArguments,
+    address: AddressArguments,
     #[command(flatten)]
     answer: AnswerArguments,
     #[command(flatten)]
     stream: StreamArguments,
     #[command(flatten)]
     fault: FaultArguments,
-    /// How to print the address and, at the end, what was served.
+    /// Format of the address and of the final statistics.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: ServerFormat,
 }
 
-/// How the server tells where it is.
+/// The output format of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServerFormat {
-    /// For people, on stderr.
+    /// Text on stderr.
     Text,
-    /// For programs: a line on stdout when it listens, and one at the end.
+    /// JSON on stdout: one line when it listens, and one at the end.
     Json,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Where it listens")]
-struct PlaceArguments {
-    /// The address of the interface; the default is reached from this machine only.
+#[command(next_help_heading = "Address")]
+struct AddressArguments {
+    /// Address to listen on; the default accepts connections from this machine only.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = parse_host)]
     host: IpAddr,
-    /// The port; 0 picks a free one.
+    /// Port; 0 picks a free port.
     #[arg(long, short, value_name = "PORT", default_value = "9999")]
     port: u16,
-    /// Demand the key in this environment variable as a bearer token; other requests get 401.
+    /// Require the API key in this environment variable as a bearer token; other requests get 401.
     #[arg(long, value_name = "KEY-ENV")]
     api_key: Option<String>,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What it answers, and how fast")]
+#[command(next_help_heading = "Responses")]
 struct AnswerArguments {
-    /// From the start of a request to its first token.
+    /// Time to first token.
     #[arg(long, value_name = "TIME", default_value = "50ms")]
     ttft: Delay,
-    /// Between two tokens.
+    /// Time between two tokens.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     gap: Delay,
-    /// How many tokens an answer has; a word is a token.
+    /// Number of tokens in an answer; a word is a token.
     #[arg(long, value_name = "COUNT", default_value = "64")]
     tokens: Length,
-    /// What every answer says, instead of drawn words.
+    /// Text of every answer, instead of random words.
     #[arg(long, value_name = "TEXT", conflicts_with = "tokens")]
     answer: Option<String>,
-    /// How many of the first tokens are reasoning.
+    /// Number of reasoning tokens at the start of an answer.
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     reasoning: u64,
-    /// How many requests are answered at once; others wait.
+    /// Number of requests answered at the same time; others wait.
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
     slots: u32,
-    /// The name of the model. Repeatable; other names then get 404. Without it every name is taken.
+    /// Model name. Repeatable; requests for other models get 404 [default: accepts every name].
     #[arg(long, value_name = "NAME")]
     model: Vec<String>,
-    /// What all draws begin from: the n-th request draws the same each time.
+    /// Random seed: the n-th request gets the same random values every time.
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How it streams")]
+#[command(next_help_heading = "Streaming")]
 struct StreamArguments {
-    /// How many tokens come in one chunk.
+    /// Number of tokens per chunk.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     tokens_per_chunk: u64,
-    /// Where a stream says its usage.
+    /// Where a stream reports its token usage.
     #[arg(long, value_enum, default_value = "chunk")]
     usage: Usage,
-    /// Whether `[DONE]` is sent at the end.
+    /// Whether to send `[DONE]` at the end.
     #[arg(long, value_enum, default_value = "on")]
     done: Switch,
-    /// How lines end.
+    /// Line ending.
     #[arg(long, value_enum, default_value = "lf")]
     newline: LineEnd,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What goes wrong")]
+#[command(next_help_heading = "Faults")]
 struct FaultArguments {
-    /// A fault and its share of requests, as in reset=0.05 or 429=10%. Repeatable; the shares sum to at most 1.
+    /// Fault and its share of requests, as in reset=0.05 or 429=10%. Repeatable; the shares may sum to at most 1.
     #[arg(long, value_name = "KIND=RATE")]
     fault: Vec<FaultRate>,
-    /// How many times longer a slow request takes.
+    /// Slowdown of a slow request.
     #[arg(long, value_name = "FACTOR", default_value = "10")]
     slow_factor: f64,
-    /// What 429 and 503 tell the client to wait, in whole seconds.
+    /// Retry-After of 429 and 503, in whole seconds.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     retry_after: Duration,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Usage {
-    /// In a chunk of its own, where the request asks for it.
+    /// In a separate chunk, if the request asks for usage.
     Chunk,
-    /// On the last chunk, always.
+    /// Always in the last chunk.
     Last,
-    /// Nowhere.
+    /// Never.
     None,
 }
 
@@ -134,25 +134,26 @@ enum LineEnd {
     Crlf,
 }
 
-/// Reads an address, and `localhost`. Other names would need a look-up, and may have several addresses.
+/// Parses an IP address or `localhost`. Other names would need DNS, and may have several addresses.
 fn parse_host(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
         return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
-    text.parse()
-        .map_err(|_| format!("`{text}` is no address: write 127.0.0.1, ::1, localhost, or 0.0.0.0 for all interfaces"))
+    text.parse().map_err(|_| {
+        format!("`{text}` is not an IP address: write 127.0.0.1, ::1, localhost, or 0.0.0.0 for all interfaces")
+    })
 }
 
 impl MockServerArguments {
-    /// The environment variable that has the key.
+    /// The environment variable with the API key.
     pub(crate) fn key_variable(&self) -> Option<&str> {
-        self.place.api_key.as_deref()
+        self.address.api_key.as_deref()
     }
 
-    /// The script, with the key that the variable had.
+    /// The script of the server, with the value of the API key.
     pub(crate) fn script(&self, api_key: Option<String>) -> Script {
         Script {
-            address: SocketAddr::new(self.place.host, self.place.port),
+            address: SocketAddr::new(self.address.host, self.address.port),
             ttft: self.answer.ttft,
             gap: self.answer.gap,
             tokens: self.answer.tokens,

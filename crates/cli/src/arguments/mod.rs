@@ -1,4 +1,4 @@
-//! What the user typed, as types. The help text here is what `ergo --help` prints.
+//! The command-line arguments, as types. The doc comments are the text of `ergo --help`.
 
 mod analyze;
 mod compare;
@@ -32,18 +32,20 @@ pub(crate) use load::LoadArguments;
 pub(crate) use mock_server::{MockServerArguments, ServerFormat};
 pub(crate) use monitor::{MonitorArguments, SplitRule, StreamFormat};
 pub(crate) use pictures::{PictureFormat, PlotArguments, ReportArguments, ThemeChoice};
-pub(crate) use profile::{FinalizeArguments, ListArguments, Listed, ProfileArguments, ServerArguments, SummaryFormat};
+pub(crate) use profile::{
+    FinalizeArguments, ListArguments, ListKind, ProfileArguments, ServerArguments, SummaryFormat,
+};
 pub(crate) use trace::{
     CatArguments, ClassArguments, ClassChoice, ExecutionSort, ExecutionsArguments, FilesArguments, FilterArguments,
     GapSort, KernelsArguments, ModuleSort, OpsArguments, OrderArguments, PageArguments, RowSort, ScopeSort, Sorted,
     StepSort, SummaryArguments, TableArguments, TraceCommand,
 };
 
-/// Measure what AI inference costs, in time and in energy.
+/// Measure the time and energy of AI inference.
 #[derive(Debug, Parser)]
 #[command(name = "ergo", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some requests failed, 130 interrupted (what was measured is kept)."
+    after_help = "Exit codes: 0 success, 1 failure, 2 invalid arguments or configuration, 3 some requests failed, 130 interrupted (measured data is kept)."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -54,75 +56,75 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GlobalArguments {
-    /// Say less: no progress, no warnings.
+    /// Print less: no progress and no warnings.
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more.
+    /// Print more.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
-    /// Print without colour (also: `NO_COLOR=1`).
+    /// Print without color (also: `NO_COLOR=1`).
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send a dataset to a model and record what every query costs, in time and in energy.
+    /// Send a dataset to a model and record the time and energy of every query.
     Profile(Box<ProfileArguments>),
-    /// Write the files of a run that was killed, from its journal.
+    /// Write the result files of a killed run from its journal.
     Finalize(FinalizeArguments),
-    /// Find out what a saved run has to tell: what tokens cost, how latencies are distributed, what each phase takes.
+    /// Analyze saved runs: energy per token, latency distributions, prefill and decode.
     Analyze(AnalyzeArguments),
-    /// Draw saved runs: power and requests over time, latencies, energy per token, accuracy per joule, fronts, sweeps.
+    /// Plot saved runs: power and requests over time, latency, energy per token, accuracy per joule, sweeps.
     Plot(PlotArguments),
-    /// Make one HTML file of saved runs that opens anywhere: verdict, figures, charts, tables, configuration.
+    /// Write a report of saved runs as one self-contained HTML file.
     Report(ReportArguments),
-    /// Say what changed from one run to others, and whether that is more than chance.
+    /// Compare runs, and test whether differences are statistically significant.
     Compare(CompareArguments),
-    /// List what there is: datasets, clients, graders, sensors, analyses, visualizations, models.
+    /// List datasets, clients, graders, sensors, analyses, visualizations or models.
     List(Box<ListArguments>),
-    /// Say which sensors this machine has, how good they are, and how to mend what is missing.
+    /// Show the sensors of this machine, how accurate they are, and how to enable missing ones.
     Doctor(DoctorArguments),
-    /// Show power, energy, memory, temperature and utilization as they go.
+    /// Show power, energy, memory, temperature and utilization live.
     Monitor(MonitorArguments),
-    /// Run a command and report the energy it took.
+    /// Run a command and report its energy.
     Measure(MeasureArguments),
-    /// Estimate the energy of windows of a recording.
+    /// Estimate the energy of time windows in a recording.
     Energy(EnergyArguments),
-    /// Say what the time of an accelerator's trace went into: exact times of modules, ops, kernels and steps.
+    /// Analyze a profiler trace: exact times of modules, ops, kernels and steps.
     #[command(subcommand)]
     Trace(Box<TraceCommand>),
-    /// Answer like an inference server, by a script: to rehearse a load test, and what goes wrong in one.
+    /// Run a scripted inference server, to try out load tests and failures.
     MockServer(Box<MockServerArguments>),
-    /// Print a script that completes `ergo` in a shell.
+    /// Print a shell completion script.
     Completions(CompletionsArguments),
     /// Print the manual page.
     Man,
 }
 
-/// How a table is printed.
+/// The format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
-    /// For spreadsheets.
+    /// CSV for spreadsheets.
     Csv,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SensorArguments {
-    /// Only these: a device (gpu:0), a kind of device (gpu, cpu, npu, rail, host, meter) or a sensor (nvml-energy:0). Repeatable, or with commas.
+    /// Use only this device (gpu:0), kind of device (gpu, cpu, npu, rail, host, meter) or sensor (nvml-energy:0). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<Selector>,
-    /// Also read a meter of your own: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
     ///
-    /// Options stand in brackets, as in command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND: name, every, unit (W, kW, J,
-    /// kWh, …), signal (power, energy), timeout and pattern for commands, time and value (columns) for csv, metric for prometheus.
-    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.spec))]
+    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
+    /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|argument| argument.spec))]
     pub(crate) sensor: Vec<Spec>,
-    /// Don't model the CPU's power where nothing measures it.
+    /// Do not model CPU power when no sensor measures it.
     #[arg(long)]
     pub(crate) no_model: bool,
 }
@@ -131,10 +133,10 @@ pub(crate) struct SensorArguments {
 pub(crate) struct DoctorArguments {
     #[command(flatten)]
     pub(crate) sensors: SensorArguments,
-    /// How long to watch the sensors.
+    /// How long to read the sensors.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
 }
@@ -146,13 +148,13 @@ pub(crate) struct MeasureArguments {
     /// Run the command this many times.
     #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
-    /// Measure the machine at rest for this long before and after, for the net energy; 0s leaves it out.
+    /// Measure idle power for this long before and after, for net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
-    /// Keep every reading in this file.
+    /// Record every reading to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// How to print it. With json and csv the command's own stdout goes to stderr.
+    /// Output format. With json and csv, the command's stdout goes to stderr.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
     /// The command and its arguments, after `--`.
@@ -162,18 +164,18 @@ pub(crate) struct MeasureArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnergyArguments {
-    /// A recording, by `ergo monitor --record` or in the raw JSON format; gzip is fine.
+    /// A recording of `ergo monitor --record`, or in the raw JSON format; may be gzip-compressed.
     pub(crate) recording: PathBuf,
-    /// A window, in microseconds since the Unix epoch. Repeatable.
+    /// Time window in microseconds since the Unix epoch. Repeatable.
     #[arg(long, value_name = "START_US..END_US", value_parser = parse_window)]
     pub(crate) window: Vec<Window>,
-    /// A file with one window a line: `start end`, in microseconds since the Unix epoch; `-` is stdin.
+    /// File with one window per line: `start end`, in microseconds since the Unix epoch; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     pub(crate) windows: Option<PathBuf>,
-    /// Read what is whole of a recording that was cut.
+    /// Read a truncated recording up to the cut.
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// How to print it; without this a table on a terminal and json elsewhere.
+    /// Output format [default: table on a terminal, json elsewhere].
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 }

@@ -1,4 +1,4 @@
-//! What is asked of `ergo plot` and `ergo report`.
+//! The arguments of `ergo plot` and `ergo report`.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,47 @@ use super::analyze::parse_limits;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArguments {
-    /// Folders of runs, or of sweeps. Several are drawn together, a colour each.
+    /// Run or sweep folders. Several are drawn together, in different colors.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Only these plots; `ergo list visualizations` has their names. Repeatable.
+    /// Only this plot (`ergo list visualizations`). Repeatable, or separated by commas [default: all].
     #[arg(long = "plot", value_name = "ID", value_delimiter = ',')]
     pub(crate) plots: Vec<String>,
-    /// What to write.
+    /// Image format.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [PictureFormat::Svg, PictureFormat::Png])]
     pub(crate) format: Vec<PictureFormat>,
-    /// Where to write: a folder. Without, it is `plots` in the folder of the run, or here where there are several.
+    /// Output folder [default: plots in the run folder; ./plots for several runs].
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Dark on light, or light on dark.
+    /// Color theme.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
     pub(crate) theme: ThemeChoice,
-    /// How many dots of a PNG a unit of the picture has; 1 is 800 wide or so.
+    /// PNG resolution: pixels per unit; at 1 an image is about 800 pixels wide.
     #[arg(long, default_value_t = 2.0, value_parser = parse_scale)]
     pub(crate) scale: f64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Folders of runs, or of sweeps. The first of several is what the others are compared with.
+    /// Run or sweep folders. The first is the baseline of the others.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where to write. Without, it is `report.html` in the folder of the run, or here where there are several; `-` is stdout.
+    /// Output file; `-` is stdout [default: report.html in the run folder; ./report.html for several runs].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Judge requests by these limits in place of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
+    /// Latency limits for goodput, instead of the run's own: ttft=200ms,tpot=50ms,e2e=5s; also itl and `ttft_scheduled`.
     #[arg(long, value_name = "LIMITS", value_parser = parse_limits)]
     pub(crate) slo: Option<Limits>,
-    /// The seed of resampling.
+    /// Random seed of resampling.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PictureFormat {
-    /// Sharp at any size, and opens in browsers.
+    /// Vector image.
     Svg,
-    /// For slides and chats.
+    /// Pixel image.
     Png,
 }
 
@@ -64,6 +64,6 @@ pub(crate) enum ThemeChoice {
 fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if (0.1..=10.0).contains(&scale) => Ok(scale),
-        _ => Err(format!("`{text}` is no scale: write a number from 0.1 to 10")),
+        _ => Err(format!("`{text}` is not a scale: write a number from 0.1 to 10")),
     }
 }

@@ -1,4 +1,4 @@
-//! What the user typed after `ergo profile`, `ergo finalize` and `ergo list`.
+//! The arguments of `ergo profile`, `ergo finalize` and `ergo list`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,124 +11,126 @@ use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Without arguments: the built-in dataset on the embedded model `tiny`, into the folder runs.")]
+#[command(
+    after_help = "Without arguments: sends the built-in dataset to the embedded model `tiny` and writes to the folder runs."
+)]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
-    pub(crate) what: WhatArguments,
+    pub(crate) dataset: DatasetArguments,
     #[command(flatten)]
-    pub(crate) how: HowArguments,
+    pub(crate) requests: RequestArguments,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
     #[command(flatten)]
     pub(crate) energy: EnergyArguments,
     #[command(flatten)]
-    pub(crate) place: PlaceArguments,
+    pub(crate) output: OutputArguments,
     #[command(flatten)]
     pub(crate) resume: ResumeArguments,
-    /// How to print the summary.
+    /// Format of the summary.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: SummaryFormat,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is asked, and whom")]
-pub(crate) struct WhatArguments {
-    /// The dataset: an id (`ergo list datasets`), or the path of a JSON, JSON Lines, CSV, Parquet or Arrow file or of a Hugging Face folder.
+#[command(next_help_heading = "Dataset and model")]
+pub(crate) struct DatasetArguments {
+    /// Dataset: an id (`ergo list datasets`), or the path of a JSON, JSON Lines, CSV, Parquet or Arrow file or a Hugging Face folder.
     #[arg(long, value_name = "ID|PATH", default_value = "builtin")]
     pub(crate) dataset: String,
-    /// A parameter of the dataset, such as problem=COLUMN, shuffle=SEED, limit=N or where=COLUMN=VALUE. Repeatable.
+    /// Dataset parameter, such as problem=COLUMN, shuffle=SEED, limit=N or where=COLUMN=VALUE. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) dataset_param: Vec<(String, String)>,
-    /// The client (`ergo list clients`): embedded, or with --base-url openai.
+    /// Client (`ergo list clients`) [default: openai with --base-url, embedded without].
     #[arg(long, value_name = "ID")]
     pub(crate) client: Option<String>,
-    /// A parameter of the client. Repeatable.
+    /// Client parameter. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) client_param: Vec<(String, String)>,
-    /// The model: its name, by default the server's only one; for the embedded client tiny, small or the path of a folder.
+    /// Model name [default: the server's only model]; for the embedded client tiny, small or a model folder.
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) model: Option<String>,
-    /// Said before every problem.
+    /// System prompt of every request.
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_prompt: Option<String>,
-    /// The most tokens an answer may have.
+    /// Maximum number of output tokens per request.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// A parameter of every request, such as temperature=0.7. Repeatable.
+    /// Parameter of every request, such as temperature=0.7. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) param: Vec<(String, String)>,
-    /// How answers are graded (`ergo list graders`); by default as the dataset says.
+    /// Grader of the answers (`ergo list graders`) [default: the dataset's].
     #[arg(long, value_name = "GRADER")]
     pub(crate) grader: Option<String>,
-    /// Let the model at this OpenAI-compatible server grade the answers, after the run.
+    /// Grade the answers after the run with the model of this OpenAI-compatible server.
     #[arg(long, value_name = "URL", conflicts_with = "grader")]
     pub(crate) judge: Option<String>,
-    /// The judge's model; by default the server's only one.
+    /// Model of the judge [default: the server's only model].
     #[arg(long, value_name = "NAME", requires = "judge")]
     pub(crate) judge_model: Option<String>,
-    /// The environment variable with the judge's key.
+    /// Environment variable with the API key of the judge.
     #[arg(long, value_name = "NAME", requires = "judge")]
     pub(crate) judge_api_key_env: Option<String>,
-    /// The tokenizer that counts where the server does not: tokenizer.json or the folder of a model.
+    /// Tokenizer for servers that do not report token counts: tokenizer.json or a model folder.
     #[arg(long, value_name = "PATH")]
     pub(crate) tokenizer: Option<PathBuf>,
-    // The last, as its heading holds for all that follows.
+    // Last, as its help heading applies to all arguments that follow.
     #[command(flatten)]
     pub(crate) server: ServerArguments,
 }
 
-/// How a server is reached.
+/// How to connect to a server.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The server")]
+#[command(next_help_heading = "Server")]
 pub(crate) struct ServerArguments {
-    /// The address of the server, with or without /v1.
+    /// URL of the server, with or without /v1.
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// The environment variable with the server's key. The key goes over https or to this machine only.
+    /// Environment variable with the API key. The key is only sent over https or to this machine.
     #[arg(long, value_name = "NAME")]
     pub(crate) api_key_env: Option<String>,
-    /// A header of every request. Repeatable; its value is never stored.
+    /// HTTP header of every request. Repeatable; the value is never stored.
     #[arg(long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// Trust the certificates in this PEM file, besides the system's.
+    /// Also trust the certificates in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Accept any certificate. Whoever is on the way can read and change everything.
+    /// Accept any TLS certificate. Others on the network can then read and change all traffic.
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// A connection that takes longer has failed.
+    /// Connect timeout.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) connect_timeout: Duration,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How much, how fast")]
-pub(crate) struct HowArguments {
-    /// Send this many queries at most.
+#[command(next_help_heading = "Requests")]
+pub(crate) struct RequestArguments {
+    /// Maximum number of queries.
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_queries: Option<u64>,
-    /// Send requests for this long at most.
+    /// Maximum time to send requests.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Send this many requests first that do not count.
+    /// Number of warm-up requests, which are not counted.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) warmup: u32,
-    /// What random choices start from.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) seed: u64,
-    /// A request whose first content takes longer has failed.
+    /// Timeout until the first token.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     pub(crate) first_token_timeout: Duration,
-    /// A request that is silent for longer after its first content has failed.
+    /// Timeout between two tokens.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub(crate) token_timeout: Duration,
-    /// A request that takes longer in all has failed.
+    /// Timeout of the whole request.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Send a request again up to this many times where its failure may pass. Every attempt is recorded.
+    /// Retry a request up to this many times after a transient failure. Every attempt is recorded.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) retries: u32,
-    /// Wait this long before the second attempt and twice as long before each further one, unless the server says how long.
+    /// Wait before the first retry; it doubles with each further one. A server's Retry-After takes precedence.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub(crate) retry_backoff: Duration,
     /// Stop after this many failed requests.
@@ -139,48 +141,48 @@ pub(crate) struct HowArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Energy and cost")]
 pub(crate) struct EnergyArguments {
-    /// Only these count: a device (gpu:0) or a kind of device (gpu, cpu, npu, rail, host, meter). Repeatable, or with commas.
+    /// Count only the energy of this device (gpu:0) or kind of device (gpu, cpu, npu, rail, host, meter). Repeatable, or separated by commas.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Also read a meter of your own: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
+    /// Also read your own meter: command:'ipmitool dcmi power reading', csv:FILE or prometheus:FILE. Repeatable.
     ///
-    /// Options stand in brackets, as in command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND: name, every, unit (W, kW, J,
-    /// kWh, …), signal (power, energy), timeout and pattern for commands, time and value (columns) for csv, metric for prometheus.
-    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|written| written.text))]
+    /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
+    /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|argument| argument.text))]
     pub(crate) sensor: Vec<String>,
-    /// Don't model the CPU's power where nothing measures it.
+    /// Do not model CPU power when no sensor measures it.
     #[arg(long)]
     pub(crate) no_model: bool,
-    /// The server is on this machine, whatever its address says.
+    /// Treat the server as running on this machine, whatever its address.
     #[arg(long)]
     pub(crate) server_is_local: bool,
-    /// Where the server's metrics are, for the timeline; by default /metrics of the server, if it answers. `off` leaves them out.
+    /// URL of the server's Prometheus metrics [default: /metrics of the server, if it responds]; `off` disables them.
     #[arg(long, value_name = "URL")]
     pub(crate) server_metrics: Option<String>,
-    /// Measure the machine at rest for this long before and after, for the net energy; 0s leaves it out.
+    /// Measure idle power for this long before and after, for net energy; 0s skips it.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
-    /// How many parameters the model has, such as 8B or 135M, where the client cannot tell.
+    /// Number of model parameters, such as 8B or 135M, if the client does not report it.
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) model_params: Option<u64>,
-    /// US dollars for a million input tokens.
+    /// Price in US dollars per million input tokens.
     #[arg(long, value_name = "USD", value_parser = parse_price)]
     pub(crate) price_input: Option<f64>,
-    /// US dollars for a million output tokens.
+    /// Price in US dollars per million output tokens.
     #[arg(long, value_name = "USD", value_parser = parse_price)]
     pub(crate) price_output: Option<f64>,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Where it goes")]
-pub(crate) struct PlaceArguments {
-    /// The folder of run folders.
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArguments {
+    /// Folder in which the run folder is created.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) output_dir: PathBuf,
-    /// What stands at the end of the run folder's name.
+    /// Suffix of the run folder's name.
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) name: Option<String>,
-    /// Replace a run of the same name, once the new one has its first record; a sweep, once it has its first run.
+    /// Replace a run of the same name as soon as the new run has its first record; a sweep as soon as it has its first run.
     #[arg(long)]
     pub(crate) overwrite: bool,
 }
@@ -188,7 +190,7 @@ pub(crate) struct PlaceArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ResumeArguments {
-    /// Resume a run or a sweep that was stopped or killed, with the settings in its folder.
+    /// Resume the run or sweep in this folder, with its settings.
     #[arg(long = "resume", value_name = "DIR", conflicts_with_all = settings_of_a_run())]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -199,31 +201,31 @@ const COMBINED_WITH_RESUME: [&str; 6] = ["header", "base_url", "client_param", "
 /// The options that a resumed run takes from its folder, so that they conflict with --resume.
 fn settings_of_a_run() -> Vec<clap::Id> {
     let mut command = clap::Command::new("profile");
-    command = WhatArguments::augment_args(command);
-    command = HowArguments::augment_args(command);
+    command = DatasetArguments::augment_args(command);
+    command = RequestArguments::augment_args(command);
     command = LoadArguments::augment_args(command);
     command = EnergyArguments::augment_args(command);
-    command = PlaceArguments::augment_args(command);
+    command = OutputArguments::augment_args(command);
     let ids = command.get_arguments().map(|argument| argument.get_id().clone());
     ids.filter(|id| !COMBINED_WITH_RESUME.contains(&id.as_str())).collect()
 }
 
-/// How a summary is printed.
+/// The format of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SummaryFormat {
-    /// For people.
+    /// Table for people.
     Table,
-    /// For programs: what is in summary.json, or in sweep.json.
+    /// The content of summary.json or sweep.json.
     Json,
-    /// For spreadsheets: a row for each point of a sweep.
+    /// CSV with a row for each point of a sweep.
     Csv,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FinalizeArguments {
-    /// The run folder.
+    /// Run folder.
     pub(crate) run: PathBuf,
-    /// How to print the summary.
+    /// Format of the summary.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: SummaryFormat,
 }
@@ -232,36 +234,36 @@ pub(crate) struct FinalizeArguments {
 pub(crate) struct ListArguments {
     /// What to list.
     #[arg(value_enum, default_value = "all")]
-    pub(crate) what: Listed,
-    /// Whose models: the client, embedded, or with --base-url openai.
+    pub(crate) kind: ListKind,
+    /// Client whose models to list [default: openai with --base-url, embedded without].
     #[arg(long, value_name = "ID")]
     pub(crate) client: Option<String>,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
-    // The last, as its heading holds for all that follows.
+    // Last, as its help heading applies to all arguments that follow.
     #[command(flatten)]
     pub(crate) server: ServerArguments,
 }
 
-/// What can be listed.
+/// The kinds of things to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Listed {
-    /// Where queries come from.
+pub(crate) enum ListKind {
+    /// Sources of queries.
     Datasets,
-    /// Who answers them.
+    /// Clients of inference servers, and the embedded model.
     Clients,
-    /// How answers are graded.
+    /// Graders of answers.
     Graders,
-    /// What this machine measures with.
+    /// Sensors of this machine.
     Sensors,
-    /// What `ergo analyze` finds out about a saved run.
+    /// Analyses of `ergo analyze`.
     Analyses,
-    /// What `ergo plot` draws.
+    /// Plots of `ergo plot`.
     Visualizations,
-    /// The models a client has; see --client and --base-url.
+    /// Models of a client; see --client and --base-url.
     Models,
-    /// All of these but the models.
+    /// Everything except models.
     All,
 }
 

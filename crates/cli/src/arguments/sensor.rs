@@ -1,7 +1,6 @@
-//! `--sensor`: what was written goes in, and it comes out with the sensor it means.
+//! Parses `--sensor`.
 //!
-//! What is wrong is told without what was written. Clap's own parsers quote the whole value, and a command line may hold
-//! a password.
+//! Errors do not quote the value, as clap's own parsers do: a command line may contain a password.
 
 use std::ffi::OsStr;
 
@@ -14,21 +13,21 @@ use ergometer_sensors::external::{Spec, SpecError};
 use crate::bridge::diagnosed;
 use crate::phrasing::Options;
 
-/// See the module.
+/// Parses a sensor specification.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SensorParser;
 
-/// A sensor, and the text it was read from: a run stores what was asked for.
+/// A parsed sensor specification, and its text, which a run stores.
 #[derive(Clone)]
-pub(super) struct Written {
+pub(super) struct SensorArgument {
     pub(super) text: String,
     pub(super) spec: Spec,
 }
 
 impl TypedValueParser for SensorParser {
-    type Value = Written;
+    type Value = SensorArgument;
 
-    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Written, Error> {
+    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<SensorArgument, Error> {
         let text = value.to_str().ok_or_else(|| Error::new(ErrorKind::InvalidUtf8).with_cmd(command))?;
         let refuse = |error: SpecError| {
             let Message { text, hint } = diagnosed!(error);
@@ -36,6 +35,6 @@ impl TypedValueParser for SensorParser {
             let message = format!("--sensor: {text}{hint}");
             Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
         };
-        Ok(Written { text: text.to_owned(), spec: text.parse().map_err(refuse)? })
+        Ok(SensorArgument { text: text.to_owned(), spec: text.parse().map_err(refuse)? })
     }
 }

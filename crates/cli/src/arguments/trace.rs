@@ -1,4 +1,4 @@
-//! What the user typed after `ergo trace`: which files, which of their events, in which order, how printed.
+//! The arguments of `ergo trace`: files, filters, order and format.
 
 use std::path::PathBuf;
 
@@ -12,90 +12,89 @@ use crate::figures::{parse_bytes, parse_picos};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// The trace at a glance: how busy each device was, with what, and what to know before believing it.
+    /// Overview: how busy each device was, its top modules and kernels, and warnings about the trace.
     Summary(SummaryArguments),
-    /// The ops of each module: how often, how long.
+    /// Ops by module: counts and times.
     Ops(OpsArguments),
-    /// The kernels, whichever op launched them.
+    /// Kernels: counts and times, over all ops.
     Kernels(KernelsArguments),
-    /// All events by name, those of host threads too.
+    /// All events by name, including host threads.
     Events(TableArguments<RowSort>),
-    /// The compiled modules (jitted functions): how often each ran, how long a run takes.
+    /// Compiled modules (jitted functions): number and time of executions.
     Modules(TableArguments<ModuleSort>),
-    /// Every single run of every module.
+    /// Every execution of every module.
     Executions(ExecutionsArguments),
-    /// The steps of a program: those it annotated, or runs of its busiest module.
+    /// Steps of the program: annotated steps, or executions of the busiest module.
     Steps(TableArguments<StepSort>),
-    /// Where a device had nothing to do, and what stood around it.
+    /// Idle gaps of each device, with the events before and after.
     Gaps(TableArguments<GapSort>),
-    /// The named scopes of the program, as a tree: `self` with all inner scopes, `own` without.
+    /// Named scopes of the program, as a tree: `self` includes inner scopes, `own` does not.
     Scopes(TableArguments<ScopeSort>),
-    /// The variants of an autotuned function: how long each takes, and which is the fastest.
+    /// Variants of an autotuned function: their times, and the fastest.
     Functions(FunctionsArguments),
-    /// One HTML file that opens anywhere: devices over time, modules, kernels, ops, gaps, executions.
+    /// Write a self-contained HTML report: timeline, modules, kernels, ops, gaps and executions.
     Report(PageArguments),
-    /// All events with everything the trace says of them, as JSON lines.
+    /// All events with all their values, as JSON lines.
     Cat(CatArguments),
 }
 
-/// Where traces come from.
+/// The trace files.
 #[derive(Debug, Args)]
 pub(crate) struct FilesArguments {
-    /// Traces: .xplane.pb files, also packed (.gz, .xz, .zst), folders of them (a profiler's log folder: its latest
-    /// session), `-` for stdin. Several are one trace, of one or several hosts.
+    /// Trace files (.xplane.pb, also .gz, .xz or .zst), folders (of a profiler's log folder, the latest session), or `-` for
+    /// stdin. Several files are read as one trace, of one or several hosts.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Read what is whole of a trace that is cut or damaged, and say what is lost.
+    /// Read a truncated or damaged trace as far as possible, and report what is lost.
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// The most bytes that one packed file may unpack to, as in 8GiB. Without this 8GiB, or half of the free memory where
-    /// that is less.
+    /// Maximum size of one decompressed file [default: 8GiB, or half of the free memory if that is less].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) max_size: Option<u64>,
 }
 
-/// Which events.
+/// Which events to count.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which events")]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArguments {
-    /// Only devices that have this in their name, as in gpu:0, host1/device or cpu#2. Repeatable, or with commas.
+    /// Only devices with this text in their name, as in gpu:0, host1/device or cpu#2. Repeatable, or separated by commas.
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Only events whose module, op or own name (on a GPU the kernel) begins with this; scopes and steps have no say.
+    /// Only events whose module, op or event name (kernel name on a GPU) starts with this text. Scope and step names are not matched.
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
-    /// Only events in whose module, op or own name this regular expression is found.
+    /// Only events whose module, op or event name matches this regular expression.
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     pub(crate) regex: Option<Regex>,
-    /// Only events (of `gaps`: gaps) at least this long, as in 1us or 500ns.
+    /// Only events (with `gaps`, only gaps) of at least this duration, as in 1us or 500ns.
     #[arg(long, value_name = "TIME", value_parser = parse_picos)]
     pub(crate) min_duration: Option<Picos>,
 }
 
-/// In which order, and how much.
+/// The order and number of rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Order")]
 pub(crate) struct OrderArguments<K: Sorted> {
-    /// What rows are sorted by: times and counts from large to small, names and starts from small to large.
+    /// Sort key. Times and counts are sorted in descending order, names and start times in ascending order.
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) sort: Option<K>,
-    /// The other way round.
+    /// Reverse the order.
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Only the first rows of each device; 0 is all. Without this a table has 20 (in `summary` 5), json and csv have all.
+    /// Number of rows per device; 0 prints all [default: 20 in tables, 5 in `summary`, all in json and csv].
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 }
 
-/// What rows of a table may be sorted by.
+/// The sort keys of a table.
 pub(crate) trait Sorted: ValueEnum + Copy + Send + Sync + 'static {}
 
-/// What every command that prints rows takes.
+/// The arguments of every command that prints rows.
 #[derive(Debug, Args)]
 pub(crate) struct TableArguments<K: Sorted> {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
     #[command(flatten)]
@@ -130,32 +129,32 @@ pub(crate) struct ExecutionsArguments {
     pub(crate) module: ModuleArguments,
 }
 
-/// Which rows, by what they do.
+/// Which rows to print, by class.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which rows")]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct ClassArguments {
-    /// Only what does this for the most part.
+    /// Only rows whose time is mostly of this class.
     #[arg(long, value_enum)]
     pub(crate) class: Option<ClassChoice>,
 }
 
-/// Which rows, by their module.
+/// Which rows to print, by module.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which rows")]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct ModuleArguments {
-    /// Only modules that have this in their name.
+    /// Only modules with this text in their name.
     #[arg(long, value_name = "TEXT")]
     pub(crate) module: Option<String>,
 }
 
 impl ModuleArguments {
-    /// Whether a module is asked for.
+    /// Whether a module passes the filter.
     pub(crate) fn takes(&self, module: Option<&str>) -> bool {
-        self.module.as_ref().is_none_or(|asked| module.is_some_and(|module| module.contains(asked.as_str())))
+        self.module.as_ref().is_none_or(|text| module.is_some_and(|module| module.contains(text.as_str())))
     }
 }
 
-/// What work does.
+/// The class of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClassChoice {
     Compute,
@@ -165,12 +164,12 @@ pub(crate) enum ClassChoice {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Names, durations and order choose among the modules and kernels that are listed; times of devices are of all their work."
+    after_help = "Filters and order apply to the lists of modules and kernels; the times of a device cover all its events."
 )]
 pub(crate) struct SummaryArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
     #[command(flatten)]
@@ -183,7 +182,7 @@ pub(crate) struct SummaryArguments {
 pub(crate) struct PageArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// Where to write. Without, it is `trace_report.html` here; `-` is stdout.
+    /// Output file; `-` is stdout [default: trace_report.html].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -192,27 +191,27 @@ pub(crate) struct PageArguments {
 pub(crate) struct CatArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// How to print it: one JSON object a line.
+    /// Output format: one JSON object per line.
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: LinesFormat,
-    /// Only the first events; 0 is all.
+    /// Number of events; 0 prints all.
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) top: usize,
-    /// With each event also what the trace says of all events of its kind, as `kind_stats`.
+    /// Include the metadata that all events of the same kind share, as `kind_stats`.
     #[arg(long)]
     pub(crate) metadata: bool,
     #[command(flatten)]
     pub(crate) filter: FilterArguments,
 }
 
-/// How events are printed.
+/// The format of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinesFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
-/// What ops, kernels and events are sorted by.
+/// The sort keys of ops, kernels and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RowSort {
     #[value(name = "self")]
@@ -229,7 +228,7 @@ pub(crate) enum RowSort {
     Start,
 }
 
-/// What modules are sorted by.
+/// The sort keys of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModuleSort {
     Busy,
@@ -243,7 +242,7 @@ pub(crate) enum ModuleSort {
     Start,
 }
 
-/// What executions are sorted by.
+/// The sort keys of executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExecutionSort {
     Start,
@@ -256,7 +255,7 @@ pub(crate) enum ExecutionSort {
     Name,
 }
 
-/// What steps are sorted by.
+/// The sort keys of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StepSort {
     Start,
@@ -271,14 +270,14 @@ pub(crate) enum StepSort {
     Name,
 }
 
-/// What gaps are sorted by.
+/// The sort keys of gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GapSort {
     Duration,
     Start,
 }
 
-/// What scopes are sorted by. Without it they are a tree.
+/// The sort keys of scopes. The default is a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScopeSort {
     Tree,
@@ -302,14 +301,14 @@ impl Sorted for StepSort {}
 impl Sorted for GapSort {}
 impl Sorted for ScopeSort {}
 
-/// A regular expression; where it is wrong the place is shown.
+/// Parses a regular expression. The error shows the position.
 pub(super) fn parse_pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
-        let told = error.to_string();
-        let place = told.strip_prefix("regex parse error:\n").and_then(|rest| rest.rsplit_once("\nerror: "));
-        match place {
-            Some((place, why)) => format!("{why}\n{place}"),
-            None => told,
+        let message = error.to_string();
+        let position = message.strip_prefix("regex parse error:\n").and_then(|rest| rest.rsplit_once("\nerror: "));
+        match position {
+            Some((position, why)) => format!("{why}\n{position}"),
+            None => message,
         }
     })
 }

@@ -1,7 +1,7 @@
-//! `ergo analyze`: saved runs go in; tables, `analysis/*.json` and warnings come out.
+//! `ergo analyze`: prints analyses of saved runs and writes them to `analysis/*.json`.
 //!
-//! Everything is found out before anything is written or printed, so a run that cannot be read leaves nothing behind. A
-//! folder that cannot be written to costs the files, not the answer.
+//! All runs are analyzed before anything is written or printed, so an unreadable run leaves nothing behind. If a folder is
+//! not writable, the analyses are still printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{self, Analysis, Artifact, Findings, Options};
 use ergometer_analysis::curve::Curve;
 use ergometer_analysis::saved::{Run, Sweep};
-use ergometer_charts::{Cell, Table as Findable};
+use ergometer_charts::{Cell, Table as FindingsTable};
 use serde::Serialize;
 
 use crate::arguments::{AnalyzeArguments, Format};
@@ -22,11 +22,14 @@ use crate::screen::{Align, Screen, Table, Tone, print, visible};
 
 pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let options = Options { skip_zeroes: arguments.skip_zeroes, limits: arguments.slo, seed: arguments.seed };
-    let wanted = wanted(&arguments.analysis);
-    let mut analysed: Vec<Analysed> = Vec::new();
+    let requested = requested(&arguments.analysis);
+    let mut analyzed: Vec<RunAnalysis> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {
-            analysed.push(Analysed::of(folder, &wanted, &options).map_err(|error| Failure::failed(diagnosed!(error)))?);
+            analyzed.push(
+                RunAnalysis::of_run(folder, &requested, &options)
+                    .map_err(|error| Failure::failed(diagnosed!(error)))?,
+            );
             continue;
         }
         let sweep = Sweep::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))?;
@@ -35,36 +38,38 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
             return Err(Failure::failed(diagnosed!(AnalysisError::NoQueries { path: folder.clone() })));
         }
         if arguments.analysis.is_empty() {
-            analysed.push(Analysed::of_sweep(&sweep).map_err(|error| Failure::failed(diagnosed!(error)))?);
+            analyzed.push(RunAnalysis::of_sweep(&sweep).map_err(|error| Failure::failed(diagnosed!(error)))?);
         }
         for run in runs {
-            analysed.push(Analysed::of(run, &wanted, &options).map_err(|error| Failure::failed(diagnosed!(error)))?);
+            analyzed.push(
+                RunAnalysis::of_run(run, &requested, &options).map_err(|error| Failure::failed(diagnosed!(error)))?,
+            );
         }
     }
     if !arguments.no_save {
-        analysed.iter_mut().for_each(Analysed::save);
+        analyzed.iter_mut().for_each(RunAnalysis::save);
     }
     let text = match arguments.format {
-        Format::Table => analysed.iter().map(|analysed| analysed.tables(screen)).collect(),
-        Format::Json => to_json(&analysed.iter().map(Analysed::report).collect::<Vec<_>>())?,
-        Format::Csv => lines(&analysed),
+        Format::Table => analyzed.iter().map(|analyzed| analyzed.tables(screen)).collect(),
+        Format::Json => to_json(&analyzed.iter().map(RunAnalysis::report).collect::<Vec<_>>())?,
+        Format::Csv => lines(&analyzed),
     };
     print(&text)?;
-    let is_one = analysed.len() == 1;
-    for analysed in &analysed {
-        analysed.tell(screen, is_one);
+    let is_one = analyzed.len() == 1;
+    for analyzed in &analyzed {
+        analyzed.print_warnings(screen, is_one);
     }
     Ok(Exit::Done.into())
 }
 
-/// The analyses that are asked for, in their own order, each once.
-fn wanted(ids: &[String]) -> Vec<&'static dyn Analysis> {
-    let is_wanted = |analysis: &&&dyn Analysis| ids.is_empty() || ids.iter().any(|id| id == analysis.id());
-    analyses::ALL.iter().filter(is_wanted).copied().collect()
+/// The requested analyses, in their default order, each once.
+fn requested(ids: &[String]) -> Vec<&'static dyn Analysis> {
+    let is_requested = |analysis: &&&dyn Analysis| ids.is_empty() || ids.iter().any(|id| id == analysis.id());
+    analyses::ALL.iter().filter(is_requested).copied().collect()
 }
 
-/// What was found out about a run, and where it was written.
-struct Analysed {
+/// The findings of a run or sweep, and where they were written.
+struct RunAnalysis {
     folder: PathBuf,
     name: String,
     findings: Vec<(&'static str, Findings)>,
@@ -73,24 +78,24 @@ struct Analysed {
     not_saved: Option<String>,
 }
 
-/// As programs read it.
+/// The JSON output.
 #[derive(Serialize)]
 struct Report<'a> {
     run: String,
     findings: Vec<Artifact<'a>>,
 }
 
-impl Analysed {
-    fn of(folder: &Path, wanted: &[&dyn Analysis], options: &Options) -> Result<Self, AnalysisError> {
+impl RunAnalysis {
+    fn of_run(folder: &Path, requested: &[&dyn Analysis], options: &Options) -> Result<Self, AnalysisError> {
         let run = Run::open(folder)?;
-        let findings: Vec<(&'static str, Findings)> = wanted
+        let findings: Vec<(&'static str, Findings)> = requested
             .iter()
             .map(|analysis| Ok((analysis.id(), analysis.run(&run, options)?)))
             .collect::<Result<_, AnalysisError>>()?;
         Ok(Self::new(folder, run.name(), findings))
     }
 
-    /// What the points of a sweep come to together.
+    /// The curve of a sweep.
     fn of_sweep(sweep: &Sweep) -> Result<Self, AnalysisError> {
         let name = sweep.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self::new(&sweep.folder, name, vec![("curve", Curve::of(sweep)?.findings())]))
@@ -100,7 +105,7 @@ impl Analysed {
         Self { folder: folder.to_path_buf(), name, findings, saved: Vec::new(), not_saved: None }
     }
 
-    /// Writes what was found out. A folder that cannot be written to costs the files, not the answer.
+    /// Writes the findings. An error is kept for a warning.
     fn save(&mut self) {
         for (id, findings) in &self.findings {
             match findings.write(&self.folder, id) {
@@ -117,26 +122,26 @@ impl Analysed {
         }
     }
 
-    /// Its tables under its name.
+    /// The tables below the name of the run.
     fn tables(&self, screen: Screen) -> String {
         let tables = self.findings.iter().flat_map(|(_, findings)| &findings.tables);
-        let tables = tables.filter(|table| !table.rows.is_empty()).map(|table| shown(table, screen));
+        let tables = tables.filter(|table| !table.rows.is_empty()).map(|table| formatted(table, screen));
         let name = screen.paint(Tone::Strong, &visible(&self.name));
         format!("{name}\n\n{}", tables.collect::<String>())
     }
 
-    /// Says what to know, each once, and where the files are.
-    fn tell(&self, screen: Screen, is_only: bool) {
-        let mut told: Vec<&str> = Vec::new();
+    /// Prints each warning once, and where the files are.
+    fn print_warnings(&self, screen: Screen, is_only: bool) {
+        let mut printed: Vec<&str> = Vec::new();
         for warning in self.findings.iter().flat_map(|(_, findings)| &findings.warnings) {
-            if !told.contains(&warning.as_str()) {
-                told.push(warning);
+            if !printed.contains(&warning.as_str()) {
+                printed.push(warning);
                 let of_run = if is_only { String::new() } else { format!("{}: ", self.name) };
                 screen.warning(&format!("{of_run}{warning}"));
             }
         }
         if let Some(why) = &self.not_saved {
-            screen.warning(&format!("not saved: {why}"));
+            screen.warning(&format!("the analysis was not saved: {why}"));
         }
         if let Some(folder) = self.saved.first().and_then(|path| path.parent()) {
             screen.note(&format!("saved {}", folder.join("*.json").display()));
@@ -144,8 +149,8 @@ impl Analysed {
     }
 }
 
-/// A table as people read it.
-fn shown(table: &Findable, screen: Screen) -> String {
+/// Formats a table.
+fn formatted(table: &FindingsTable, screen: Screen) -> String {
     let is_number = |cell: &Cell| matches!(cell, Cell::Number { .. } | Cell::Estimate { .. } | Cell::Request { .. });
     let align = |column: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(column));
@@ -175,12 +180,12 @@ fn tone(cell: &Cell) -> Tone {
     }
 }
 
-/// One long table: a line for each cell, its row by what stands first in it.
-fn lines(analysed: &[Analysed]) -> String {
+/// One long table: a line for each cell, with the first cell of its row.
+fn lines(analyzed: &[RunAnalysis]) -> String {
     let mut text = csv::line(["run", "analysis", "table", "row", "column", "value", "low", "high"]);
-    for analysed in analysed {
-        let run = analysed.folder.display().to_string();
-        for (id, findings) in &analysed.findings {
+    for analyzed in analyzed {
+        let run = analyzed.folder.display().to_string();
+        for (id, findings) in &analyzed.findings {
             for table in &findings.tables {
                 for row in &table.rows {
                     let label = row.first().map_or_else(String::new, Cell::shown);
@@ -195,7 +200,7 @@ fn lines(analysed: &[Analysed]) -> String {
     text
 }
 
-/// A cell with all its digits, and the ends of its interval.
+/// The value of a cell in full precision, and the ends of its interval.
 fn values(cell: &Cell) -> [String; 3] {
     match cell {
         Cell::Absent => [String::new(), String::new(), String::new()],

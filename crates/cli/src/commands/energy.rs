@@ -1,4 +1,4 @@
-//! `ergo energy`: the energy of windows of a recording, so that anybody can check the estimator.
+//! `ergo energy`: estimates the energy of windows in a recording, for example to check the estimator.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::figures::{digits, joules, or_dash, window_of};
 use crate::report::{WindowReport, to_json};
 use crate::screen::{Align, Screen, Table, Tone, print};
 
-/// The largest file of windows that is read: a million windows with room to spare.
+/// The largest file of windows: more than a million windows.
 const LARGEST_LIST: u64 = 256 << 20;
 
 pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let windows = windows(arguments)?;
     let timeline = read(&arguments.recording, arguments.lenient, screen)?;
     let meter = EnergyMeter::new(&timeline, &windows);
-    tell_sensors(&timeline, &meter, screen);
+    print_sensors(&timeline, &meter, screen);
     let energies: Vec<WindowEnergy> = windows.iter().map(|&window| meter.energy(window)).collect();
     for (index, energy) in energies.iter().enumerate() {
         if let (&Err(error), None) = (&energy.measured, &energy.modelled) {
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCod
     Ok(Exit::Done.into())
 }
 
-/// Why a window has no energy at all: what is measured speaks first, then what is modelled.
+/// Why a window has no energy; the error of a measured device takes precedence.
 fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Failure {
     let mut of_devices = energy.devices.iter().filter_map(|device| device.estimate.as_ref().err().copied());
     let error = if measured == EnergyError::NoSensor { of_devices.next_back().unwrap_or(measured) } else { measured };
@@ -55,12 +55,12 @@ fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Fai
     }
 }
 
-/// How the sensors were found to behave, for who wants to know.
-fn tell_sensors(timeline: &Timeline, meter: &EnergyMeter, screen: Screen) {
+/// Prints the estimated properties of the sensors, with --verbose.
+fn print_sensors(timeline: &Timeline, meter: &EnergyMeter, screen: Screen) {
     for device in timeline.devices() {
         if let Some(model) = meter.sensor_model(device, Scope::Device) {
             screen.detail(&format!(
-                "{device}: power sensor remembers {:.1} ms, {:.1} ms late, noise {:.1} W; counter {:.1} ms late",
+                "{device}: power sensor averages over {:.1} ms, lags {:.1} ms, noise {:.1} W; counter lags {:.1} ms",
                 model.memory.as_millis(),
                 model.power_lag.as_millis(),
                 model.noise_watts,
@@ -70,7 +70,7 @@ fn tell_sensors(timeline: &Timeline, meter: &EnergyMeter, screen: Screen) {
     }
 }
 
-/// Reads a recording; a cut one only where that was asked for.
+/// Reads a recording; a truncated one only with `lenient`.
 pub(crate) fn read(path: &Path, lenient: bool, screen: Screen) -> Result<Timeline, Failure> {
     let leniency = if lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let recording = recording::read_file_with(path, leniency).map_err(|error| unreadable(path, &error))?;
@@ -107,7 +107,7 @@ fn windows(arguments: &EnergyArguments) -> Result<Vec<Window>, Failure> {
         windows.extend(parse_list(&text, path)?);
     }
     if windows.is_empty() {
-        return Err(Failure::usage("no window to estimate").hint(hint!(
+        return Err(Failure::usage("no window was given").hint(hint!(
             "pass ",
             option("window").value("START_US..END_US"),
             " or ",
@@ -127,7 +127,7 @@ fn read_list(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// One window a line: two numbers, by white space or a comma. Empty lines and lines that begin with `#` are skipped.
+/// Parses one window per line: two numbers, separated by white space or a comma. Skips empty lines and lines with `#`.
 fn parse_list(text: &str, path: &Path) -> Result<Vec<Window>, Failure> {
     let mut windows = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -190,13 +190,13 @@ fn as_table(energies: &[WindowEnergy], screen: Screen) -> String {
         let length = energy.window.length();
         let watts = (estimate.joules / length).get();
         let method = std::iter::once(estimate.method.to_string());
-        let told: Vec<String> = method.chain(estimate.notes.iter().map(ToString::to_string)).collect();
+        let remarks: Vec<String> = method.chain(estimate.notes.iter().map(ToString::to_string)).collect();
         table.row(vec![
             (Tone::Plain, energy.window.start().micros_since_epoch().to_string()),
             (Tone::Plain, format!("{:.1} ms", length.as_millis())),
             (Tone::Strong, joules(estimate)),
             (Tone::Plain, or_dash(watts.is_finite().then(|| format!("{} W", digits(watts))))),
-            (Tone::Faint, told.join("; ")),
+            (Tone::Faint, remarks.join("; ")),
         ]);
     }
     table.render(screen)

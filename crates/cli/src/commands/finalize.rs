@@ -1,4 +1,4 @@
-//! `ergo finalize`: the journal of a run goes in; the files of the run come out, as it is.
+//! `ergo finalize`: writes the result files of a run from its journal.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::screen::Screen;
 
 pub(crate) fn run(arguments: &FinalizeArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let journal = JournalFolder::of_run(&arguments.run);
-    // What is no run folder is told as such, and gets no lock file.
+    // A folder that is not a run gets an error, and no lock file.
     journal.manifest().map_err(|error| failure(error.into()))?;
     let _lock = journal.lock().map_err(|error| failure(error.into()))?;
     let closed = close(&arguments.run).map_err(|error| failure(RunError::from(error)))?;

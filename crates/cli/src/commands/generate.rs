@@ -1,4 +1,4 @@
-//! `ergo completions` and `ergo man`: what packagers install beside the binary.
+//! `ergo completions` and `ergo man`: print files that packagers install with the binary.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ergo list`: what there is to choose from.
+//! `ergo list`: prints datasets, clients, graders, sensors, analyses, visualizations and models.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use ergometer_sensors::modelled::Modelled;
 use serde::Serialize;
 
 use super::profile::{config, failure};
-use crate::arguments::{Format, ListArguments, Listed};
+use crate::arguments::{Format, ListArguments, ListKind};
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::report::to_json;
@@ -24,13 +24,13 @@ struct Item {
 
 #[derive(Debug, Serialize)]
 struct Parameter {
-    /// As it is typed, up to its value: `--param temperature=`.
+    /// As typed, without the value: `--param temperature=`.
     usage: String,
     description: String,
 }
 
 impl Item {
-    /// One that takes no parameters.
+    /// An item without parameters.
     fn plain(kind: &'static str, id: &str, description: &str) -> Self {
         Self { kind, id: id.to_owned(), description: description.to_owned(), parameters: Vec::new() }
     }
@@ -43,9 +43,9 @@ impl Parameter {
 }
 
 pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let items = if arguments.what == Listed::Models { models(arguments)? } else { items(arguments.what) };
+    let items = if arguments.kind == ListKind::Models { models(arguments)? } else { items(arguments.kind) };
     if items.is_empty() {
-        screen.note("the server lists no models, and may have some all the same: --model names one");
+        screen.note("the server lists no models; name one with --model if it has one");
     }
     print(&match arguments.format {
         Format::Json => to_json(&items)?,
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ListArguments, screen: Screen) -> Result<ExitCode,
     Ok(Exit::Done.into())
 }
 
-/// The models a client has.
+/// The models of a client.
 fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
     let spec = config::client(arguments.client.as_deref(), &arguments.server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -70,14 +70,14 @@ fn models(arguments: &ListArguments) -> Result<Vec<Item>, Failure> {
     });
     let models = listed.map_err(|error| failure(error.into()))?;
     let item =
-        |id| Item { kind: "model", id, description: format!("by the client {}", spec.id), parameters: Vec::new() };
+        |id| Item { kind: "model", id, description: format!("of the client {}", spec.id), parameters: Vec::new() };
     Ok(models.into_iter().map(item).collect())
 }
 
-fn items(what: Listed) -> Vec<Item> {
-    let wants = |listed: Listed| what == listed || what == Listed::All;
+fn items(kind: ListKind) -> Vec<Item> {
+    let wants = |other: ListKind| kind == other || kind == ListKind::All;
     let mut items = Vec::new();
-    if wants(Listed::Datasets) {
+    if wants(ListKind::Datasets) {
         items.extend(ergometer_datasets::registry().iter().map(|info| Item {
             kind: "dataset",
             id: info.id.to_owned(),
@@ -87,11 +87,11 @@ fn items(what: Listed) -> Vec<Item> {
         items.push(Item {
             kind: "selection",
             id: String::from("every dataset"),
-            description: String::from("takes these as well, in this order"),
+            description: String::from("also takes these parameters, applied in this order"),
             parameters: parameters("--dataset-param", ergometer_datasets::selection_parameters()).collect(),
         });
     }
-    if wants(Listed::Clients) {
+    if wants(ListKind::Clients) {
         items.extend(ergometer_clients::registry().iter().map(|info| {
             Item {
                 kind: "client",
@@ -103,7 +103,7 @@ fn items(what: Listed) -> Vec<Item> {
             }
         }));
     }
-    if wants(Listed::Graders) {
+    if wants(ListKind::Graders) {
         items.extend(grade::registry().iter().map(|info| {
             Item {
                 kind: "grader",
@@ -117,7 +117,7 @@ fn items(what: Listed) -> Vec<Item> {
             }
         }));
     }
-    if wants(Listed::Sensors) {
+    if wants(ListKind::Sensors) {
         items.extend(ergometer_sensors::probe_machine(Modelled::WhereUnmeasured).sensors.iter().map(|sensor| Item {
             kind: "sensor",
             id: sensor.info().id.clone(),
@@ -125,10 +125,10 @@ fn items(what: Listed) -> Vec<Item> {
             parameters: Vec::new(),
         }));
     }
-    if wants(Listed::Analyses) {
+    if wants(ListKind::Analyses) {
         items.extend(analyses::ALL.iter().map(|analysis| Item::plain("analysis", analysis.id(), analysis.about())));
     }
-    if wants(Listed::Visualizations) {
+    if wants(ListKind::Visualizations) {
         items.extend(plots::ALL.iter().map(|plot| Item::plain("visualization", plot.id(), plot.about())));
     }
     items

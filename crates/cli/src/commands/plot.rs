@@ -1,4 +1,4 @@
-//! `ergo plot`: saved runs go in; pictures come out, and the names of their files on stdout.
+//! `ergo plot`: draws plots of saved runs and prints the paths of the image files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     for plot in &wanted {
         let charts = plot.draw(&shown).map_err(|error| Failure::failed(diagnosed!(error)))?;
         if charts.is_empty() {
-            let message = format!("{} has nothing to draw: it needs {}", plot.id(), plot.needs());
-            // Who asked for it is told; of all plots some never apply.
+            let message = format!("nothing to draw for {}: it needs {}", plot.id(), plot.needs());
+            // A plot that was asked for gets a warning; of all plots, some never apply.
             if arguments.plots.is_empty() { screen.detail(&message) } else { screen.warning(&message) }
         }
         for chart in charts {
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     Ok(Exit::Done.into())
 }
 
-/// The plots of these names, all of them without any.
+/// The plots with these names; all without names.
 fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
     if names.is_empty() {
         return Ok(plots::ALL.to_vec());
@@ -53,7 +53,7 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
     names.iter().map(find).collect()
 }
 
-/// Reads the runs of these folders, and those of sweeps.
+/// Reads the runs in these folders, including those of sweeps.
 pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure> {
     let (mut runs, mut sweeps) = (Vec::new(), Vec::new());
     for folder in folders {
@@ -68,7 +68,7 @@ pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure
     Ok(Shown::new(runs, sweeps, detail))
 }
 
-/// A place in the folder of what is looked at, or here where that is several.
+/// A path in the run folder; in the current folder for several runs.
 pub(super) fn beside(folders: &[PathBuf], name: &str) -> PathBuf {
     match folders {
         [folder] => folder.join(name),

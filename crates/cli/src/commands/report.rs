@@ -1,4 +1,4 @@
-//! `ergo report`: saved runs go in; one HTML file comes out, and its name on stdout.
+//! `ergo report`: writes an HTML report of saved runs and prints its path.
 
 use std::fs;
 use std::path::Path;
@@ -22,11 +22,11 @@ pub(crate) fn run(arguments: &ReportArguments, screen: Screen) -> Result<ExitCod
     let page = report(&shown, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
     let path = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "report.html"));
     write_page(&page, &path)?;
-    screen.detail("it opens in any browser, and needs no network");
+    screen.detail("the report opens in any browser, without a network");
     Ok(Exit::Done.into())
 }
 
-/// Writes a page and prints where it is; `-` is stdout. Folders on the way are made.
+/// Writes a page and prints its path; `-` is stdout. Creates missing folders.
 pub(in crate::commands) fn write_page(page: &Page, path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Ok(screen::print(&page.html())?);

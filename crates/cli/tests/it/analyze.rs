@@ -1,4 +1,4 @@
-//! `ergo analyze`: saved runs, and what is none.
+//! `ergo analyze` on saved runs, and on folders that are not runs.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ fn a_run_is_analysed_and_the_files_are_beside_it() {
 }
 
 #[test]
-fn one_query_has_no_line() {
+fn one_query_has_no_regression() {
     let folder = tempfile::tempdir().unwrap();
     let run = embedded(folder.path(), "1");
     let output = ergo().args(["analyze", "--no-save"]).arg(&run).output().unwrap();
@@ -94,7 +94,7 @@ fn all_runs_of_a_sweep_are_analysed() {
 }
 
 #[test]
-fn where_nothing_can_be_written_the_answer_is_still_given() {
+fn an_unwritable_folder_still_prints_the_analysis() {
     let folder = tempfile::tempdir().unwrap();
     let run = copied("h200_one", &folder.path().join("run"));
     // Whoever may write everywhere cannot make a folder where a file is.
@@ -107,7 +107,7 @@ fn where_nothing_can_be_written_the_answer_is_still_given() {
 }
 
 #[test]
-fn numbers_that_are_none_are_told_and_left_out() {
+fn values_that_are_not_numbers_are_reported_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let run = copied("h200_one", &folder.path().join("run"));
     let before = ergo()
@@ -140,7 +140,7 @@ fn numbers_that_are_none_are_told_and_left_out() {
 }
 
 #[test]
-fn names_do_nothing_to_a_terminal() {
+fn control_characters_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let run = copied("h200_one", &folder.path().join("run\u{1b}[2Jname"));
     let output = ergo().arg("analyze").arg(&run).output().unwrap();
@@ -150,7 +150,7 @@ fn names_do_nothing_to_a_terminal() {
 }
 
 #[test]
-fn what_is_no_run_is_told() {
+fn a_folder_that_is_not_a_run_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     assert_fails(&["analyze", path], 1, &["is no run: summary.json is not in it", "hint: a run is a folder"]);

@@ -1,4 +1,4 @@
-//! `ergo compare`: what changed, on the screen and in files, and the exit codes a pipeline lives by.
+//! `ergo compare`: tables, JSON, CSV and exit codes.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -83,7 +83,7 @@ fn two_models_are_compared_by_the_same_queries() {
 }
 
 #[test]
-fn repeats_are_joined_and_the_front_is_told() {
+fn repeats_are_joined_and_the_pareto_front_is_printed() {
     let folders: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
     let runs: Vec<String> = folders.iter().map(|folder| made(folder.path(), &["-n", "40"])).collect();
     let (first, second) = (format!("{}+{}", runs[0], runs[1]), format!("{}+{}", runs[2], runs[3]));
@@ -97,7 +97,7 @@ fn repeats_are_joined_and_the_front_is_told() {
 }
 
 #[test]
-fn the_same_twice_is_no_change() {
+fn a_run_compared_with_itself_has_no_change() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| made(folder.path(), &["-n", "100"]));
     let verdicts = |other: &str| -> Vec<(String, String)> {
@@ -128,7 +128,7 @@ fn the_same_twice_is_no_change() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told() {
+fn incomparable_runs_are_reported() {
     let one = saved("h200_one");
     assert_fails(&["compare", &one], 2, &["nothing to compare it with", "hint:"]);
     assert_fails(&["compare", &one, "/nowhere"], 1, &["/nowhere is no run", "hint:"]);

@@ -1,4 +1,4 @@
-//! `ergo energy`: windows of a recording in, estimates out, in the order asked.
+//! `ergo energy`: estimates of windows in a recording.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn truth() -> String {
 }
 
 #[test]
-fn windows_are_estimated_in_the_order_asked() {
+fn windows_are_estimated_in_the_given_order() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("windows.txt");
     fs::write(&list, format!("# start end\n{} {}\n", WINDOWS[1].0, WINDOWS[1].1)).unwrap();
@@ -37,7 +37,7 @@ fn windows_are_estimated_in_the_order_asked() {
 }
 
 #[test]
-fn tables_and_csv_are_for_people_and_spreadsheets() {
+fn tables_and_csv_are_printed() {
     let window = format!("{}..{}", WINDOWS[0].0, WINDOWS[0].1);
     let table = ergo().args(["energy", &truth(), "--format", "table", "--window", &window]).output().unwrap();
     assert!(stdout(&table).contains("27.2 ms") && stdout(&table).contains(" J ±"), "{}", stdout(&table));
@@ -48,7 +48,7 @@ fn tables_and_csv_are_for_people_and_spreadsheets() {
 }
 
 #[test]
-fn bad_windows_and_bad_files_are_told() {
+fn invalid_windows_and_files_are_reported() {
     let (truth, folder) = (truth(), tempfile::tempdir().unwrap());
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -57,11 +57,15 @@ fn bad_windows_and_bad_files_are_told() {
     };
     assert_fails(&["energy", &truth, "--window", "2000..1000"], 2, &["ends before it starts"]);
     assert_fails(&["energy", &truth, "--window", "1000..2000"], 1, &["window 1", "outside the data", "hint:"]);
-    assert_fails(&["energy", &truth, "--window", "soon"], 2, &["`soon` is no window", "START_US..END_US"]);
+    assert_fails(&["energy", &truth, "--window", "soon"], 2, &["`soon` is not a window", "START_US..END_US"]);
     assert_fails(&["energy", &truth], 2, &["no window", "--windows FILE"]);
     assert_fails(&["energy", &truth, "--windows", "/nowhere"], 1, &["cannot read the windows in /nowhere"]);
     assert_fails(&["energy", &truth, "--windows", &file("latin1", b"1 2\n\xe9\n")], 1, &["cannot read the windows"]);
-    assert_fails(&["energy", &truth, "--windows", &file("short", b"1000 2000\n17\n")], 2, &["line 2", "is no window"]);
+    assert_fails(
+        &["energy", &truth, "--windows", &file("short", b"1000 2000\n17\n")],
+        2,
+        &["line 2", "is not a window"],
+    );
     assert_fails(&["energy", "/nowhere.json.gz", "--window", "1..2"], 1, &["/nowhere.json.gz", "No such file"]);
     assert_fails(&["energy", &file("empty", b""), "--window", "1..2"], 1, &["empty"]);
     assert_fails(&["energy", &file("binary", b"\x00\x01\x02\xff"), "--window", "1..2"], 1, &["hint:"]);

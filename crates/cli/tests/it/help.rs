@@ -54,14 +54,14 @@ fn doctor_finds_or_explains_every_source() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     assert_fails(
         &["doctor", "--device", "gpu:99"],
         2,
         &["no device or sensor `gpu:99`", "hint: choose one of the devices"],
     );
     assert_fails(&["monitor", "--device", "nvml-nonsense:0"], 2, &["no device or sensor `nvml-nonsense:0`"]);
-    assert_fails(&["monitor", "--interval", "5"], 2, &["`5` is no duration", "500ms"]);
+    assert_fails(&["monitor", "--interval", "5"], 2, &["`5` is not a duration", "500ms"]);
     assert_fails(&["monitor", "--duration", "5000000000000000h"], 2, &["longer than a year"]);
     assert_fails(&["monitor", "--interval", "1ms"], 2, &["too short", "10ms"]);
     assert_fails(&["monitor", "--format", "xml"], 2, &["jsonl"]);

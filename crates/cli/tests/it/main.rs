@@ -1,4 +1,4 @@
-//! `ergo` as its users meet it: what they type, what they see, what the exit code says.
+//! Runs the `ergo` binary and checks its output and exit codes.
 
 mod analyze;
 mod compare;

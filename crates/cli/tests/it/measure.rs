@@ -1,4 +1,4 @@
-//! `ergo measure`: a command in, its energy and its exit code out.
+//! `ergo measure`: the energy and the exit code of a command.
 
 use super::{assert_fails, ergo, stderr, stdout};
 
@@ -14,7 +14,7 @@ fn the_exit_code_of_the_command_is_passed_on() {
 }
 
 #[test]
-fn json_stands_alone_on_stdout() {
+fn json_is_alone_on_stdout() {
     let arguments = ["--format", "json", "-n", "2", "--", "sh", "-c", "echo spoken; sleep 0.2"];
     let output = ergo().args(QUICK).args(arguments).output().unwrap();
     assert!(stderr(&output).contains("spoken"), "the command's stdout goes to stderr");
@@ -31,7 +31,7 @@ fn json_stands_alone_on_stdout() {
 }
 
 #[test]
-fn net_energy_is_gross_less_what_the_machine_draws_at_rest() {
+fn net_energy_is_gross_less_idle_power() {
     let output =
         ergo().args(["measure", "--idle", "500ms", "--format", "json", "--", "sleep", "0.5"]).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -45,7 +45,7 @@ fn net_energy_is_gross_less_what_the_machine_draws_at_rest() {
 
 /// A model that may be off by half is off by half however often it is asked.
 #[test]
-fn repeating_does_not_shrink_what_a_sensor_is_off_by() {
+fn repeats_do_not_shrink_the_error_of_a_sensor() {
     let output = ergo().args(QUICK).args(["--format", "json", "-n", "3", "--", "sleep", "0.3"]).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for device in report["devices"].as_array().unwrap().iter().filter(|device| device["provenance"] == "modelled") {
@@ -70,14 +70,14 @@ fn a_termination_is_passed_on() {
 }
 
 #[test]
-fn commands_that_cannot_run_are_told() {
+fn commands_that_cannot_run_are_reported() {
     assert_fails(
         &["measure", "--idle", "0s", "--", "no-such-command-here"],
         1,
         &["cannot run `no-such-command-here`", "PATH"],
     );
     assert_fails(&["measure", "--idle", "0s", "--", "/dev/null"], 1, &["cannot run `/dev/null`", "chmod"]);
-    assert_fails(&["measure", "--device", "host", "--", "true"], 1, &["no sensor of energy or power", "ergo doctor"]);
+    assert_fails(&["measure", "--device", "host", "--", "true"], 1, &["no energy or power sensor", "ergo doctor"]);
     assert_fails(&["measure", "--repeat", "0", "--", "true"], 2, &["0 is not in 1.."]);
 }
 
@@ -89,7 +89,7 @@ fn a_table_names_its_source() {
 
 /// The command worked; that nothing measured it is a failure all the same, and no model is blamed for it.
 #[test]
-fn a_meter_that_falls_silent_is_told_and_not_taken_for_a_model() {
+fn a_silent_meter_is_reported_and_not_replaced_by_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("asked");
     let meter = format!("command[name=bmc,every=50ms]:test ! -e {0} && touch {0} && echo 5 W", mark.display());
@@ -97,16 +97,16 @@ fn a_meter_that_falls_silent_is_told_and_not_taken_for_a_model() {
         ergo().args(QUICK).args(["--device", "meter", "--sensor", &meter, "--", "sleep", "0.5"]).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("no energy of meter:0 bmc") && said.contains("nothing measured the command"), "{said}");
+    assert!(said.contains("no energy of meter:0 bmc") && said.contains("no sensor measured the command"), "{said}");
     assert!(!said.contains("modelled"), "{said}");
 }
 
 #[test]
-fn a_recording_is_not_written_over() {
+fn a_recording_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keep.jsonl");
     std::fs::write(&path, "what was measured yesterday\n").unwrap();
     let arguments = ["measure", "--record", path.to_str().unwrap(), "--", "true"];
-    assert_fails(&arguments, 2, &["keep.jsonl", "is there already", "hint:"]);
+    assert_fails(&arguments, 2, &["keep.jsonl", "already exists", "hint:"]);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "what was measured yesterday\n");
 }

@@ -83,7 +83,7 @@ fn wrong_scripts_and_taken_ports_are_told() {
     assert_fails(&with(&["--fault", "explode=1"]), 2, &["`explode` is no fault", "hang-stream"]);
     assert_fails(&with(&["--fault", "500=0.9", "--fault", "503=20%"]), 2, &["sum to 110 %", "hint:"]);
     assert_fails(&with(&["--ttft", "50"]), 2, &["`50` is no time", "uniform:10ms..20ms"]);
-    assert_fails(&with(&["--host", "example.org"]), 2, &["is no address", "localhost"]);
+    assert_fails(&with(&["--host", "example.org"]), 2, &["is not an IP address", "localhost"]);
     assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY has no key", "hint:"]);
     let server = Server::start(&[]);
     let port = server.port.to_string();

@@ -1,4 +1,4 @@
-//! `--sensor`: a meter the user brings along, in every command that reads sensors, and the secrets it may hold.
+//! `--sensor`: the user's own meter in every command that reads sensors, without leaking its secrets.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{assert_fails, ergo, stderr};
 const METER: &str = "command[name=bmc,every=50ms]:true hunter2; echo Instantaneous power reading: 300 Watts";
 
 #[test]
-fn doctor_tells_a_meter_that_works_from_one_that_does_not() {
+fn doctor_separates_working_meters_from_broken_ones() {
     let arguments = [
         "doctor",
         "--format",
@@ -50,7 +50,7 @@ fn a_command_that_gives_no_value_stops_a_measurement_before_it_begins() {
 }
 
 #[test]
-fn a_wrong_meter_is_told_without_its_command() {
+fn an_invalid_meter_is_reported_without_its_command() {
     let wrong = "command[timout=5s]:ipmitool -P hunter2 dcmi power reading";
     for arguments in [&["doctor"][..], &["monitor", "--once"], &["measure"], &["profile"]] {
         let output = ergo().args(arguments).args(["--sensor", wrong]).output().unwrap();

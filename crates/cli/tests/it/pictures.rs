@@ -1,4 +1,4 @@
-//! `ergo plot`, `ergo report` and `ergo trace report`: the files, and what is said where there are none.
+//! `ergo plot`, `ergo report` and `ergo trace report`: their files and errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn a_report_is_one_file_beside_the_run_or_on_stdout() {
 }
 
 #[test]
-fn a_trace_is_a_page_too() {
+fn a_trace_has_a_report() {
     let output = run(&["trace", "report", "-o", "-"], &[&fixture("xplane/gpu_infer_20.xplane.pb")]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let html = stdout(&output);
@@ -51,7 +51,7 @@ fn a_trace_is_a_page_too() {
 }
 
 #[test]
-fn hostile_text_is_shown_and_never_obeyed() {
+fn hostile_text_is_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = folder.path().join("hostile.jsonl");
     let subject = "</script><script>alert(1)</script>\u{1b}[31m";
@@ -74,7 +74,7 @@ fn hostile_text_is_shown_and_never_obeyed() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said() {
+fn plots_without_data_are_reported() {
     let empty = tempfile::tempdir().unwrap();
     let nothing = empty.path().to_str().unwrap();
     for command in ["plot", "report", "analyze"] {
@@ -84,5 +84,5 @@ fn what_cannot_be_drawn_is_said() {
     let sixteen = sixteen.to_str().unwrap();
     assert_fails(&["plot", sixteen, "--plot", "nonsense"], 2, &["no plot `nonsense`", "power_timeline"]);
     assert_fails(&["plot", sixteen, "--plot", "pareto"], 1, &["two runs or more"]);
-    assert_fails(&["plot", sixteen, "--scale", "0"], 2, &["is no scale"]);
+    assert_fails(&["plot", sixteen, "--scale", "0"], 2, &["is not a scale"]);
 }

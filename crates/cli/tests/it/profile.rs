@@ -1,4 +1,4 @@
-//! `ergo profile`, `finalize` and `list`: runs of the embedded model, broken off in every way there is.
+//! `ergo profile`, `finalize` and `list`: runs of the embedded model, also interrupted and killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn the_default_run_gives_a_run_folder_and_a_summary() {
 }
 
 #[test]
-fn several_at_a_time_say_the_same() {
+fn concurrent_requests_give_the_same_answers() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["-n", "120", "--concurrency", "4", "--model", "small", "--format", "json"];
     let output = ergo().args(QUICK).arg(folder.path()).args(arguments).output().unwrap();
@@ -107,7 +107,7 @@ fn several_at_a_time_say_the_same() {
 }
 
 #[test]
-fn a_run_is_replaced_only_when_asked_for() {
+fn a_run_is_replaced_only_with_overwrite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let first = ergo().args(QUICK).args([path, "-n", "3"]).output().unwrap();
@@ -127,7 +127,7 @@ fn a_run_is_replaced_only_when_asked_for() {
 }
 
 #[test]
-fn what_does_not_exist_is_told_with_what_does() {
+fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--dataset", "gsm8k"], 2, &["unknown dataset `gsm8k`", "builtin, jsonl"]);
     assert_fails(&["profile", "--client", "nobody"], 2, &["unknown client `nobody`", "embedded, openai, ollama"]);
     assert_fails(&["profile", "--model", "gpt-5"], 1, &["no embedded model `gpt-5`", "tiny and small"]);
@@ -144,7 +144,7 @@ fn what_does_not_exist_is_told_with_what_does() {
 }
 
 #[test]
-fn lists_name_what_there_is() {
+fn lists_have_every_kind() {
     for (what, parts) in [
         (
             "datasets",
@@ -167,7 +167,7 @@ fn lists_name_what_there_is() {
 }
 
 #[test]
-fn any_format_is_opened_by_its_path_and_the_columns_taken_are_told() {
+fn every_file_format_is_opened_and_mapped_columns_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/datasets");
     for name in ["excel.csv", "zstd.parquet", "stream.arrow", "saved"] {
@@ -294,7 +294,7 @@ fn a_run_that_is_killed_three_times_is_resumed_and_loses_nothing() {
 }
 
 #[test]
-fn an_interrupt_keeps_what_was_measured() {
+fn an_interrupted_run_keeps_its_data() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = long_dataset(folder.path(), 20_000);
     let runs = folder.path().join("runs");

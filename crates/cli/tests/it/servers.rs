@@ -1,4 +1,4 @@
-//! `ergo profile` and `ergo list models` against servers: what is sent, what is stored, and who never sees the key.
+//! `ergo profile` and `ergo list models` against servers: requests, stored files, and where the API key goes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -59,7 +59,7 @@ fn head(stream: &TcpStream) -> String {
 }
 
 #[test]
-fn a_run_against_a_server_needs_its_address_and_no_more() {
+fn a_run_needs_only_the_address_of_the_server() {
     let server = Server::start(&["--model", "org/m:1b", "--tokens", "8", "--tokens-per-chunk", "2"]);
     let output = ergo().args(["list", "models", "--base-url", &server.address()]).output().unwrap();
     assert!(output.status.success() && stdout(&output).contains("org/m:1b"), "{}", stderr(&output));
@@ -102,7 +102,7 @@ fn a_parameter_does_not_stand_in_for_the_model() {
 }
 
 #[test]
-fn nobody_there_is_told_with_what_to_do() {
+fn an_unreachable_server_is_reported_with_a_hint() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("http://{free}");
     let said = ["no server answers at http://127.0.0.1:", "(connection refused)", "ergo mock-server"];
@@ -112,7 +112,7 @@ fn nobody_there_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_key_opens_the_server_and_is_nowhere_else() {
+fn an_api_key_opens_the_server_and_is_stored_nowhere() {
     let server = Server::start(&["--api-key", "MOCK_KEY", "--model", "m"]);
     assert_fails(&["profile", "--base-url", &server.address()], 1, &["401", "--api-key-env"]);
     let folder = tempfile::tempdir().unwrap();

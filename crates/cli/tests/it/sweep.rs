@@ -1,4 +1,4 @@
-//! `ergo profile` with several loads or repeats: a folder of runs, broken off and gone on with.
+//! `ergo profile` with several loads or repeats: sweep folders, also interrupted and resumed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -55,7 +55,7 @@ fn runs_of(sweep: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_sweep_is_a_folder_of_whole_runs_and_one_table() {
+fn a_sweep_is_a_folder_of_complete_runs_and_one_table() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let output = served.profile(folder.path(), &["-n", "6", "-c", "1,3", "--name", "night"]);
@@ -68,7 +68,7 @@ fn a_sweep_is_a_folder_of_whole_runs_and_one_table() {
     for part in ["point 1 of 2  ·  concurrency 1", "point 2 of 2  ·  concurrency 3", "saved    "] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert!(shown.contains("in flight") && shown.contains("most tok/s at concurrency"), "{shown}");
+    assert!(shown.contains("in flight") && shown.contains("highest tok/s at concurrency"), "{shown}");
     assert!(!shown.contains("accuracy"), "the table of a run is not shown: {shown}");
     let record = json(&sweep.join("sweep.json"));
     assert_eq!((&record["axis"], &record["complete"]), (&"concurrency".into(), &true.into()));
@@ -171,7 +171,7 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
 }
 
 #[test]
-fn what_was_deleted_is_made_again_and_the_rest_is_left() {
+fn deleted_runs_are_made_again_and_the_rest_is_kept() {
     let served = Served::start(Duration::ZERO);
     let folder = tempfile::tempdir().unwrap();
     let output = served.profile(folder.path(), &["-n", "3", "--repeat", "3", "--header", "X-Api-Key: hunter2"]);
@@ -201,7 +201,7 @@ fn what_was_deleted_is_made_again_and_the_rest_is_left() {
 }
 
 #[test]
-fn an_interrupt_keeps_what_was_measured_and_the_sweep_is_gone_on_with() {
+fn an_interrupted_sweep_keeps_its_data_and_is_resumed() {
     let served = Served::start(Duration::from_millis(50));
     let folder = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"));
@@ -258,7 +258,7 @@ fn a_sweep_is_replaced_as_a_whole_and_only_by_one_with_a_run() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_sweeps_are_reported() {
     let csv = ["profile", "--format", "csv"];
     assert_fails(&csv, 2, &["csv is for sweeps", "--format json"]);
     assert_fails(&["profile", "-c", "1,4,1"], 2, &["concurrency 1 is given twice", "--repeat"]);

@@ -1,5 +1,4 @@
-//! `ergo trace` on traces made by hand: several devices on one plane, names that would do something to a terminal, files
-//! that are something else.
+//! `ergo trace` on constructed traces: several devices on one plane, control characters, files that are not traces.
 
 use std::fs;
 use std::io::Write as _;
@@ -41,7 +40,7 @@ fn rows(arguments: &[&str], bytes: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn devices_of_one_plane_are_told_apart() {
+fn devices_of_one_plane_are_separated() {
     let bytes = space(&[("a", 0, 10, 0), ("b", 20, 30, 0), ("c", 100, 5, 1), ("d", 200, 5, 1), ("e", 300, 1, 1)], "");
     let ops = rows(&["kernels"], &bytes);
     let of = |row: &Value| (row["kernel"].as_str().unwrap().to_owned(), row["device_ordinal"].as_i64().unwrap());
@@ -80,7 +79,7 @@ fn steps_are_busy_no_longer_than_they_last() {
 }
 
 #[test]
-fn names_do_nothing_to_a_terminal() {
+fn control_characters_are_escaped() {
     let name = "evil\u{1b}[2J\u{7}\0\nerror: fake\u{202e}";
     let bytes = space(&[(name, 0, 10, 0)], "lost \u{1b}]0;x\u{7}\nwarning: more");
     for command in ["summary", "ops", "kernels", "events", "modules", "executions", "steps", "gaps", "scopes"] {
@@ -102,7 +101,7 @@ fn names_do_nothing_to_a_terminal() {
 }
 
 #[test]
-fn notices_are_told_whatever_the_format() {
+fn warnings_are_printed_in_every_format() {
     let bytes = space(&[("a", 0, 10, 0)], "dropped 7 events");
     for command in ["summary", "ops", "modules", "executions", "steps", "gaps", "scopes", "functions"] {
         for format in ["table", "json", "csv"] {
@@ -116,13 +115,13 @@ fn notices_are_told_whatever_the_format() {
 }
 
 #[test]
-fn work_without_length_takes_no_time() {
+fn events_of_zero_duration_take_no_time() {
     let shown = stdout(&piped(&["summary"], space(&[("a", 5, 0, 0)], "")));
     assert!(shown.contains("busy 0 ps") && !shown.contains("100 %)"), "{shown}");
 }
 
 #[test]
-fn what_is_no_trace_is_called_by_its_name() {
+fn a_file_that_is_not_a_trace_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| {
         let path: PathBuf = folder.path().join(name);

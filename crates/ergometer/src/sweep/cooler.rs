@@ -26,7 +26,7 @@ impl Cooler {
         Self { limit, counted, is_warm }
     }
 
-    /// Stores the state of the machine before the first run. Reports once when no sensor tells it.
+    /// Stores the state of the machine before the first run. Reports if no sensor measures it.
     pub(super) async fn learn(
         &self,
         sweep: &mut Sweep,
@@ -61,7 +61,7 @@ impl Cooler {
         self.is_warm = true;
     }
 
-    /// Waits until the machine is as it was before the first run; `None` where there is nothing to wait for.
+    /// Waits until temperature and power are back to their values before the first run; `None` without a reason to wait.
     pub(super) async fn wait(
         &self,
         sweep: &Sweep,

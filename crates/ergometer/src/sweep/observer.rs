@@ -1,4 +1,4 @@
-//! What a sweep tells its caller while it runs.
+//! Reports the progress of a sweep to its caller.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,7 +62,7 @@ pub struct FinishedSweep {
     pub failure: Option<SweepError>,
 }
 
-/// Puts what a run folder does not store, as it is secret, back into a configuration.
+/// Adds secrets to a configuration: run folders do not store them.
 pub type Secrets<'a> = &'a (dyn Fn(&mut RunConfig) + Sync);
 
 impl PreparedSweep {
@@ -87,7 +87,7 @@ impl PreparedSweep {
         self.first.close().await;
     }
 
-    /// Makes the runs. A value of `true` in `stop` ends the sweep; what was measured is kept.
+    /// Makes the runs. A value of `true` in `stop` ends the sweep and keeps the data measured so far.
     pub async fn run(
         self,
         target: &Target,

@@ -1,7 +1,6 @@
-//! `ergo compare`: folders of runs go in; what changed from the first to the others comes out, and an exit code by which
-//! a pipeline can stop.
+//! `ergo compare`: prints what changed between runs, and checks limits for the exit code.
 
-mod named;
+mod sides;
 mod table;
 
 use std::process::ExitCode;
@@ -17,29 +16,29 @@ use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::screen::{Screen, print, visible};
-use named::Named;
+use sides::Sides;
 
-/// From this many on the front is told unasked.
+/// From this many runs on, the Pareto front is printed by default.
 const FRONT_FROM: usize = 3;
 
-/// All there is to print.
-struct Found {
+/// Everything to print.
+struct Results {
     comparison: Comparison,
     front: Option<Front>,
     curve: Option<Curve>,
-    judged: Vec<Judged>,
+    judged: Vec<LimitOutcome>,
 }
 
-/// A limit and what came of it for one candidate.
+/// The outcome of a limit for one candidate.
 #[derive(Debug, Serialize)]
-struct Judged {
+struct LimitOutcome {
     limit: String,
     candidate: String,
     outcome: Outcome,
     message: Option<String>,
 }
 
-/// What came of a limit.
+/// The outcome of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -50,27 +49,27 @@ enum Outcome {
 }
 
 pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let named = Named::open(&arguments.runs)?;
-    let groups = named.groups();
+    let sides = Sides::open(&arguments.runs)?;
+    let groups = sides.groups();
     let options = Options { seed: arguments.seed, least_effect: arguments.min_effect, ..Options::default() };
     let comparison = compare_groups(&groups, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
     let with_front = arguments.pareto || groups.len() >= FRONT_FROM;
-    let found = Found {
+    let results = Results {
         front: with_front.then(|| front_of(&groups, &options, &comparison.candidates)),
         judged: judge(&comparison, &arguments.fail_if),
         comparison,
-        curve: named.curve,
+        curve: sides.curve,
     };
     match arguments.format {
-        Format::Table => print(&table::render(&found, screen))?,
-        Format::Json => print(&json(&found)?)?,
-        Format::Csv => print(&rows(&found.comparison))?,
+        Format::Table => print(&table::render(&results, screen))?,
+        Format::Json => print(&json(&results)?)?,
+        Format::Csv => print(&rows(&results.comparison))?,
     }
-    warn(&found, screen);
-    Ok(verdict(&found.judged, arguments.strict, screen))
+    warn(&results, screen);
+    Ok(verdict(&results.judged, arguments.strict, screen))
 }
 
-fn judge(comparison: &Comparison, limits: &[Limits]) -> Vec<Judged> {
+fn judge(comparison: &Comparison, limits: &[Limits]) -> Vec<LimitOutcome> {
     let limits = limits.iter().flat_map(|limits| &limits.0);
     let pairs = limits.flat_map(|limit| comparison.candidates.iter().map(move |candidate| (limit, candidate)));
     let judged = pairs.map(|(limit, candidate)| {
@@ -80,36 +79,36 @@ fn judge(comparison: &Comparison, limits: &[Limits]) -> Vec<Judged> {
             Judgement::Unsure(message) => (Outcome::Unsure, Some(message)),
             Judgement::Absent(message) => (Outcome::Absent, Some(message)),
         };
-        Judged { limit: limit.text.clone(), candidate: candidate.side.label.clone(), outcome, message }
+        LimitOutcome { limit: limit.text.clone(), candidate: candidate.side.label.clone(), outcome, message }
     });
     judged.collect()
 }
 
-/// What makes a comparison doubtful.
-fn warn(found: &Found, screen: Screen) {
-    let several = found.comparison.candidates.len() > 1;
-    let mut told: Vec<String> = Vec::new();
-    for candidate in &found.comparison.candidates {
+/// Prints warnings about the comparison, each once.
+fn warn(results: &Results, screen: Screen) {
+    let several = results.comparison.candidates.len() > 1;
+    let mut printed: Vec<String> = Vec::new();
+    for candidate in &results.comparison.candidates {
         for warning in candidate.comparability.all_warnings() {
             let line = match warning {
                 Warning::Differs(text) if several => format!("{}: {text}", candidate.side.label),
-                // A condition names its side; that of the baseline is found for every candidate.
+                // A condition names its side; a condition of the baseline appears for every candidate.
                 Warning::Differs(text) | Warning::Condition(text) => text,
             };
-            if !told.contains(&line) {
+            if !printed.contains(&line) {
                 screen.warning(&line);
-                told.push(line);
+                printed.push(line);
             }
         }
     }
-    for warning in found.curve.iter().flat_map(|curve| &curve.warnings) {
+    for warning in results.curve.iter().flat_map(|curve| &curve.warnings) {
         screen.warning(warning);
     }
 }
 
-fn verdict(judged: &[Judged], strict: bool, screen: Screen) -> ExitCode {
+fn verdict(judged: &[LimitOutcome], strict: bool, screen: Screen) -> ExitCode {
     let mut fails = false;
-    for Judged { candidate, outcome, message, .. } in judged {
+    for LimitOutcome { candidate, outcome, message, .. } in judged {
         let Some(message) = message else { continue };
         let line = format!("{candidate}: {message}");
         if *outcome == Outcome::Unsure && !strict {
@@ -126,33 +125,26 @@ fn verdict(judged: &[Judged], strict: bool, screen: Screen) -> ExitCode {
     if fails { Exit::Failed.into() } else { Exit::Done.into() }
 }
 
-fn json(found: &Found) -> Result<String, Failure> {
-    let mut whole = match serde_json::to_value(&found.comparison).map_err(|error| Failure::failed(diagnosed!(error)))? {
+fn json(results: &Results) -> Result<String, Failure> {
+    let mut whole = match serde_json::to_value(&results.comparison)? {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    if let Some(front) = &found.front {
-        whole.insert(
-            String::from("front"),
-            serde_json::to_value(front).map_err(|error| Failure::failed(diagnosed!(error)))?,
-        );
+    if let Some(front) = &results.front {
+        whole.insert(String::from("front"), serde_json::to_value(front)?);
     }
-    if let Some(curve) = &found.curve {
+    if let Some(curve) = &results.curve {
         let findings = curve.findings();
         let mut curve = findings.summary;
         curve.extend(findings.data);
         whole.insert(String::from("curve"), Value::Object(curve));
     }
-    whole.insert(
-        String::from("limits"),
-        serde_json::to_value(&found.judged).map_err(|error| Failure::failed(diagnosed!(error)))?,
-    );
-    let text =
-        serde_json::to_string_pretty(&Value::Object(whole)).map_err(|error| Failure::failed(diagnosed!(error)))?;
+    whole.insert(String::from("limits"), serde_json::to_value(&results.judged)?);
+    let text = serde_json::to_string_pretty(&Value::Object(whole))?;
     Ok(format!("{text}\n"))
 }
 
-/// A line for each metric of each candidate.
+/// One CSV line per metric and candidate.
 fn rows(comparison: &Comparison) -> String {
     let heads = [
         "baseline",
@@ -192,8 +184,8 @@ fn rows(comparison: &Comparison) -> String {
     text
 }
 
-impl Named {
+impl Sides {
     fn groups(&self) -> Vec<Group<'_>> {
-        self.parts.iter().map(|(label, range)| Group { label, runs: &self.runs[range.clone()] }).collect()
+        self.groups.iter().map(|(label, range)| Group { label, runs: &self.runs[range.clone()] }).collect()
     }
 }

@@ -1,29 +1,29 @@
-//! A comparison on the screen.
+//! Formats a comparison as tables.
 
 use std::fmt::Write as _;
 
 use ergometer_analysis::compare::{Candidate, Comparison, METRICS, Row, Verdict};
-use ergometer_charts::{Cell, Table as Shown};
+use ergometer_charts::{Cell, Table as ReportTable};
 
-use super::Found;
+use super::Results;
 use crate::screen::{Align, Screen, Table, Tone, visible};
 
-/// With more candidates than this, each has a column of its own in place of a table.
+/// With more candidates than this, each has a column instead of a table.
 const MOST_TABLES: usize = 3;
 
-pub(super) fn render(found: &Found, screen: Screen) -> String {
+pub(super) fn render(results: &Results, screen: Screen) -> String {
     let mut text = String::new();
-    if found.comparison.candidates.len() <= MOST_TABLES {
-        for (table, candidate) in found.comparison.tables().iter().zip(&found.comparison.candidates) {
+    if results.comparison.candidates.len() <= MOST_TABLES {
+        for (table, candidate) in results.comparison.tables().iter().zip(&results.comparison.candidates) {
             text += &one(table, candidate, screen);
             text.push('\n');
         }
     } else {
-        text += &wide(&found.comparison, screen);
+        text += &wide(&results.comparison, screen);
         text.push('\n');
     }
-    let others = found.front.iter().filter_map(ergometer_analysis::compare::Front::table);
-    for table in others.chain(found.curve.iter().map(ergometer_analysis::curve::Curve::table)) {
+    let others = results.front.iter().filter_map(ergometer_analysis::compare::Front::table);
+    for table in others.chain(results.curve.iter().map(ergometer_analysis::curve::Curve::table)) {
         text += &plain(&table, screen);
         text.push('\n');
     }
@@ -41,8 +41,8 @@ fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// The table of one candidate, and what there is to say about it.
-fn one(shown: &Shown, candidate: &Candidate, screen: Screen) -> String {
+/// The table of one candidate, with its notes.
+fn one(shown: &ReportTable, candidate: &Candidate, screen: Screen) -> String {
     let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left, Align::Left]);
     table.row(shown.columns.iter().map(|column| (Tone::Faint, visible(&column.head).into_owned())).collect());
     for (cells, row) in shown.rows.iter().zip(&candidate.rows) {
@@ -52,7 +52,7 @@ fn one(shown: &Shown, candidate: &Candidate, screen: Screen) -> String {
     table.render(screen) + &notes(&shown.notes, screen)
 }
 
-/// All candidates beside each other, by their changes.
+/// The changes of all candidates, one per column.
 fn wide(comparison: &Comparison, screen: Screen) -> String {
     let mut columns = vec![Align::Left, Align::Right];
     columns.extend(comparison.candidates.iter().map(|_| Align::Right));
@@ -79,7 +79,7 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
         table.row(cells);
     }
     let mut lines = vec![String::from(
-        "changes from the first; ? where it cannot be told from none, or has no interval. --format json has the intervals",
+        "changes from the baseline; ? marks changes that are not significant or have no interval. --format json prints intervals",
     )];
     let verdicts: Vec<&str> = comparison.candidates.iter().map(|other| other.comparability.verdict.as_str()).collect();
     if verdicts.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -89,8 +89,8 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
     table.render(screen) + &notes(&lines, screen)
 }
 
-/// A table whose first column names its rows.
-fn plain(shown: &Shown, screen: Screen) -> String {
+/// A table whose first column has the names of its rows.
+fn plain(shown: &ReportTable, screen: Screen) -> String {
     let last = shown.columns.len().saturating_sub(1);
     let aligned = |place: usize| if place == 0 || place == last { Align::Left } else { Align::Right };
     let mut table = Table::new((0..shown.columns.len()).map(aligned).collect::<Vec<_>>());

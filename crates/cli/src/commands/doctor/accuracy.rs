@@ -1,4 +1,4 @@
-//! What accuracy to expect: the estimator's own intervals for queries of three lengths, from what was just read.
+//! Estimates the accuracy of energy for queries of three lengths, from the readings of `ergo doctor`.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use ergometer_telemetry::{EnergyMeter, Provenance, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
-/// The lengths a person thinks in: a short query, a usual one, a long one.
+/// A short, a typical and a long query.
 const LENGTHS_MS: [f64; 3] = [20.0, 100.0, 1000.0];
 
 #[derive(Debug, Serialize)]
@@ -23,17 +23,17 @@ struct Query {
     margin_pct: f64,
 }
 
-/// For every device that counts, from a timeline of a few seconds.
+/// The accuracy of each device in the sum or modelled, from a timeline of a few seconds.
 pub(super) fn expected(timeline: &Timeline) -> Vec<Accuracy> {
     let Some(windows) = windows(timeline) else { return Vec::new() };
     let meter = EnergyMeter::new(timeline, &windows);
     let energies: Vec<_> = windows.iter().map(|&window| meter.energy(window)).collect();
-    let places = energies.first().map_or(&[][..], |energy| &energy.devices[..]);
+    let scopes = energies.first().map_or(&[][..], |energy| &energy.devices[..]);
     let counted =
-        places.iter().enumerate().filter(|(_, place)| place.summed || place.provenance == Provenance::Modelled);
+        scopes.iter().enumerate().filter(|(_, scope)| scope.summed || scope.provenance == Provenance::Modelled);
     counted
-        .map(|(index, place)| {
-            // The longest window's power stands for all: a query is expected to draw what the device drew here.
+        .map(|(index, scope)| {
+            // Assumes that a query draws the power of the longest window.
             let power = energies.last().and_then(|energy| {
                 let estimate = energy.devices[index].estimate.as_ref().ok()?;
                 Some(estimate.joules / energy.window.length())
@@ -44,12 +44,12 @@ pub(super) fn expected(timeline: &Timeline) -> Vec<Accuracy> {
                 let margin_pct = 100.0 * ((estimate.high - estimate.joules) / (power? * length));
                 margin_pct.is_finite().then(|| Query { length_ms: length.as_millis(), margin_pct })
             });
-            Accuracy { device: place.device.to_string(), provenance: place.provenance, queries: queries.collect() }
+            Accuracy { device: scope.device.to_string(), provenance: scope.provenance, queries: queries.collect() }
         })
         .collect()
 }
 
-/// Three windows apart from each other in the last part of the data, `None` where it is too short.
+/// Three separate windows at the end of the readings; `None` if there are too few.
 fn windows(timeline: &Timeline) -> Option<[Window; 3]> {
     let energies = timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge);
     let last = energies.filter_map(|(id, _)| timeline.column(id).last()).map(|point| point.at).min()?;
@@ -65,11 +65,11 @@ fn windows(timeline: &Timeline) -> Option<[Window; 3]> {
 }
 
 impl Accuracy {
-    /// For people: `gpu:0: a query of 20 ms is measured to about ±10 %, 100 ms ±3 %, 1 s ±1 %`.
+    /// `gpu:0: a query of 20 ms is measured to about ±10 %, 100 ms ±3 %, 1 s ±1 %`.
     pub(super) fn sentence(&self) -> String {
         let verb = if self.provenance == Provenance::Modelled { "modelled (not measured)" } else { "measured" };
         if self.queries.is_empty() {
-            return format!("{}: too few readings to say how well a query is {verb}", self.device);
+            return format!("{}: too few readings to estimate how accurately a query is {verb}", self.device);
         }
         let length = |ms: f64| if ms >= 999.5 { format!("{:.0} s", ms / 1e3) } else { format!("{ms:.0} ms") };
         let margin =

@@ -1,5 +1,4 @@
-//! `ergo doctor`: every sensor found or not and why not, the command that mends it, and how good the found ones are:
-//! measured here and now, not quoted.
+//! `ergo doctor`: shows which sensors work, why others do not and how to fix them, and measures how accurate they are.
 
 mod accuracy;
 mod timed;
@@ -48,9 +47,9 @@ struct SensorReport {
     id: String,
     device: String,
     name: String,
-    /// The median time one read took.
+    /// The median time of a read.
     read_ms: Option<f64>,
-    /// How late the driver hands its samples out; absent where readings are stamped as they are read.
+    /// How late the driver delivers samples; absent if readings get their time when they are read.
     lag_ms: Option<f64>,
     channels: Vec<ChannelReport>,
 }
@@ -60,9 +59,9 @@ struct ChannelReport {
     scope: Scope,
     signal: Signal,
     provenance: Provenance,
-    /// What the source is known to update at.
+    /// The documented update period of the source.
     update_ms: Option<f64>,
-    /// The median time between updates seen here.
+    /// The measured median time between updates.
     measured_ms: Option<f64>,
     readings: usize,
     /// The last value, in the unit of the signal.
@@ -71,10 +70,10 @@ struct ChannelReport {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    // Ctrl-C ends the search itself: a driver or a command may hang in it.
+    // Until here Ctrl-C ends the program: a driver or a command may hang in the probe.
     let selected = examine(&arguments.sensors)?;
     let interrupt = Interrupt::listen()?;
-    screen.note(&format!("watching the sensors for {:.0} s", arguments.duration.as_secs_f64()));
+    screen.note(&format!("reading the sensors for {:.0} s", arguments.duration.as_secs_f64()));
     let costs = Costs::default();
     let sensors = selected.sensors.into_iter().map(|sensor| costs.time(sensor)).collect();
     let sampler = Sampler::start(sensors, Arc::new(Clock::start()), None);
@@ -99,7 +98,7 @@ fn sensor_report(timeline: &Timeline, key: SensorKey, costs: &Costs) -> SensorRe
     let (id, device, name) = info.map_or_else(Default::default, |info| (info.id, info.device.to_string(), info.name));
     let channels = timeline.channels_of(key).map(|(channel_id, channel)| {
         let readings = timeline.column(channel_id).readings();
-        // A counter read often shows the same value again: its period is between changes.
+        // A counter may return the same value several times: its period is the time between changes.
         let is_change =
             |index: usize| channel.signal != Signal::Energy || readings.values[index] != readings.values[index - 1];
         let changes: Vec<i64> =
@@ -138,7 +137,7 @@ impl From<&Finding> for FindingReport {
 }
 
 impl SensorReport {
-    /// The power it last told; that of the largest scope comes first.
+    /// The last power reading, of the largest scope.
     fn now(&self) -> Option<String> {
         let power = self.channels.iter().find(|channel| channel.unit == "W" && channel.last.is_some())?;
         Some(format!("{} W", digits(power.last?)))
@@ -164,7 +163,7 @@ impl Report {
             let _ = writeln!(text, "  {}", accuracy.sentence());
         }
         if self.accuracy.is_empty() {
-            text.push_str("  no energy was seen: nothing measures or models it, or the watch was too short\n");
+            text.push_str("  no energy readings: no sensor measures or models energy, or --duration was too short\n");
         }
         for event in &self.events {
             let _ = writeln!(text, "  {} {event}", screen.paint(Tone::Warning, "warning"));
@@ -172,7 +171,7 @@ impl Report {
         text
     }
 
-    /// What was found, grouped by device; a fix stands on a line of its own, ready to be copied.
+    /// The findings by device. A fix has its own line, so that it can be copied.
     fn findings_table(&self, screen: Screen) -> String {
         let mut table = Table::new([Align::Left, Align::Left, Align::Left, Align::Left]);
         let mut last_device = "";
@@ -198,14 +197,14 @@ impl Report {
         table.render(screen)
     }
 
-    /// How often each source was seen to update, and what a read costs.
+    /// The measured update period and read time of each sensor.
     fn sensors_table(&self, screen: Screen) -> String {
         let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left]);
-        table.head(["sensor", "device", "now", "read", "lag", "updates, as seen here"]);
+        table.head(["sensor", "device", "now", "read", "lag", "update period, measured"]);
         for sensor in &self.sensors {
             let mut by_period: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for channel in &sensor.channels {
-                let period = channel.measured_ms.map_or_else(|| String::from("not seen"), |ms| format!("{ms:.0} ms"));
+                let period = channel.measured_ms.map_or_else(|| String::from("none"), |ms| format!("{ms:.0} ms"));
                 let scope = if channel.scope == Scope::Device { String::new() } else { format!("{} ", channel.scope) };
                 by_period.entry(period).or_default().push(format!("{scope}{}", channel.signal));
             }

@@ -1,4 +1,4 @@
-//! A sensor that notes how long its reads take, and how old the news is they bring.
+//! Wraps a sensor to measure how long its reads take and how old its samples are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use ergometer_statistics::median;
 use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo, Signal};
 
-/// What reads cost, by sensor.
+/// The read times of each sensor.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Costs(Arc<Mutex<BTreeMap<String, Vec<Cost>>>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     read_ms: f64,
-    /// The age of the newest power sample the driver stamped itself.
+    /// The age of the newest power sample with a time of the driver.
     age_ms: Option<f64>,
 }
 
-struct Timed {
+struct TimedSensor {
     sensor: Box<dyn Sensor>,
     costs: Costs,
 }
 
 impl Costs {
-    /// The same sensor, its reads timed.
+    /// Wraps a sensor to time its reads.
     pub(super) fn time(&self, sensor: Box<dyn Sensor>) -> Box<dyn Sensor> {
-        Box::new(Timed { sensor, costs: self.clone() })
+        Box::new(TimedSensor { sensor, costs: self.clone() })
     }
 
     /// The median time of a read.
@@ -34,14 +34,14 @@ impl Costs {
         median(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.iter().map(|cost| cost.read_ms))
     }
 
-    /// How late samples are handed out: the least age the newest one ever had.
+    /// How late samples are delivered: the minimum age of the newest sample.
     pub(super) fn lag_ms(&self, id: &str) -> Option<f64> {
         let costs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         costs.get(id)?.iter().filter_map(|cost| cost.age_ms).reduce(f64::min)
     }
 }
 
-impl Sensor for Timed {
+impl Sensor for TimedSensor {
     fn info(&self) -> &SensorInfo {
         self.sensor.info()
     }

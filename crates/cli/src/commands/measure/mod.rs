@@ -13,14 +13,14 @@ use crate::arguments::{Format, MeasureArguments};
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::keep::{Keep, tell_events};
+use crate::recorder::{Recorder, print_events};
 use crate::report::to_json;
 use crate::screen::{Screen, print};
 
 pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let sensors = select(&arguments.sensors)?.sensors;
     let mut control = Control { interrupt: Interrupt::listen()?, screen };
-    let (tap, keep) = Keep::start(arguments.record.as_deref(), &sensors)?;
+    let (tap, recorder) = Recorder::start(arguments.record.as_deref(), &sensors)?;
     let spec = MeasureSpec {
         command: arguments.command.clone(),
         repeats: arguments.repeat,
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         stdout: if arguments.format == Format::Table { Stdout::Inherit } else { Stdout::ToStderr },
     };
     let measured = measure(&spec, sensors, tap, &mut control);
-    let kept = keep.finish();
+    let recorded = recorder.finish();
     let measured = measured.map_err(failure)?;
     let report = measured.report();
     print(&match arguments.format {
@@ -36,8 +36,8 @@ pub(crate) fn run(arguments: &MeasureArguments, screen: Screen) -> Result<ExitCo
         Format::Csv => show::as_csv(&report),
         Format::Table => show::as_table(&report, screen),
     })?;
-    tell_events(measured.timeline.events(), screen);
-    kept?;
+    print_events(measured.timeline.events(), screen);
+    recorded?;
     for unknown in &report.missing {
         screen.warning(&format!("no energy of {} {}: {}", unknown.device, unknown.name, unknown.why));
     }

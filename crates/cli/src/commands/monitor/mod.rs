@@ -21,7 +21,7 @@ use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::keep::tell_events;
+use crate::recorder::print_events;
 use crate::screen::{Screen, print};
 
 /// The width of a frame without a terminal.
@@ -150,7 +150,7 @@ fn show_outcome(outcome: Outcome, end: End, mode: Mode, screen: Screen) -> Resul
     if end != End::TerminalGone {
         print(&text)?;
     }
-    tell_events(&outcome.events(), screen);
+    print_events(&outcome.events(), screen);
     if let Some(recorded) = outcome.recorded.map_err(|error| failure(error.into()))? {
         screen.note(&recorded.to_string());
     }

@@ -1,4 +1,4 @@
-//! What the user typed goes in; a run's configuration comes out.
+//! Builds the configuration of a run from the arguments.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
 use crate::exit::Failure;
 
 pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure> {
-    let (what, how, load, energy) = (&arguments.what, &arguments.how, &arguments.load, &arguments.energy);
+    let (what, how, load, energy) = (&arguments.dataset, &arguments.requests, &arguments.load, &arguments.energy);
     let limits = [
         ("--timeout", how.timeout),
         ("--first-token-timeout", Some(how.first_token_timeout)),
@@ -26,7 +26,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
     check_load(load, how.duration)?;
     let mut parameters = Map::new();
     for (name, value) in &what.param {
-        // A number, a list or true is what it looks like; anything else is text.
+        // Valid JSON keeps its type; anything else is text.
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
         if parameters.insert(name.clone(), value).is_some() {
             return Err(Failure::usage(format!("--param {name} is given twice")));
@@ -38,13 +38,13 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         dataset.id = String::from("replay");
         dataset.parameters.insert(String::from("path"), file.display().to_string());
     }
-    // Without a length of its own it takes that of the run.
+    // Without an output length, --max-tokens applies.
     if dataset.id == "synthetic"
         && let Some(most) = what.max_tokens
     {
         dataset.parameters.entry(String::from("output_tokens")).or_insert_with(|| most.to_string());
     }
-    // What has an id is meant by it; a folder of the same name is written ./name.
+    // An id takes precedence over a folder of the same name, which is written ./name.
     if !ergometer_datasets::registry().iter().any(|info| info.id == dataset.id) {
         dataset.id = absolute(&dataset.id);
     }
@@ -106,11 +106,11 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         model_cpu: !energy.no_model,
         prices: Prices { input_usd_per_million: energy.price_input, output_usd_per_million: energy.price_output },
         model_parameters: energy.model_params,
-        name: arguments.place.name.clone(),
+        name: arguments.output.name.clone(),
     })
 }
 
-/// Refuses what would do nothing.
+/// Refuses options that would have no effect.
 fn check_load(load: &LoadArguments, duration: Option<Duration>) -> Result<(), Failure> {
     let is_closed = load.rate.is_empty() && load.replay.is_none();
     if is_closed && load.max_in_flight.is_some() {
@@ -141,7 +141,7 @@ fn check_load(load: &LoadArguments, duration: Option<Duration>) -> Result<(), Fa
     Ok(())
 }
 
-/// When requests are sent, in each run of a sweep; one where it is none.
+/// The schedule of each point of a sweep; one schedule for a single run.
 pub(super) fn schedules(load: &LoadArguments) -> Vec<Schedule> {
     if load.replay.is_some() {
         return vec![Schedule::Replay { speed: load.replay_speed }];
@@ -152,7 +152,7 @@ pub(super) fn schedules(load: &LoadArguments) -> Vec<Schedule> {
     load.rate.iter().map(|&rate| Schedule::Rate { rate, arrivals: load.arrivals.unwrap_or_default() }).collect()
 }
 
-/// The client that was asked for, without its model.
+/// The client, without its model.
 pub(in crate::commands) fn client(id: Option<&str>, server: &ServerArguments) -> ClientSpec {
     let default = if server.base_url.is_some() { "openai" } else { "embedded" };
     let mut spec = ClientSpec {
@@ -168,7 +168,7 @@ pub(in crate::commands) fn client(id: Option<&str>, server: &ServerArguments) ->
     spec
 }
 
-/// The path of something that is there, so that a run can be resumed from another folder; an id stays as it is.
+/// Makes an existing path absolute, so that a run can be resumed from another folder; an id stays unchanged.
 fn absolute(text: &str) -> String {
     match std::path::absolute(text) {
         Ok(path) if Path::new(text).exists() => path.to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! The first line of a run: what is asked, whom, and what measures it.
+//! The first line of a run: dataset, model and sensors.
 
 use ergometer::run::Prepared;
 use ergometer_clients::Locality;
@@ -11,20 +11,20 @@ pub(super) fn line(prepared: &Prepared) -> String {
     let parameters = prepared.model().parameters.map(|count| format!(" ({} parameters)", short(count as f64)));
     let queries = match (prepared.queries(), prepared.dataset().size()) {
         (Some(queries), Some(size)) if queries < size => {
-            format!("{} of {} problems", thousands(queries as f64), thousands(size as f64))
+            format!("{} of {} queries", thousands(queries as f64), thousands(size as f64))
         }
-        (Some(1), _) => String::from("1 problem"),
-        (Some(queries), _) => format!("{} problems", thousands(queries as f64)),
-        (None, _) => String::from("without an end"),
+        (Some(1), _) => String::from("1 query"),
+        (Some(queries), _) => format!("{} queries", thousands(queries as f64)),
+        (None, _) => String::from("endless"),
     };
     let dataset = prepared.dataset();
-    // No column is taken silently for what it is not called.
+    // Shows which columns are used if their names differ from the default.
     let columns = dataset.columns().map(ToString::to_string).filter(|mapped| !mapped.is_empty());
     let columns = columns.map(|mapped| format!(" ({mapped})"));
     let skipped = match dataset.skipped() {
         0 => String::new(),
-        1 => String::from(", 1 entry left out"),
-        count => format!(", {} entries left out", thousands(count as f64)),
+        1 => String::from(", 1 entry skipped"),
+        count => format!(", {} entries skipped", thousands(count as f64)),
     };
     let parts = [
         format!("Ergometer {}", env!("CARGO_PKG_VERSION")),
@@ -36,7 +36,7 @@ pub(super) fn line(prepared: &Prepared) -> String {
     parts.into_iter().chain(server).collect::<Vec<_>>().join("  ·  ")
 }
 
-/// What measures, in a few words.
+/// The devices with measured and modelled energy.
 fn meter(prepared: &Prepared) -> String {
     if let Locality::Elsewhere { host } = prepared.locality() {
         return format!("no energy: the server is on {host}");

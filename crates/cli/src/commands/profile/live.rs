@@ -1,5 +1,5 @@
-//! A run as it goes: a line that is drawn over on a terminal, and one line now and then elsewhere. Under load a second
-//! line tells what the server does.
+//! Shows the progress of a run: a live line on a terminal, one line every 10 s elsewhere. Under load a second line shows
+//! latency, throughput and power.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::figures::{digits, significant, thousands};
 use crate::screen::Screen;
 
-/// Without a terminal, this often.
+/// The interval of lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Live {
@@ -36,12 +36,12 @@ impl Live {
 }
 
 impl Live {
-    /// Something to say above the line.
+    /// Prints a message above the live line.
     pub(super) fn note(&self, message: &str) {
         self.bar.suspend(|| self.screen.note(message));
     }
 
-    /// How far it is after the last request.
+    /// Shows the progress of counting or judging, after the last request.
     fn reviewing(&self, what: &str, done: u64, total: u64) {
         let text = format!("{what}  {done}/{total} answers");
         if self.has_terminal {
@@ -53,7 +53,7 @@ impl Live {
         }
     }
 
-    /// Whether it is time for another line, where there is no terminal.
+    /// Whether it is time for another line without a terminal.
     fn is_time(&self) -> bool {
         let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_time = line.elapsed() >= LINE_EVERY;
@@ -126,7 +126,7 @@ impl Drop for Live {
     }
 }
 
-/// How far it is, and how fast.
+/// Rate, remaining time, energy and failures.
 fn figures(progress: &Progress) -> String {
     let rate = progress.done_now as f64 / progress.elapsed.as_secs_f64();
     let mut text = if rate.is_finite() { format!("{}/s", digits(rate)) } else { String::from("-/s") };
@@ -153,7 +153,7 @@ fn eta(seconds: f64) -> String {
     }
 }
 
-/// What the server does.
+/// Latency, throughput, power and energy under load.
 fn load(progress: &Progress) -> String {
     let mut text = format!("{} in flight", progress.in_flight);
     let mut percentiles = |name: &str, found: Option<Percentiles>| {
@@ -177,7 +177,7 @@ fn load(progress: &Progress) -> String {
     text
 }
 
-/// A bar takes what the figures leave, and a second line what there is room for, so that they fit and can be drawn over.
+/// The style of the progress bar. The bar takes the width that the figures leave.
 fn bar(has_end: bool, has_load: bool) -> ProgressStyle {
     let first = if has_end { "query  {wide_bar} {pos}/{len}  {prefix}" } else { "{prefix}" };
     let second = if has_load { "\n       {wide_msg}" } else { "" };
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_tells_rate_time_left_energy_and_failures() {
+    fn the_line_shows_rate_remaining_time_energy_and_failures() {
         let progress = Progress {
             done: 512,
             total: Some(600),

@@ -1,4 +1,4 @@
-//! `ergo profile`: a dataset and a model go in; a run folder and its summary come out.
+//! `ergo profile`: sends a dataset to a model, writes a run folder and prints its summary.
 
 pub(super) mod config;
 mod head;
@@ -29,14 +29,14 @@ use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use live::Live;
 
-/// Signals within this time are one.
-const ONE_WISH: Duration = Duration::from_millis(500);
+/// Signals within this time count as one.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    // A limit on the size of files is an error that is told, not a signal that ends us without a word.
+    // Reaching the file size limit shall be an error, not a signal that ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(senders()).enable_all().build()?;
-    if sweep::is_asked_for(arguments) {
+    if sweep::is_requested(arguments) {
         let result = runtime.block_on(sweep::sweep(arguments, screen));
         runtime.shutdown_background();
         return result?.map_or_else(|| Ok(Exit::Failed.into()), |result| result.end(arguments.format, screen));
@@ -55,19 +55,19 @@ pub(crate) fn run(arguments: &ProfileArguments, screen: Screen) -> Result<ExitCo
         );
     }
     let finished = runtime.block_on(profile(arguments, screen));
-    // Whatever still generates for a request that was given up must not hold up the end.
+    // Abandoned requests that still generate must not delay the end.
     runtime.shutdown_background();
     let Some(finished) = finished? else { return Ok(Exit::Failed.into()) };
     end(finished, arguments.format, screen)
 }
 
-/// On how many threads requests are sent: half of the cores. The server may be on this machine, and a sender that takes every
-/// core when many requests are due together makes it late. One thread sends twenty thousand requests a second.
+/// The number of sender threads: half of the cores. The server may be on this machine, and a burst of requests must not take
+/// every core from it. One thread sends 20,000 requests per second.
 fn senders() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// Makes the run; `None` where the user does not want it after all.
+/// Makes the run; `None` if the user declines to replace an older run.
 async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<Finished>, Failure> {
     let ready = match &arguments.resume.folder {
         Some(folder) => Some(resumed(folder, arguments).await?),
@@ -80,30 +80,30 @@ async fn profile(arguments: &ProfileArguments, screen: Screen) -> Result<Option<
     prepared.run(target, stop, live).await.map(Some).map_err(failure)
 }
 
-/// From now on Ctrl-C asks to stop, and a second one leaves at once. Until here it ends the program as it ends any: there
-/// is nothing to keep yet.
+/// From now on Ctrl-C stops the run, and a second Ctrl-C exits at once. Before, it ends the program, as there is nothing to
+/// keep yet.
 fn stop_on_signals(live: Arc<Mutex<Weak<Live>>>) -> Result<watch::Receiver<bool>, Failure> {
     let (sender, stop) = watch::channel(false);
-    let mut asked = None;
+    let mut first = None;
     Interrupt::listen()?.on_signals(move |_| {
-        let first = *asked.get_or_insert_with(Instant::now);
-        // Some launchers send a signal to us and to our group: that is one wish, not two.
-        if first.elapsed() > ONE_WISH {
+        let first = *first.get_or_insert_with(Instant::now);
+        // Some launchers send a signal to the process and to its group: that is one signal, not two.
+        if first.elapsed() > SAME_SIGNAL {
             std::process::exit(Exit::Interrupted as i32);
         }
         let live = live.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if !sender.send_replace(true)
             && let Some(live) = live
         {
-            live.note("stopping: what was measured is kept; once more to leave at once");
+            live.note("stopping; measured data is kept. Press Ctrl-C again to exit at once");
         }
     })?;
     Ok(stop)
 }
 
-/// Puts back what is not stored, as it is secret.
+/// Adds the secrets from the arguments, which run folders do not store.
 fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
-    let what = &arguments.what;
+    let what = &arguments.dataset;
     if !what.server.header.is_empty() {
         config.client.headers.clone_from(&what.server.header);
     }
@@ -122,7 +122,7 @@ fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
     config.client.parameters.extend(what.client_param.iter().cloned());
 }
 
-/// Goes on with a run. Secrets were not stored, so they are given again.
+/// Prepares to resume a run. Secrets are not stored, so they come from the arguments.
 async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepared, Target), Failure> {
     let secrets = |config: &mut RunConfig| put_back(config, arguments);
     let sensing = async |config: &RunConfig| Sensing::of(config).await;
@@ -130,12 +130,12 @@ async fn resumed(folder: &Path, arguments: &ProfileArguments) -> Result<(Prepare
     Ok((prepared, Target::Resume(folder.to_path_buf())))
 }
 
-/// Prepares a new run, and asks before it takes the place of another.
+/// Prepares a new run, and asks before it replaces another.
 async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Prepared, Target)>, Failure> {
     let config = config::config(arguments)?;
     let sensing = Sensing::of(&config).await.map_err(failure)?;
     let prepared = Prepared::new(config, sensing).await.map_err(failure)?;
-    let folder = prepared.folder_in(&arguments.place.output_dir);
+    let folder = prepared.folder_in(&arguments.output.output_dir);
     match target(folder, arguments, screen) {
         Ok(Some(target)) => Ok(Some((prepared, target))),
         refused => {
@@ -145,9 +145,9 @@ async fn new(arguments: &ProfileArguments, screen: Screen) -> Result<Option<(Pre
     }
 }
 
-/// What to do about a folder that may be there; `None` where the user wants to keep it.
+/// What to do with a folder that may exist; `None` if the user keeps it.
 fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Result<Option<Target>, Failure> {
-    if arguments.place.overwrite {
+    if arguments.output.overwrite {
         return Ok(Some(Target::Replace(folder)));
     }
     if !folder.exists() {
@@ -157,13 +157,13 @@ fn target(folder: PathBuf, arguments: &ProfileArguments, screen: Screen) -> Resu
         return Err(failure(RunError::Exists { path: folder }));
     }
     if !is_confirmed(&folder)? {
-        screen.note(&format!("{} is left as it is", folder.display()));
+        screen.note(&format!("{} is unchanged", folder.display()));
         return Ok(None);
     }
     Ok(Some(Target::Replace(folder)))
 }
 
-/// Tells what came of it.
+/// Prints the result.
 fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<ExitCode, Failure> {
     let Some(closed) = &finished.closed else {
         return Err(match finished.failure {
@@ -184,14 +184,14 @@ fn end(finished: Finished, format: SummaryFormat, screen: Screen) -> Result<Exit
     })
 }
 
-/// Done, or done with requests that failed: those of the judge are requests, too.
+/// The exit code of a run: success, or some requests failed; those of the judge are requests, too.
 pub(super) fn done(summary: &Summary) -> ExitCode {
     let is_unjudged = summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0);
     let has_failures = is_unjudged || !summary.outcomes.failed.is_empty();
     if has_failures { Exit::SomeFailed.into() } else { Exit::Done.into() }
 }
 
-/// A wrong id, parameter or device is the user's; the rest is the world's.
+/// Maps an error to its exit code: an unknown id, a wrong parameter or an invalid configuration is wrong usage.
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Grader(grader) => {
@@ -224,10 +224,10 @@ fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks before anything is sent. No answer is no.
+/// Asks before anything is sent. No answer means no.
 fn is_confirmed(folder: &Path) -> Result<bool, Failure> {
     let mut err = io::stderr().lock();
-    write!(err, "{} exists. Replace it, once the new run has its first record? [y/N] ", folder.display())?;
+    write!(err, "{} exists. Replace it as soon as the new run has its first record? [y/N] ", folder.display())?;
     err.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

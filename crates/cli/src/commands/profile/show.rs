@@ -1,4 +1,4 @@
-//! The end of a run, as people want it: what matters first, each figure with its interval or its source.
+//! Prints the summary of a run as a table, each figure with its interval or source.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
         SummaryFormat::Table => table(&closed.summary, screen),
         SummaryFormat::Csv => return Err(no_csv()),
     };
-    // A reader that had enough changes nothing about the run, and one that fails does not unsave it.
+    // A closed pipe is not an error; another error is reported after the run folder is named.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
     if let Some(line) = under_load::connections(&closed.summary.load) {
         screen.detail(&line);
@@ -38,7 +38,7 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     }
 }
 
-/// A path as one writes it to a shell.
+/// Quotes a path for a shell.
 pub(super) fn shell_word(path: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "/._-+:@%=".contains(character);
     if !path.is_empty() && path.chars().all(is_plain) {
@@ -48,7 +48,7 @@ pub(super) fn shell_word(path: &str) -> String {
     }
 }
 
-/// The summary of one run is no table of rows.
+/// The failure of --format csv for a single run.
 pub(super) fn no_csv() -> Failure {
     Failure::usage("--format csv is for sweeps: it has a row for each point")
         .hint(hint!("print the summary of one run with ", option("format").value("json")))
@@ -90,7 +90,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
         let ends = accuracy.rate.low.zip(accuracy.rate.high);
         let interval = ends.map_or_else(String::new, |(low, high)| {
             let (below, above) = (percent - low * 100.0, high * 100.0 - percent);
-            // Near 0 and 100 % an interval is lopsided.
+            // Near 0 and 100 % an interval is asymmetric.
             let is_even = (below - above).abs() < 0.2 * (below + above);
             if is_even {
                 format!("± {:.1}", f64::midpoint(below, above))
@@ -100,11 +100,11 @@ fn rows(summary: &Summary) -> Vec<Row> {
         });
         row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
     }
-    if under_load::is(&summary.load) {
+    if under_load::is_load(&summary.load) {
         under_load::rows(&summary.load, &summary.profiler_config, &mut row);
     } else {
-        let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("; whole answer {} ms p50", digits(e2e.p50)));
-        let comments = [e2e.unwrap_or_default(), String::from("; per further token")];
+        let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("; E2E latency {} ms p50", digits(e2e.p50)));
+        let comments = [e2e.unwrap_or_default(), String::from("; per output token after the first")];
         let times = [("TTFT", &summary.latency.ttft_ms), ("TPOT", &summary.latency.tpot_ms)];
         for ((label, found), comment) in times.into_iter().zip(comments) {
             let Some(found) = found else { continue };
@@ -116,7 +116,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
         let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
-    if under_load::is(&summary.load) {
+    if under_load::is_load(&summary.load) {
         under_load::steady_row(&summary.load, &mut row);
     }
     if let Some(server) = &summary.server {
@@ -130,7 +130,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
     rows
 }
 
-/// What the server told of itself. A gauge of which no reading fell between the first request and the last is left out.
+/// The metrics of the server. A gauge without a reading during the requests is omitted.
 fn server_row(server: &ServerSummary, row: &mut impl FnMut(&'static str, String, String, String)) {
     let waiting = server.waiting.map(|waiting| {
         if waiting.max > 0.0 {
@@ -183,7 +183,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     }
     if let Some(joules) = totals.gross_j_per_output_token {
         let net = totals.net_j_per_output_token.map(|net| format!("; net {}", scaled(net, "J"))).unwrap_or_default();
-        // Tokens are counted, so the margin is that of the meter.
+        // Token counts are exact, so the margin is that of the energy.
         let half = half_width(per_query).map(|half| half / per_query.value * joules).filter(|half| half.is_finite());
         let interval = half.map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
         row("", format!("{}/token", scaled(joules, "J")), interval, format!("output tokens{net}"));
@@ -207,7 +207,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
             "CPU time",
             format!("{} s", digits(seconds)),
             String::new(),
-            String::from("of the threads that ran the model, completed requests"),
+            String::from("of the model threads, completed requests"),
         );
     }
     if let Some(intelligence) = &summary.intelligence {
@@ -227,7 +227,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     }
 }
 
-/// `2.1 to 7.4`: these intervals are far from even.
+/// `2.1 to 7.4`: these intervals are asymmetric.
 fn range(figure: Figure) -> String {
     let ends = figure.low.zip(figure.high);
     ends.map(|(low, high)| format!("{} to {}", significant(low), significant(high))).unwrap_or_default()
@@ -237,7 +237,7 @@ fn half_width(figure: Figure) -> Option<f64> {
     figure.low.zip(figure.high).map(|(low, high)| (high - low) / 2.0)
 }
 
-/// A small energy in a unit that keeps its digits.
+/// Formats a value with a unit prefix that keeps its digits.
 pub(super) fn scaled(value: f64, unit: &str) -> String {
     let magnitude = value.abs();
     if magnitude >= 0.1 || magnitude == 0.0 {
@@ -249,7 +249,7 @@ pub(super) fn scaled(value: f64, unit: &str) -> String {
     }
 }
 
-/// Who judged, before anything else that is said about accuracy.
+/// The comment on accuracy, with the judge first.
 fn judged(summary: &Summary, comment: String) -> String {
     match &summary.judge {
         None => comment,

@@ -1,4 +1,4 @@
-//! The lines of a summary that only a run under load has: several in flight, or an open loop.
+//! The rows of a summary for runs under load: several requests in flight, or an open loop.
 
 use ergometer::close::LoadSummary;
 use ergometer::config::{RunConfig, Schedule, Slo};
@@ -7,23 +7,23 @@ use ergometer_statistics::Distribution;
 use super::show::scaled;
 use crate::figures::{digits, thousands};
 
-/// Whether a run was one: one request after the other is no load.
-pub(super) fn is(load: &LoadSummary) -> bool {
+/// Whether a run was under load, that is, not one request after the other.
+pub(super) fn is_load(load: &LoadSummary) -> bool {
     load.concurrency.is_none_or(|concurrency| concurrency > 1)
 }
 
-/// `120.5 p99`, or `98.1 p95` where there are too few for a p99.
+/// `120.5 p99`, or `98.1 p95` with too few values for a p99.
 pub(super) fn tail(found: &Distribution) -> String {
     found.p99.map_or_else(|| format!("{} p95", digits(found.p95)), |p99| format!("{} p99", digits(p99)))
 }
 
-/// The median, and its interval where values are independent.
+/// The median, and its interval if values are independent.
 pub(super) fn median(found: &Distribution) -> (String, String) {
     let interval = found.p50_interval.map(|ends| format!("{} to {}", digits(ends.low), digits(ends.high)));
     (format!("{} ms p50", digits(found.p50)), interval.unwrap_or_default())
 }
 
-/// How they were sent, what is good, and how long everything took.
+/// Load, goodput and latency.
 pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(&'static str, String, String, String)) {
     let figures = &load.whole;
     let lag = figures.schedule_lag_ms.as_ref();
@@ -35,17 +35,17 @@ pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(
             row("load", format!("{} in flight", thousands(f64::from(concurrency))), String::from("closed loop"), mean);
         }
         Schedule::Rate { rate, arrivals } => {
-            row("load", format!("{}/s asked", digits(rate)), sent(), format!("{arrivals}{lag}"));
+            row("load", format!("{}/s target", digits(rate)), sent(), format!("{arrivals}{lag}"));
         }
         Schedule::Replay { speed } => {
-            let asked = load.rate_asked.map_or_else(|| String::from("-"), |rate| format!("{}/s asked", digits(rate)));
+            let asked = load.rate_asked.map_or_else(|| String::from("-"), |rate| format!("{}/s target", digits(rate)));
             let speed = if speed == 1.0 { String::new() } else { format!(" at {speed} x") };
             row("load", asked, sent(), format!("replay{speed}{lag}"));
         }
     }
     if let Some(goodput) = figures.goodput {
         let share = format!("{:.0} %", goodput.share * 100.0);
-        let limits = format!("keep {}", limits(config.slo));
+        let limits = format!("within {}", limits(config.slo));
         row("goodput", format!("{}/s", digits(goodput.requests_per_second)), share, limits);
     }
     let mut times = |label, found: &Option<Distribution>, comment| {
@@ -54,14 +54,15 @@ pub(super) fn rows(load: &LoadSummary, config: &RunConfig, row: &mut impl FnMut(
         }
     };
     let scheduled = figures.ttft_scheduled_ms.filter(|_| load.concurrency.is_none());
-    let scheduled = scheduled.map(|ttft| format!("from when it was due {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
+    let scheduled =
+        scheduled.map(|ttft| format!("from the scheduled time {} ms p50, {}", digits(ttft.p50), tail(&ttft)));
     times("TTFT", &figures.ttft_ms, scheduled.unwrap_or_default());
     times("ITL", &figures.itl_ms, String::from("between chunks"));
-    times("TPOT", &figures.tpot_ms, String::from("per further token"));
-    times("whole answer", &figures.e2e_ms, String::new());
+    times("TPOT", &figures.tpot_ms, String::from("per output token after the first"));
+    times("E2E latency", &figures.e2e_ms, String::new());
 }
 
-/// The stretch in which the load was what was asked for, or why there is none.
+/// The steady state, or why there is none.
 pub(super) fn steady_row(load: &LoadSummary, row: &mut impl FnMut(&'static str, String, String, String)) {
     let Some(steady) = &load.steady_state else {
         let reason = load.steady_state_reason.clone().unwrap_or_default();
@@ -78,27 +79,29 @@ pub(super) fn steady_row(load: &LoadSummary, row: &mut impl FnMut(&'static str, 
     row("steady state", format!("{} s", digits(figures.duration_s)), speed.unwrap_or_default(), rest.join(", "));
 }
 
-/// For the curious: what the requests travelled on.
+/// The connections of the run, for --verbose.
 pub(super) fn connections(load: &LoadSummary) -> Option<String> {
     let found = load.connections?;
     let [opened, reused, open] = [found.opened, found.reused, found.most_open].map(|count| thousands(count as f64));
     let protocol = found.protocol.name();
-    Some(format!("{opened} connections ({protocol}), {open} at once at most; {reused} requests on one that was there"))
+    Some(format!(
+        "{opened} connections ({protocol}), at most {open} at the same time; {reused} requests reused a connection"
+    ))
 }
 
 /// `ttft ≤ 200 ms, tpot ≤ 50 ms`.
 fn limits(slo: Slo) -> String {
     let limits = [
         ("ttft", slo.ttft_s),
-        ("ttft from when it was due", slo.ttft_scheduled_s),
+        ("ttft from the scheduled time", slo.ttft_scheduled_s),
         ("tpot", slo.tpot_s),
         ("itl", slo.itl_s),
         ("e2e", slo.e2e_s),
     ];
-    let told = limits.into_iter().filter_map(|(name, limit)| Some((name, limit? * 1e3)));
-    // As it was typed: 200 ms, 1500 ms, 0.5 ms.
-    let told = told.map(|(name, millis)| format!("{name} ≤ {} ms", (millis * 1e6).round() / 1e6));
-    told.collect::<Vec<_>>().join(", ")
+    let texts = limits.into_iter().filter_map(|(name, limit)| Some((name, limit? * 1e3)));
+    // Rounds floating-point noise: 200 ms, 1500 ms, 0.5 ms.
+    let texts = texts.map(|(name, millis)| format!("{name} ≤ {} ms", (millis * 1e6).round() / 1e6));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -207,9 +210,9 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n\n"));
         assert_eq!(
             connections(&load(&closed)).unwrap(),
-            "66 connections (http/1.1), 64 at once at most; 2,592 requests on one that was there"
+            "66 connections (http/1.1), at most 64 at the same time; 2,592 requests reused a connection"
         );
         let one = config(&json!({"mode": "concurrency", "concurrency": 1}));
-        assert!(is(&load(&open)) && is(&load(&closed)) && !is(&load(&one)));
+        assert!(is_load(&load(&open)) && is_load(&load(&closed)) && !is_load(&load(&one)));
     }
 }

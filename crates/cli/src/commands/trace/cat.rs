@@ -1,7 +1,7 @@
-//! `ergo trace cat`: all events with everything the trace says of them, one JSON object a line, in the order of the files.
+//! `ergo trace cat`: prints all events with all their values as JSON lines, in the order of the files.
 //!
-//! Events are picked one after the other, written by many threads into memory a few thousand at a time, and printed in
-//! order: memory does not grow with the trace, and a reader that goes away ends it.
+//! Several threads format a few thousand events at a time, which are printed in order: memory use does not grow with the
+//! trace, and a closed pipe ends the command.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -13,16 +13,16 @@ use ergometer_trace::{Event, EventId, Line, Platform, Trace, UnplacedReason};
 use rayon::prelude::*;
 
 use super::json_text::{number, stats, text};
-use super::open::{Needs, Opened, open};
+use super::open::{Needs, OpenTrace, open};
 use crate::arguments::CatArguments;
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
-/// So many events are written by one task, and so many tasks are held at once.
+/// The number of events per task, and of tasks in memory.
 const TASK_EVENTS: usize = 2048;
 const TASKS: usize = 32;
 
-/// Some events of a line.
+/// A range of events of a line.
 struct Task {
     plane: usize,
     line: usize,
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &CatArguments, screen: Screen) -> Result<ExitCode, 
     let filter = opened.filter(&arguments.filter)?;
     let printed = Cat::new(&opened, &filter, arguments)?.print()?;
     if printed == 0 {
-        opened.tell_empty("events", &arguments.filter, screen);
+        opened.explain_empty("events", &arguments.filter, screen);
     }
     Ok(Exit::Done.into())
 }
@@ -44,14 +44,14 @@ struct Cat<'a> {
     filter: &'a Filter,
     top: usize,
     is_lenient: bool,
-    /// Of each kind what its events have in common: whether they are asked for, and the parts of their lines.
+    /// What the events of a kind share: whether they pass the filter, and parts of their lines.
     is_taken: Vec<bool>,
     names: Vec<Vec<u8>>,
     tails: Vec<Vec<u8>>,
 }
 
 impl<'a> Cat<'a> {
-    fn new(opened: &'a Opened, filter: &'a Filter, arguments: &CatArguments) -> Result<Self, Failure> {
+    fn new(opened: &'a OpenTrace, filter: &'a Filter, arguments: &CatArguments) -> Result<Self, Failure> {
         let trace = &opened.trace;
         let kinds = trace.kinds();
         let is_taken: Vec<bool> = kinds.iter().map(|kind| filter.takes_kind(trace, kind)).collect();
@@ -78,7 +78,7 @@ impl<'a> Cat<'a> {
         Ok(Self { trace, filter, top, is_lenient, is_taken, names, tails })
     }
 
-    /// Prints all of them; returns how many there were.
+    /// Prints all events; returns their number.
     fn print(&self) -> Result<usize, Failure> {
         let mut out = io::stdout().lock();
         let mut printed = 0;
@@ -109,7 +109,7 @@ impl<'a> Cat<'a> {
         Ok(printed)
     }
 
-    /// Of which devices of a plane events are asked for: `None` stands for all of the plane.
+    /// The devices of a plane that pass the filter; `None` for the whole plane.
     fn devices(&self, plane: usize) -> Vec<Option<i64>> {
         let takes = |ordinal| self.filter.takes_device(self.trace, DeviceId { plane, ordinal });
         if takes(None) {
@@ -190,7 +190,7 @@ impl<'a> Cat<'a> {
     }
 }
 
-/// Stats that cannot be read: an error, or with `--lenient` none and why.
+/// Unreadable stats: an error, or with `--lenient` null and the reason.
 fn damaged(out: &mut Vec<u8>, damage: &impl std::fmt::Display, is_lenient: bool) -> Result<(), Failure> {
     if !is_lenient {
         return Err(Failure::failed(format!("the values of an event are damaged: {damage}")).hint(hint!(

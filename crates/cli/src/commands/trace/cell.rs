@@ -1,4 +1,4 @@
-//! One value of a row, as it stands in JSON, in CSV and in a table. Data is exact: picoseconds are whole wherever they are.
+//! One value of a row, formatted for JSON, CSV and tables. Picoseconds are exact integers in JSON and CSV.
 
 use std::borrow::Cow;
 
@@ -18,19 +18,19 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, str>),
     /// A time.
     Time(Picos),
-    /// A time in picoseconds that may lie between two.
+    /// A time in fractional picoseconds.
     Between(f64),
-    /// How many.
+    /// A count.
     Count(u64),
-    /// A number that counts nothing.
+    /// A number that is not a count.
     Number(i64),
-    /// The number of a compilation.
+    /// The program id of a compilation.
     Program(ProgramId),
-    /// A part of a whole, from 0 to 1.
+    /// A share from 0 to 1.
     Share(f64),
-    /// Of repeated times; boxed, as it is large and rare.
+    /// The distribution of repeated times; boxed, as it is large and rare.
     Spread(Box<Spread>),
-    /// There is none.
+    /// No value.
     Absent,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Cell<'a> {
         spread.map_or(Self::Absent, |spread| Self::Spread(Box::new(spread)))
     }
 
-    /// Total, busy, the shortest, median, p90 and the longest, as every row of events ends.
+    /// Total, busy, min, median, p90 and max: the last cells of every row of events.
     pub(super) fn times(account: &Account) -> [Self; 6] {
         let Account { total, busy, min, median_ps, p90_ps, max, .. } = *account;
         [
@@ -76,7 +76,7 @@ impl<'a> Cell<'a> {
         number.map_or(Self::Absent, Self::Number)
     }
 
-    /// As people read it.
+    /// Formats the value for a table.
     pub(super) fn shown(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => visible(text),
@@ -91,12 +91,12 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// As spreadsheets read it: nothing where there is none.
+    /// Formats the value for CSV; empty for no value.
     pub(super) fn field(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
             Self::Time(time) => Cow::Owned(time.get().to_string()),
-            // A float prints whole numbers without a point.
+            // Rust prints integral floats without a point.
             Self::Between(number) | Self::Share(number) => Cow::Owned(number.to_string()),
             Self::Count(count) => Cow::Owned(count.to_string()),
             Self::Number(number) => Cow::Owned(number.to_string()),
@@ -122,7 +122,7 @@ impl Serialize for Cell<'_> {
     }
 }
 
-/// A number without a point where it is whole.
+/// Serializes an integral number without a decimal point.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 pub(super) fn whole<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if number.fract() == 0.0 && number.abs() < 9e15 {

@@ -1,4 +1,4 @@
-//! `ergo trace executions`: every run of every module, in order of time.
+//! `ergo trace executions`: prints every execution of every module in order of time.
 
 use std::cmp::Ordering;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(3);
 
 const COLUMNS: [Column; 17] = [
@@ -48,14 +48,14 @@ pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<Exi
     let found = rows.len();
     rows.retain(|row| module.takes(row.module.map(|module| trace.text(module))));
     if found == 0 {
-        opened.tell_empty("executions", &arguments.filter, screen);
+        opened.explain_empty("executions", &arguments.filter, screen);
     } else if rows.is_empty() {
-        screen.note(&format!("none of {found} executions is of that module"));
+        screen.note(&format!("no executions match --module ({found} in the trace)"));
     }
     let unknown = rows.iter().filter(|row| row.found_by == FoundBy::Nothing).count();
     if unknown > 0 {
         screen.warning(&format!(
-            "nothing in the trace tells the runs of {} apart: all runs of each are one row",
+            "the trace does not separate the executions of {}: each module is one row",
             if unknown == 1 { String::from("a module") } else { format!("{} modules", thousands(unknown as f64)) }
         ));
     }
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &ExecutionsArguments, screen: Screen) -> Result<Exi
             Cell::Time(row.span.length()),
             Cell::Time(row.account.total),
             Cell::Time(row.account.self_time),
-            Cell::share(shares.of(row.device, row.account.self_time)),
+            Cell::share(shares.share(row.device, row.account.self_time)),
             Cell::Count(row.account.events),
         ]);
         cells

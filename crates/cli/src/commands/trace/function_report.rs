@@ -1,4 +1,4 @@
-//! A function of an autotuner as programs read it: every statistic in picoseconds, and every time.
+//! The JSON of `ergo trace functions`: every statistic in picoseconds, and every time.
 
 use ergometer_statistics::{ConfidenceInterval, SampleSummary, Verdict};
 use ergometer_trace::{FunctionId, ProgramId};
@@ -6,9 +6,9 @@ use ergometer_units::Picos;
 use serde::{Serialize, Serializer};
 
 use super::cell::whole;
-use super::functions::Shown;
+use super::functions::Variant;
 
-/// A variant, and what can be said of it beside the fastest.
+/// A variant with its comparison to the fastest.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     id: &'a FunctionId,
@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
     devices: usize,
     busy: Figures,
     span: Figures,
-    /// Of each execution, by session and time.
+    /// The time of each execution, by session and time.
     #[serde(serialize_with = "as_ps")]
     busy_times_ps: &'a [Picos],
     #[serde(serialize_with = "as_ps")]
@@ -27,10 +27,10 @@ pub(super) struct Report<'a> {
     comparison: Option<&'a Comparison>,
 }
 
-/// Beside the fastest.
+/// The comparison to the fastest variant.
 #[derive(Serialize)]
 pub(super) struct Comparison {
-    /// From 1.
+    /// The rank, from 1.
     pub(super) rank: usize,
     pub(super) ratio: Option<f64>,
     pub(super) ratio_interval: Option<ConfidenceInterval>,
@@ -39,7 +39,7 @@ pub(super) struct Comparison {
     pub(super) verdict: Verdict,
 }
 
-/// Of repeated times, in picoseconds. One time says nothing of how far they spread.
+/// Statistics of repeated times, in picoseconds. One time has no spread.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Figures {
     #[serde(serialize_with = "whole")]
@@ -58,7 +58,7 @@ pub(super) struct Figures {
     pub(super) trimmed: Option<Trimmed>,
 }
 
-/// Without the shortest and the longest.
+/// Statistics without the minimum and the maximum.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Trimmed {
     n: usize,
@@ -69,25 +69,25 @@ pub(super) struct Trimmed {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of(shown: &'a Shown<'a>) -> Self {
-        let times = shown.times;
+    pub(super) fn new(variant: &'a Variant<'a>) -> Self {
+        let times = variant.times;
         Self {
             id: &times.id,
             modules: &times.modules,
             program_ids: &times.program_ids,
             n: times.n,
             devices: times.devices,
-            busy: shown.busy,
-            span: shown.span,
+            busy: variant.busy,
+            span: variant.span,
             busy_times_ps: &times.busy_times,
             span_times_ps: &times.span_times,
-            comparison: shown.comparison.as_ref(),
+            comparison: variant.comparison.as_ref(),
         }
     }
 }
 
 impl Figures {
-    pub(super) fn of(summary: &SampleSummary) -> Self {
+    pub(super) fn new(summary: &SampleSummary) -> Self {
         let repeated = summary.n > 1;
         let trimmed = summary.trimmed;
         Self {
@@ -111,7 +111,7 @@ impl Figures {
     }
 }
 
-/// Picoseconds, without the noise of the last bits.
+/// Picoseconds without floating-point noise.
 fn picos(seconds: f64) -> f64 {
     (seconds * 1e15).round() / 1e3
 }
@@ -138,7 +138,7 @@ mod tests {
     fn one_time_has_no_spread() {
         let figures = |times: &[i64]| {
             let sample = Sample::from_picos(&times.iter().map(|&time| Picos::new(time)).collect::<Vec<_>>()).unwrap();
-            serde_json::to_value(Figures::of(&sample.summary())).unwrap()
+            serde_json::to_value(Figures::new(&sample.summary())).unwrap()
         };
         let one = figures(&[13_054_000]);
         assert_eq!((&one["median_ps"], &one["mean_ps"]), (&13_054_000.into(), &13_054_000.into()));

@@ -1,4 +1,4 @@
-//! `ergo trace functions`: how long each variant of an autotuned function takes, and which is the fastest.
+//! `ergo trace functions`: prints the times of each variant of an autotuned function, and the fastest.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::figures::{digits, margin, time_unit};
 use crate::screen::Screen;
 
-/// The columns of tables and CSV; JSON has all statistics and every time.
+/// The columns of tables and CSV. JSON also has all statistics and every time.
 const COLUMNS: [Column; 33] = [
     Column::figure("rank", "rank"),
     Column::name("id", "id"),
@@ -55,15 +55,15 @@ const COLUMNS: [Column; 33] = [
     Column::data("corrected_p"),
 ];
 
-/// A variant, and what can be said of it beside the fastest.
-pub(super) struct Shown<'a> {
+/// A variant with its comparison to the fastest.
+pub(super) struct Variant<'a> {
     pub(super) times: &'a FunctionTimes,
     pub(super) busy: Figures,
     pub(super) span: Figures,
     pub(super) comparison: Option<Comparison>,
 }
 
-impl OfDevice for Shown<'_> {
+impl OfDevice for Variant<'_> {
     fn device(&self) -> Option<DeviceId> {
         None
     }
@@ -75,26 +75,26 @@ pub(super) fn run(arguments: &FunctionsArguments, screen: Screen) -> Result<Exit
     let options = FunctionOptions { pattern: arguments.pattern.clone(), filter, level: arguments.level };
     let found = functions(&opened.trace, &options);
     if found.rows.is_empty() {
-        match tell_others(&found, arguments) {
-            Some(told) => screen.note(&told),
-            None => opened.tell_empty("modules", &arguments.filter, screen),
+        match no_variant_message(&found, arguments) {
+            Some(message) => screen.note(&message),
+            None => opened.explain_empty("modules", &arguments.filter, screen),
         }
     }
     let ranking = arguments.compare.then(|| ergometer_trace::compare(&found, arguments.level));
     let notes = notes(&found, ranking.as_ref());
     let mut comparisons = comparisons(ranking);
-    let shown = |times| Shown {
+    let variant = |times| Variant {
         times,
-        busy: Figures::of(&times.busy),
-        span: Figures::of(&times.span),
+        busy: Figures::new(&times.busy),
+        span: Figures::new(&times.span),
         comparison: comparisons.remove(&times.id.to_string()),
     };
-    let mut rows: Vec<Shown> = found.rows.iter().map(shown).collect();
+    let mut rows: Vec<Variant> = found.rows.iter().map(variant).collect();
     let more = arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| {
         compare(key, left.times, right.times)
     });
     if arguments.format == Format::Json {
-        print_json(&rows.iter().map(Report::of).collect::<Vec<_>>())?;
+        print_json(&rows.iter().map(Report::new).collect::<Vec<_>>())?;
     } else {
         Listing { columns: &COLUMNS, rows, more, cells, notes }.print(arguments.format, screen)?;
     }
@@ -110,8 +110,8 @@ fn comparisons(ranking: Option<Ranking>) -> HashMap<String, Comparison> {
     .collect()
 }
 
-/// That no module is a variant, and which modules there are.
-fn tell_others(found: &Functions, arguments: &FunctionsArguments) -> Option<String> {
+/// Says that no module matches, and lists modules.
+fn no_variant_message(found: &Functions, arguments: &FunctionsArguments) -> Option<String> {
     let (some, rest) = found.other_modules.split_at(found.other_modules.len().min(5));
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     (!some.is_empty()).then(|| {
@@ -123,36 +123,32 @@ fn tell_others(found: &Functions, arguments: &FunctionsArguments) -> Option<Stri
     })
 }
 
-/// Why something is not there.
+/// Explains missing values, and the test.
 fn notes(found: &Functions, ranking: Option<&Ranking>) -> Vec<String> {
     let mut notes = Vec::new();
     let once = found.rows.iter().filter(|row| row.n < 2).count();
     if once > 0 {
         let of = match once {
             _ if once == found.rows.len() => String::new(),
-            1 => String::from(" of 1 function"),
-            _ => format!(" of {once} functions"),
+            1 => String::from(" of 1 variant"),
+            _ => format!(" of {once} variants"),
         };
-        notes.push(format!(
-            "one execution{of} says nothing of its spread: no MAD, no std, no interval. Run each several times"
-        ));
+        notes.push(format!("no MAD, std or interval{of} with one execution: run each variant several times"));
     }
     let Some(ranking) = ranking else { return notes };
     if ranking.rows.len() < 2 {
         if !ranking.rows.is_empty() {
-            notes.push(String::from("there is one function, and so nothing to compare it with"));
+            notes.push(String::from("only one variant, so there is nothing to compare"));
         }
         return notes;
     }
     if ranking.rows.iter().any(|row| row.verdict == Verdict::TooFewSamples) {
-        let enough =
-            needed(ranking.rows.len() - 1, ranking.level).map_or(String::new(), |n| format!(". {n} of each could"));
-        notes.push(format!(
-            "too few runs: at this level not even the largest difference could be told from chance{enough}"
-        ));
+        let enough = needed(ranking.rows.len() - 1, ranking.level)
+            .map_or(String::new(), |n| format!("; {n} executions of each variant are enough"));
+        notes.push(format!("too few runs: at this confidence level no difference can be significant{enough}"));
     }
     notes.push(format!(
-        "slower: by the rank sum test, corrected for {}, at {} %",
+        "slower: significant in the rank sum test at {1} % confidence, corrected for {0}",
         match ranking.rows.len().saturating_sub(1) {
             1 => "1 comparison".to_owned(),
             count => format!("{count} comparisons"),
@@ -167,8 +163,8 @@ fn digits_of(percent: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How many executions of each could tell a difference from chance: of all divisions of 2n times into two halves two are
-/// the most extreme.
+/// The number of executions of each variant at which a difference can be significant: of all divisions of 2n times into
+/// two halves, two are the most extreme.
 fn needed(comparisons: usize, level: f64) -> Option<u32> {
     let divisions = |n: u32| (1..=n).fold(1.0, |product, place| product * f64::from(n + place) / f64::from(place));
     let alpha = (1.0 - level) * (1.0 + 1e-12);
@@ -176,8 +172,8 @@ fn needed(comparisons: usize, level: f64) -> Option<u32> {
 }
 
 /// The cells of a variant, one for each of [`COLUMNS`].
-fn cells<'a>(row: &Shown<'a>) -> Vec<Cell<'a>> {
-    let Shown { times, busy, span, comparison } = row;
+fn cells<'a>(row: &Variant<'a>) -> Vec<Cell<'a>> {
+    let Variant { times, busy, span, comparison } = row;
     let maybe = |picos: Option<f64>| picos.map_or(Cell::Absent, Cell::Between);
     let listed = |texts: Vec<String>| Cell::owned(texts.join(" "));
     let each = |times: &[Picos]| listed(times.iter().map(|time| time.get().to_string()).collect());
@@ -248,7 +244,7 @@ fn with_margin(picos: f64, half: Option<f64>) -> String {
     format!("{} {unit}{beside}", digits(value))
 }
 
-/// The fastest first; counts from large to small.
+/// The fastest first; counts in descending order.
 fn compare(key: FunctionSort, left: &FunctionTimes, right: &FunctionTimes) -> Ordering {
     let by = |figure: fn(&SampleSummary) -> f64, one: &SampleSummary, other: &SampleSummary| {
         figure(one).total_cmp(&figure(other))
@@ -270,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_runs_tell_a_difference() {
+    fn the_number_of_executions_for_significance() {
         // 2 of 252 divisions of ten are as far apart: 0.0079, and 0.0238 of three comparisons.
         let found = [needed(1, 0.95), needed(3, 0.95), needed(1, 0.9), needed(7, 0.95), needed(1, 1.0)];
         assert_eq!(found, [Some(4), Some(5), Some(3), Some(6), None]);

@@ -1,4 +1,4 @@
-//! `ergo trace gaps`: when a device had nothing to do between its first and its last work.
+//! `ergo trace gaps`: prints when a device was idle between its first and its last event.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::figures::{percent, thousands, time_ps};
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(2);
 
 const COLUMNS: [Column; 11] = [
@@ -44,9 +44,9 @@ pub(super) fn run(arguments: &TableArguments<GapSort>, screen: Screen) -> Result
     let is_filtered = filter.prefix.is_some() || filter.pattern.is_some() || filter.min_duration > Picos::ZERO;
     let mut rows = if is_filtered { gaps(trace, &filter) } else { all };
     if rows.is_empty() && is_filtered {
-        opened.tell_empty("gaps", &arguments.filter, screen);
+        opened.explain_empty("gaps", &arguments.filter, screen);
     } else if rows.is_empty() {
-        screen.note("no gaps: no device stood idle between its first and its last work");
+        screen.note("no gaps: no device was idle between its first and its last event");
     }
     let notes = totals(trace, &rows, &idle);
     let more = arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| match key {
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &TableArguments<GapSort>, screen: Screen) -> Result
     Ok(Exit::Done.into())
 }
 
-/// How much there is of it together, by device.
+/// The total of the gaps of each device.
 fn totals(trace: &Trace, rows: &[Gap], idle: &HashMap<DeviceId, Picos>) -> Vec<String> {
     let mut devices: Vec<DeviceId> = rows.iter().map(|gap| gap.device).collect();
     devices.sort_unstable();
@@ -85,7 +85,7 @@ fn totals(trace: &Trace, rows: &[Gap], idle: &HashMap<DeviceId, Picos>) -> Vec<S
         let part = if whole > total { format!(", {} of its idle time", percent(total / whole)) } else { String::new() };
         let count = of_device.count();
         let gaps = if count == 1 { String::from("1 gap") } else { format!("{} gaps", thousands(count as f64)) };
-        format!("{} on {}: {} together{part}", gaps, device_label(trace, device), time_ps(total))
+        format!("{} on {}: {} in total{part}", gaps, device_label(trace, device), time_ps(total))
     };
     devices.into_iter().map(total).collect()
 }

@@ -1,23 +1,23 @@
-//! JSON written straight into bytes: for a million events, each with a dozen values, no tree of values is built.
+//! Writes JSON directly into bytes, without building values for millions of events.
 
 use std::io::Write as _;
 
 use ergometer_trace::{Stat, StatValue};
 
-/// A text in quotes.
+/// Writes a string.
 pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     // Writing into memory cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
-/// A whole number.
+/// Writes an integer.
 pub(super) fn number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     let _ = write!(out, "{number}");
 }
 
-/// An object of stats. A name that comes more than once has a list of its values.
+/// Writes stats as an object. A repeated name gets a list of its values.
 pub(super) fn stats(out: &mut Vec<u8>, stats: &[Stat<'_>]) {
-    /// More than this are sorted by name first, so that a hostile event costs no more than sorting.
+    /// More stats than this are sorted by name first, so that a hostile event takes n log n time.
     const FEW: usize = 64;
     out.push(b'{');
     if stats.len() <= FEW {
@@ -38,7 +38,7 @@ pub(super) fn stats(out: &mut Vec<u8>, stats: &[Stat<'_>]) {
     out.push(b'}');
 }
 
-/// The first of some stats with those of its name.
+/// Writes the first stat, with all stats of the same name.
 fn member(out: &mut Vec<u8>, is_first: bool, stats: &[Stat<'_>]) {
     let Some((first, rest)) = stats.split_first() else { return };
     if !is_first {
@@ -81,7 +81,7 @@ fn value(out: &mut Vec<u8>, value: &StatValue<'_>) {
     }
 }
 
-/// By RFC 4648, with padding.
+/// Writes base64 (RFC 4648) with padding.
 fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {

@@ -1,4 +1,4 @@
-//! Rows in order, cut to what was asked for, and printed: JSON and CSV have everything, a table what fits its terminal.
+//! Sorts, cuts and prints rows. JSON and CSV have all columns; a table has those that fit the terminal.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -15,21 +15,21 @@ use crate::exit::Failure;
 use crate::figures::{fitted, thousands};
 use crate::screen::{Align, Screen, Table, Tone, print, visible};
 
-/// How many rows a table has when nobody says.
+/// The default number of rows in a table.
 const TABLE_ROWS: usize = 20;
-/// A name is cut to this before columns give way to it.
+/// Names are cut to this width before columns are dropped.
 const SHORT_NAME: usize = 28;
 
 /// One column of a listing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// Its name in JSON and CSV; none where it stands in tables only.
+    /// Its name in JSON and CSV; empty if it is in tables only.
     key: &'static str,
-    /// Its heading; none where it does not stand in tables.
+    /// Its heading; empty if it is not in tables.
     head: &'static str,
     data: Data,
     kind: Kind,
-    /// From 1 on, the order in which columns leave a table that is too wide, the highest first; 0 stays.
+    /// The order in which columns are dropped from a table that is too wide, the highest first; 0 is never dropped.
     rank: u8,
 }
 
@@ -41,40 +41,40 @@ enum Data {
     Nowhere,
 }
 
-/// What a column has.
+/// The kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Figure,
-    /// It may be cut.
+    /// Text that may be cut.
     Name,
-    /// It may be cut, and what all rows share stands above the table instead.
+    /// Text that may be cut; a value that all rows share is printed above the table instead.
     Shared,
-    /// It only stands where rows differ in it.
+    /// Text that is only printed if rows differ in it.
     Distinct,
 }
 
 impl Column {
-    /// A figure that always stands in the table.
+    /// A figure.
     pub(super) const fn figure(key: &'static str, head: &'static str) -> Self {
         Self { key, head, data: Data::Everywhere, kind: Kind::Figure, rank: 0 }
     }
 
-    /// A name, cut in the middle where there is no room.
+    /// A name, cut in the middle if there is no room.
     pub(super) const fn name(key: &'static str, head: &'static str) -> Self {
         Self { kind: Kind::Name, ..Self::figure(key, head) }
     }
 
-    /// A name that stands above the table where all rows share it.
+    /// A name that is printed above the table if all rows share it.
     pub(super) const fn shared(key: &'static str, head: &'static str) -> Self {
         Self { kind: Kind::Shared, ..Self::figure(key, head) }
     }
 
-    /// Text that is only shown where rows differ in it.
+    /// Text that is only printed if rows differ in it.
     pub(super) const fn distinct(key: &'static str, head: &'static str) -> Self {
         Self { kind: Kind::Distinct, ..Self::figure(key, head) }
     }
 
-    /// Not in tables.
+    /// A column that is not in tables.
     pub(super) const fn data(key: &'static str) -> Self {
         Self::figure(key, "")
     }
@@ -91,7 +91,7 @@ impl Column {
         Self { data: Data::Nowhere, ..self }
     }
 
-    /// Leaves a table that is too wide before those with a lower rank do.
+    /// Drops the column from a table that is too wide before columns of a lower rank.
     pub(super) const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
@@ -101,19 +101,19 @@ impl Column {
     }
 }
 
-/// Rows to print. The cells of a row are made when it is printed, one for each column.
+/// Rows to print. The cells of a row are built when it is printed, one per column.
 pub(super) struct Listing<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> {
     pub(super) columns: &'a [Column],
     pub(super) rows: Vec<R>,
-    /// How many rows were cut.
+    /// The number of rows that were cut.
     pub(super) more: usize,
     pub(super) cells: F,
-    /// What stands beneath a table.
+    /// Notes below the table.
     pub(super) notes: Vec<String>,
 }
 
-/// Sorts rows and cuts those of each device; returns how many were cut. `compare` has the larger first. A table has the
-/// rows of one device after those of another.
+/// Sorts rows and cuts those of each device; returns the number of rows cut. `compare` sorts in descending order. A table
+/// groups rows by device.
 pub(super) fn arrange<R: OfDevice, K: Sorted>(
     rows: &mut Vec<R>,
     order: &OrderArguments<K>,
@@ -132,7 +132,7 @@ pub(super) fn arrange<R: OfDevice, K: Sorted>(
     cut(rows, order.top.unwrap_or(if format == Format::Table { TABLE_ROWS } else { 0 }))
 }
 
-/// Leaves the first rows of each device, all where `top` is 0; returns how many were cut.
+/// Keeps the first rows of each device, or all if `top` is 0; returns the number of rows cut.
 pub(super) fn cut<R: OfDevice>(rows: &mut Vec<R>, top: usize) -> usize {
     let before = rows.len();
     let mut seen: HashMap<Option<DeviceId>, usize> = HashMap::new();
@@ -144,9 +144,9 @@ pub(super) fn cut<R: OfDevice>(rows: &mut Vec<R>, top: usize) -> usize {
     before - rows.len()
 }
 
-/// A row that may be of a device.
+/// A row that may belong to a device.
 pub(super) trait OfDevice {
-    /// Which one; `None` where rows are of no device.
+    /// The device; `None` if rows do not belong to devices.
     fn device(&self) -> Option<DeviceId>;
 }
 
@@ -168,7 +168,7 @@ impl<R: OfDevice> OfDevice for &R {
     }
 }
 
-/// How many characters a line has: of the terminal, or as `COLUMNS` says; `None` where nothing limits it.
+/// The width of a line: of the terminal, or from `COLUMNS`; `None` without a limit.
 pub(super) fn width() -> Option<usize> {
     Screen::width().or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns > 0))
 }
@@ -229,14 +229,14 @@ impl<'a, R, F: Fn(&R) -> Vec<Cell<'a>>> Listing<'a, R, F> {
         }
         text.push_str(&layout.render(&texts, screen));
         if self.more > 0 {
-            let more = format!("… and {} more: --top 0 shows all", thousands(self.more as f64));
+            let more = format!("… and {} more: --top 0 prints all", thousands(self.more as f64));
             let _ = writeln!(text, "  {}", screen.paint(Tone::Faint, &more));
         }
         text + &notes(&self.notes, screen)
     }
 }
 
-/// Lines beneath a table, broken between words where the terminal ends.
+/// Formats notes below a table, wrapped at the width of the terminal.
 pub(super) fn notes(notes: &[String], screen: Screen) -> String {
     let room = width().map_or(usize::MAX, |width| width.saturating_sub(NOTE.len()).max(20));
     let mut text = String::new();
@@ -258,14 +258,14 @@ pub(super) fn notes(notes: &[String], screen: Screen) -> String {
     text
 }
 
-/// As wide as what stands before a note.
+/// The indentation of a wrapped note.
 const NOTE: &str = "        ";
 
-/// The columns of a table and how wide they are.
+/// The columns of a table and their widths.
 struct Layout {
     columns: Vec<Column>,
     widths: Vec<usize>,
-    /// Where each column stands in a row.
+    /// The index of each column in a row.
     places: Vec<usize>,
 }
 
@@ -279,7 +279,7 @@ impl Layout {
         Self { places: (0..columns.len()).collect(), widths, columns }
     }
 
-    /// Cuts names to what is usual, then leaves columns out, then cuts names to what is left.
+    /// Cuts names to the usual width, then drops columns, then cuts names to the remaining width.
     fn fit(&mut self, limit: usize) {
         loop {
             let shortest =
@@ -298,7 +298,7 @@ impl Layout {
         let figures: usize =
             self.columns.iter().zip(&self.widths).filter(|(column, _)| !column.is_text()).map(|(_, width)| width).sum();
         let mut left = limit.saturating_sub(figures + 2 * self.columns.len());
-        // The shortest take what they need, the others share what is left.
+        // The shortest names get their full width; the others share the rest.
         let mut texts: Vec<usize> = (0..self.columns.len()).filter(|&place| self.columns[place].is_text()).collect();
         texts.sort_by_key(|&place| self.widths[place]);
         for (number, &place) in texts.iter().enumerate() {
@@ -322,7 +322,7 @@ impl Layout {
     }
 }
 
-/// One JSON value on stdout.
+/// Prints one JSON value.
 pub(super) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     serde_json::to_writer_pretty(&mut out, value)?;

@@ -1,6 +1,6 @@
-//! `ergo trace`: where the time of an accelerator's trace went, by device, module, execution, step, op, kernel and scope.
+//! `ergo trace`: prints the times in a profiler trace by device, module, execution, step, op, kernel and scope.
 //!
-//! Each command opens the files, asks the library one question, and prints the answer as rows.
+//! Each command opens the files, calls one function of the trace library, and prints its rows.
 
 mod cat;
 mod cell;

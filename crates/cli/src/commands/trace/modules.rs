@@ -1,4 +1,4 @@
-//! `ergo trace modules`: what was compiled, how often it ran, and how long a run takes.
+//! `ergo trace modules`: prints the compiled modules, the number of their executions and their times.
 
 use std::cmp::Ordering;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ use crate::arguments::{ModuleSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(4);
 
-/// The columns; JSON has the spreads as objects, CSV a column for each part.
+/// The columns. JSON has distributions as objects, CSV as one column per value.
 pub(super) const COLUMNS: [Column; 29] = [
     DEVICE[0],
     DEVICE[1],
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &TableArguments<ModuleSort>, screen: Screen) -> Res
     let trace = &opened.trace;
     let mut rows = modules(trace, &filter);
     if rows.is_empty() {
-        opened.tell_empty("modules", &arguments.filter, screen);
+        opened.explain_empty("modules", &arguments.filter, screen);
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &TableArguments<ModuleSort>, screen: Screen) -> Res
 
 /// The cells of a module, one for each of [`COLUMNS`].
 pub(super) fn cells<'a>(trace: &'a Trace, row: &Module, is_ambiguous: bool) -> Vec<Cell<'a>> {
-    let (busy, spans) = (Spread::of(&row.busy), Spread::of(&row.spans));
+    let (busy, spans) = (Spread::from_times(&row.busy), Spread::from_times(&row.spans));
     let module = row.module;
     let mut cells = device_cells(trace, row.device);
     cells.extend([

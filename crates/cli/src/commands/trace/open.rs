@@ -1,4 +1,4 @@
-//! What the user typed into a trace and a filter: files opened in parallel, and everything told that there is to know.
+//! Opens trace files in parallel, prints warnings about them, and builds the event filter.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -19,39 +19,39 @@ use crate::arguments::{FilesArguments, FilterArguments};
 use crate::exit::Failure;
 use crate::screen::Screen;
 
-/// A trace, and what was said while it was read.
-pub(super) struct Opened {
+/// A trace with its files and warnings.
+pub(super) struct OpenTrace {
     pub(super) files: Vec<PathBuf>,
     pub(super) trace: Trace,
     pub(super) warnings: Vec<Message>,
 }
 
-/// What of a trace a command looks at: less is faster.
+/// The part of a trace that a command reads; less is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// All events, and what ties them together.
+    /// All events, with the ids that link them.
     Everything,
     /// All events.
     Times,
-    /// What devices did.
+    /// The events of devices.
     Work,
 }
 
-/// Opens files as one trace. Warnings are told as they are found.
-pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> Result<Opened, Failure> {
+/// Opens files as one trace, and prints its warnings.
+pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> Result<OpenTrace, Failure> {
     let leniency = if arguments.lenient { Leniency::KeepWhole } else { Leniency::Strict };
     let limits = arguments.max_size.map(|decompressed_bytes| Limits { decompressed_bytes });
     let reading = Reading { limits: limits.unwrap_or_else(Limits::from_free_memory), leniency };
     let found = find(&arguments.files).map_err(Failure::failed)?;
-    for twice in given_twice(&arguments.files) {
-        screen.note(&format!("{} is given more than once: it counts once", twice.display()));
+    for duplicate in duplicates(&arguments.files) {
+        screen.note(&format!("{} was given more than once; it is read once", duplicate.display()));
     }
     for skipped in &found.skipped {
-        let told = skipped.to_string();
+        let message = skipped.to_string();
         match skipped.reason {
-            SkipReason::OlderSession => screen.note(&told),
-            SkipReason::EmptySession => screen.warning(&told),
-            SkipReason::PackedCopy => screen.detail(&told),
+            SkipReason::OlderSession => screen.note(&message),
+            SkipReason::EmptySession => screen.warning(&message),
+            SkipReason::PackedCopy => screen.detail(&message),
         }
     }
     let sources: Vec<Source> = found
@@ -59,30 +59,30 @@ pub(super) fn open(arguments: &FilesArguments, needs: Needs, screen: Screen) -> 
         .par_iter()
         .map(|file| Source::open(file, &reading))
         .collect::<Result<_, _>>()
-        .map_err(|error| unopened(&error))?;
+        .map_err(|error| open_failure(&error))?;
     let (ids, lines) = match needs {
         Needs::Everything => (KeepIds::Yes, KeepLines::All),
         Needs::Times => (KeepIds::No, KeepLines::All),
         Needs::Work => (KeepIds::No, KeepLines::OfWork),
     };
     let options = ReadOptions { leniency, ids, lines, ..ReadOptions::default() };
-    let trace = read(sources, &options).map_err(|error| unread(&error, leniency))?;
+    let trace = read(sources, &options).map_err(|error| read_failure(&error, leniency))?;
     let warnings: Vec<Message> = trace.notices().iter().map(Diagnostic::to_message).collect();
     for warning in &warnings {
         screen.warning(warning);
     }
-    Ok(Opened { files: found.files, trace, warnings })
+    Ok(OpenTrace { files: found.files, trace, warnings })
 }
 
-/// The files that were typed again.
-fn given_twice(files: &[PathBuf]) -> Vec<&PathBuf> {
+/// The files that were given more than once.
+fn duplicates(files: &[PathBuf]) -> Vec<&PathBuf> {
     let mut seen = HashSet::new();
     let is_again = |file: &&PathBuf| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file)));
     files.iter().filter(is_again).collect()
 }
 
-/// What was asked for already is no hint.
-fn unread(error: &TraceError, leniency: Leniency) -> Failure {
+/// The failure of a trace that cannot be read. With --lenient, its hint does not suggest --lenient.
+fn read_failure(error: &TraceError, leniency: Leniency) -> Failure {
     let failure = Failure::failed(error);
     match (error, leniency) {
         (TraceError::Damaged { .. }, Leniency::KeepWhole) => {
@@ -92,7 +92,7 @@ fn unread(error: &TraceError, leniency: Leniency) -> Failure {
     }
 }
 
-fn unopened(error: &SourceError) -> Failure {
+fn open_failure(error: &SourceError) -> Failure {
     let failure = Failure::failed(error);
     match error {
         SourceError::TooLarge { .. } => failure.hint(hint!(
@@ -104,8 +104,8 @@ fn unopened(error: &SourceError) -> Failure {
     }
 }
 
-impl Opened {
-    /// The filter, once every device that was asked for is found to be there.
+impl OpenTrace {
+    /// Builds the filter. An unknown device is an error.
     pub(super) fn filter(&self, arguments: &FilterArguments) -> Result<Filter, Failure> {
         for device in &arguments.device {
             let alone = Filter { devices: vec![device.clone()], ..Filter::default() };
@@ -122,7 +122,7 @@ impl Opened {
         })
     }
 
-    /// The planes, each followed by the devices that its ops may name where it is a host's.
+    /// The planes; a host plane is followed by the devices that its ops name.
     fn devices(&self) -> Vec<DeviceId> {
         let ordinals: BTreeSet<i64> = self.trace.kinds().iter().filter_map(|kind| kind.device_ordinal).collect();
         let planes = self.trace.planes().iter().enumerate();
@@ -135,7 +135,7 @@ impl Opened {
             .collect()
     }
 
-    /// The planes that have events, or all where none has.
+    /// The names of the planes with events; of all planes if none has events.
     fn plane_names(&self) -> Vec<String> {
         let name = |with_events: bool| {
             let planes = self.trace.planes().iter().enumerate();
@@ -146,38 +146,36 @@ impl Opened {
         if filled.is_empty() { name(false) } else { filled }
     }
 
-    /// Tells why there is nothing to show.
-    pub(super) fn tell_empty(&self, what: &str, arguments: &FilterArguments, screen: Screen) {
+    /// Prints why there are no rows.
+    pub(super) fn explain_empty(&self, what: &str, arguments: &FilterArguments, screen: Screen) {
         let planes = self.plane_names().join(", ");
         if is_filtered(arguments) {
             screen.note(&format!("no {what} match the filter; the trace has {} events", self.trace.event_count()));
         } else if !arguments.device.is_empty() {
             let chosen = arguments.device.join(", ");
-            screen.note(&format!(
-                "no {what} on {chosen}: nothing is left of the devices that did something; the trace has {planes}"
-            ));
+            screen.note(&format!("no {what} on {chosen}: no matching device has events; the trace has {planes}"));
         } else {
-            screen.note(&format!("no {what}: nothing ran on a device in this trace; it has {planes}"));
+            screen.note(&format!("no {what}: no device in this trace has events; the trace has {planes}"));
         }
     }
 }
 
-/// Whether events are chosen by name or length.
+/// Whether events are filtered by name or duration.
 pub(super) fn is_filtered(arguments: &FilterArguments) -> bool {
     arguments.prefix.is_some() || arguments.regex.is_some() || arguments.min_duration.is_some()
 }
 
-/// The name of a plane, with its host where there are several.
+/// The name of a plane, with its host if there are several.
 pub(super) fn plane_label(trace: &Trace, plane: usize) -> String {
     device_label(trace, DeviceId { plane, ordinal: None })
 }
 
-/// The name of a device, with its host where there are several.
+/// The name of a device, with its host if there are several.
 pub(super) fn device_label(trace: &Trace, device: DeviceId) -> String {
     device.label(trace)
 }
 
-/// The columns that say of which device a row is; in a table it is one, which leaves at this rank.
+/// The columns of the device of a row. A table has one, with this rank.
 pub(super) const fn device_columns(rank: u8) -> [Column; 4] {
     [
         Column::shared("", "device").only_table().rank(rank),
@@ -197,12 +195,12 @@ pub(super) fn device_cells(trace: &Trace, device: DeviceId) -> Vec<Cell<'_>> {
     ]
 }
 
-/// The host of a plane, where the trace names it.
+/// The host of a plane, if the trace has it.
 pub(super) fn host(trace: &Trace, plane: usize) -> Option<&str> {
     trace.planes().get(plane)?.host.map(|host| trace.text(host))
 }
 
-/// The name of a plane as the trace has it.
+/// The name of a plane in the trace.
 pub(super) fn plane_name(trace: &Trace, plane: usize) -> &str {
     trace.planes().get(plane).map_or("", |plane| trace.text(plane.name))
 }

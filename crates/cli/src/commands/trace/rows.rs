@@ -1,4 +1,4 @@
-//! `ergo trace ops`, `kernels` and `events`: what shares a name, and how long it took.
+//! `ergo trace ops`, `kernels` and `events`: print counts and times by name.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use crate::arguments::{ClassArguments, ClassChoice, KernelsArguments, OpsArgumen
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(1);
 
-/// The columns; the name of the second says what it is.
+/// The columns. `key` is the heading of the name.
 pub(super) const fn columns(key: &'static str) -> [Column; 19] {
     [
         DEVICE[0],
@@ -43,7 +43,7 @@ pub(super) const fn columns(key: &'static str) -> [Column; 19] {
     ]
 }
 
-/// What a row is called.
+/// Singular and plural of a row.
 fn noun(by: By) -> (&'static str, &'static str) {
     match by {
         By::Op => ("op", "ops"),
@@ -54,10 +54,10 @@ fn noun(by: By) -> (&'static str, &'static str) {
 }
 
 pub(super) fn ops(arguments: &OpsArguments, screen: Screen) -> Result<ExitCode, Failure> {
-    let is_asked = |trace: &Trace, row: &Row| {
+    let is_selected = |trace: &Trace, row: &Row| {
         arguments.class.takes(row.class) && arguments.module.takes(row.label.module.map(|module| trace.text(module)))
     };
-    list(&arguments.table, By::Op, is_asked, screen)
+    list(&arguments.table, By::Op, is_selected, screen)
 }
 
 pub(super) fn kernels(arguments: &KernelsArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -70,9 +70,9 @@ pub(super) fn events(arguments: &TableArguments<RowSort>, screen: Screen) -> Res
 
 impl ClassArguments {
     fn takes(&self, class: Option<Class>) -> bool {
-        self.class.is_none_or(|asked| {
+        self.class.is_none_or(|choice| {
             class
-                == Some(match asked {
+                == Some(match choice {
                     ClassChoice::Compute => Class::Compute,
                     ClassChoice::Communication => Class::Communication,
                     ClassChoice::Memcpy => Class::Memcpy,
@@ -81,11 +81,11 @@ impl ClassArguments {
     }
 }
 
-/// Lists the rows that are asked for.
+/// Prints the rows that pass the filters.
 fn list(
     arguments: &TableArguments<RowSort>,
     by: By,
-    is_asked: impl Fn(&Trace, &Row) -> bool,
+    is_selected: impl Fn(&Trace, &Row) -> bool,
     screen: Screen,
 ) -> Result<ExitCode, Failure> {
     let opened = open(&arguments.files, if by == By::Name { Needs::Times } else { Needs::Work }, screen)?;
@@ -94,11 +94,11 @@ fn list(
     let mut rows = rows(trace, by, &filter);
     let (key, what) = noun(by);
     let found = rows.len();
-    rows.retain(|row| is_asked(trace, row));
+    rows.retain(|row| is_selected(trace, row));
     if found == 0 {
-        opened.tell_empty(what, &arguments.filter, screen);
+        opened.explain_empty(what, &arguments.filter, screen);
     } else if rows.is_empty() {
-        screen.note(&format!("none of {found} {what} is of that class and module"));
+        screen.note(&format!("no {what} match --class/--module ({found} in the trace)"));
     }
     let more =
         arrange(&mut rows, &arguments.order, arguments.format, |key, left, right| compare(trace, key, left, right));
@@ -129,13 +129,13 @@ pub(super) fn cells<'a>(trace: &'a Trace, row: &Row, is_ambiguous: bool) -> Vec<
     cells
 }
 
-/// Whether there are several compilations of a module, so that its name does not tell which.
+/// Whether a module was compiled several times, so that its name is ambiguous.
 pub(super) fn is_ambiguous(mut modules: impl Iterator<Item = (Option<Text>, Option<ProgramId>)>) -> bool {
     let mut first: HashMap<Text, Option<ProgramId>> = HashMap::new();
     modules.any(|(module, program)| module.is_some_and(|module| *first.entry(module).or_insert(program) != program))
 }
 
-/// The larger first; names and starts the smaller first.
+/// Descending order; ascending for names and starts.
 pub(super) fn compare(trace: &Trace, key: RowSort, left: &Row, right: &Row) -> Ordering {
     let (one, other) = (&left.account, &right.account);
     let name = |row: &Row| row.label.name.map(|name| trace.text(name));
@@ -154,7 +154,7 @@ pub(super) fn compare(trace: &Trace, key: RowSort, left: &Row, right: &Row) -> O
     }
 }
 
-/// The first start; what has none comes last.
+/// The first start; rows without a start come last.
 pub(super) fn start(account: &Account) -> (bool, Picos) {
     (account.span.is_none(), account.span.map_or(Picos::ZERO, |span| span.start))
 }

@@ -1,4 +1,4 @@
-//! `ergo trace scopes`: the time beneath each named scope of the program, as a tree.
+//! `ergo trace scopes`: prints the time in each named scope of the program, as a tree.
 
 use std::cmp::Ordering;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::arguments::{ScopeSort, TableArguments};
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(1);
 
 const COLUMNS: [Column; 17] = [
@@ -42,11 +42,11 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
     let mut rows = scopes(trace, &filter);
     let mut notes = Vec::new();
     if rows.is_empty() {
-        opened.tell_empty("scopes", &arguments.filter, screen);
+        opened.explain_empty("scopes", &arguments.filter, screen);
     } else if rows.iter().all(|scope| scope.path.is_none()) {
         notes.push(String::from(
-            "no event says which scope it is of, and the trace has no compiled program that does: record it with \
-             `enable_hlo_proto`, which is JAX's default",
+            "neither the events nor a compiled program in the trace name scopes: record the trace with `enable_hlo_proto`, \
+             which is JAX's default",
         ));
     }
     let more = arrange(&mut rows, &arguments.order, arguments.format, compare);
@@ -71,11 +71,11 @@ pub(super) fn run(arguments: &TableArguments<ScopeSort>, screen: Screen) -> Resu
     Ok(Exit::Done.into())
 }
 
-/// The last part of a path, as deep as it stands.
+/// The last part of a path, indented by its depth.
 fn in_tree(scope: &Scope) -> Option<String> {
     let path = scope.path.as_deref()?;
     let mut open = 0_i32;
-    // A slash in parentheses separates nothing.
+    // A slash in parentheses is not a separator.
     let last = path.char_indices().rev().find(|&(_, character)| {
         match character {
             ')' => open += 1,

@@ -1,4 +1,4 @@
-//! Parts of the work of a device: self times in, from 0 to 1 out, whatever a filter leaves out.
+//! Shares of the self time of a device. The total ignores filters.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use ergometer_trace::Trace;
 use ergometer_trace::accounting::{By, DeviceId, Filter, rows};
 use ergometer_units::Picos;
 
-/// The self time of all work of each device.
+/// The total self time of each device.
 pub(super) struct Shares {
     whole: HashMap<DeviceId, Picos>,
 }
@@ -21,8 +21,8 @@ impl Shares {
         Self { whole }
     }
 
-    /// `None` where the device has no time.
-    pub(super) fn of(&self, device: DeviceId, self_time: Picos) -> Option<f64> {
+    /// The share of a self time; `None` if the device has no time.
+    pub(super) fn share(&self, device: DeviceId, self_time: Picos) -> Option<f64> {
         let whole = self.whole.get(&device).filter(|whole| **whole > Picos::ZERO)?;
         Some(self_time.get() as f64 / whole.get() as f64)
     }

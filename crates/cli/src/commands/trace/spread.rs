@@ -1,5 +1,4 @@
-//! How long repeated runs took: the mean and how well it is known, the median, the 90th percentile, the shortest and the
-//! longest.
+//! Statistics of repeated times: mean with interval, median, 90th percentile, minimum and maximum.
 
 use ergometer_statistics::{Mean, percentile};
 use ergometer_units::Picos;
@@ -8,25 +7,25 @@ use serde::Serialize;
 use super::cell::whole;
 use crate::figures::{digits, margin, time_unit};
 
-/// Of repeated times, in picoseconds.
+/// Statistics of repeated times, in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Spread {
     #[serde(serialize_with = "whole")]
     pub(super) mean: f64,
     #[serde(serialize_with = "whole")]
     pub(super) median: f64,
-    /// The time that nine of ten do not exceed.
+    /// The 90th percentile.
     #[serde(serialize_with = "whole")]
     pub(super) p90: f64,
     pub(super) min: i64,
     pub(super) max: i64,
-    /// Half of the mean's 95 % interval; absent below two times.
+    /// Half of the 95 % interval of the mean; absent below two times.
     pub(super) half_width: Option<f64>,
 }
 
 impl Spread {
-    /// `None` of no times.
-    pub(super) fn of(times: &[Picos]) -> Option<Self> {
+    /// `None` without times.
+    pub(super) fn from_times(times: &[Picos]) -> Option<Self> {
         let mut sorted: Vec<i64> = times.iter().map(|time| time.get()).collect();
         sorted.sort_unstable();
         let values: Vec<f64> = sorted.iter().map(|&time| time as f64).collect();
@@ -52,7 +51,7 @@ impl Spread {
     }
 }
 
-/// Half an interval; one that is too small for the digits of its mean keeps one of its own.
+/// Formats half of an interval with the precision of the mean, and at least one significant digit.
 fn margin_of(half: f64, mean: f64) -> String {
     let usual = margin(half, mean);
     if half == 0.0 || usual.contains(|character: char| character.is_ascii_digit() && character != '0') {
@@ -69,7 +68,8 @@ mod tests {
 
     #[test]
     fn one_run_has_no_interval() {
-        let spread = |times: &[i64]| Spread::of(&times.iter().map(|&time| Picos::new(time)).collect::<Vec<_>>());
+        let spread =
+            |times: &[i64]| Spread::from_times(&times.iter().map(|&time| Picos::new(time)).collect::<Vec<_>>());
         assert_eq!(spread(&[]), None);
         let one = spread(&[1_500_000]).unwrap();
         assert_eq!((one.half_width, one.shown()), (None, "1.500 us".to_owned()));

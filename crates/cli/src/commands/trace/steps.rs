@@ -1,4 +1,4 @@
-//! `ergo trace steps`: what each device did for each step of the program, and what was in no step.
+//! `ergo trace steps`: prints the work of each device in each step of the program, and the work outside steps.
 
 use std::cmp::Ordering;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use crate::exit::{Exit, Failure};
 use crate::figures::{percent, thousands};
 use crate::screen::Screen;
 
-/// Of which device a row is.
+/// The device of a row.
 const DEVICE: [Column; 4] = device_columns(3);
 
-/// A step has a window, in which the host annotated it, and a span, in which its work ran on the device.
+/// A step has a window, which the host annotated, and a span, in which its work ran on the device.
 const COLUMNS: [Column; 17] = [
     DEVICE[0],
     DEVICE[1],
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
     let trace = &opened.trace;
     let found = steps(trace, &filter);
     if found.steps.is_empty() {
-        opened.tell_empty("steps", &arguments.filter, screen);
+        opened.explain_empty("steps", &arguments.filter, screen);
     }
     let notes = notes(trace, &found, screen);
     let shares = Shares::new(trace, &filter);
@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
             Cell::Time(row.account.busy),
             Cell::Time(row.account.total),
             Cell::Time(row.account.self_time),
-            Cell::share(shares.of(row.device, row.account.self_time)),
+            Cell::share(shares.share(row.device, row.account.self_time)),
             Cell::Count(row.account.events),
             Cell::Count(row.executions),
         ]);
@@ -78,19 +78,21 @@ pub(super) fn run(arguments: &TableArguments<StepSort>, screen: Screen) -> Resul
     Ok(Exit::Done.into())
 }
 
-/// Where the steps come from, and what is in none; where that is most of the work it is told as a warning.
+/// Notes on how steps were found and how much work is outside them. A warning if most of the work is outside.
 fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for &(device, _) in &found.outside {
         let Some(first) = found.steps.iter().find(|step| step.device == device) else { continue };
         let note = match first.found_by {
-            StepsBy::Line => String::from("steps are those of the trace's own line; work is of the step it starts in"),
+            StepsBy::Line => String::from(
+                "steps come from the steps line of the trace; an event belongs to the step in which it starts",
+            ),
             StepsBy::Annotation => String::from(
-                "steps are those the program annotated; work is of the step in which the host called it, where the trace \
-                 tells, else of the one in which it ran",
+                "steps are annotations of the program; an event belongs to the step in which the host launched it if the trace has \
+                 that, else to the step in which it ran",
             ),
             StepsBy::Module => format!(
-                "the program annotated no steps: each is a run of {}, the busiest module, up to the next run",
+                "the program has no step annotations: each step is one execution of {}, the busiest module, up to the next one",
                 trace.text(first.name)
             ),
         };
@@ -105,7 +107,7 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
         }
         let (all, label) = (inside + outside, device_label(trace, device));
         notes.push(format!(
-            "{} of {} events on {label} are in no step",
+            "{} of {} events on {label} are outside every step",
             thousands(outside as f64),
             thousands(all as f64)
         ));
@@ -120,7 +122,7 @@ fn notes(trace: &Trace, found: &Steps, screen: Screen) -> Vec<String> {
     notes
 }
 
-/// How many events of a device are in its steps.
+/// The number of events in the steps of a device.
 fn events(found: &Steps, device: DeviceId) -> u64 {
     found.steps.iter().filter(|step| step.device == device).map(|step| step.account.events).sum()
 }

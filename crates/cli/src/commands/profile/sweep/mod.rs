@@ -20,7 +20,7 @@ use progress::SweepView;
 use warnings::Warnings;
 
 /// Whether the arguments ask for a sweep.
-pub(super) fn is_asked_for(arguments: &ProfileArguments) -> bool {
+pub(super) fn is_requested(arguments: &ProfileArguments) -> bool {
     match &arguments.resume.folder {
         Some(folder) => Sweep::is_in(folder),
         None => arguments.load.repeat > 1 || config::schedules(&arguments.load).len() > 1,
@@ -47,7 +47,7 @@ pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Resul
         }
         None => {
             let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
-            let folder = prepared.folder_in(&arguments.place.output_dir, arguments.place.name.as_deref());
+            let folder = prepared.folder_in(&arguments.output.output_dir, arguments.output.name.as_deref());
             let target = match target(folder, arguments, screen) {
                 Ok(Some(target)) => target,
                 refused => {
@@ -98,7 +98,7 @@ fn sweep_failure(error: SweepError) -> Failure {
     match error {
         SweepError::Run(error) => failure(error),
         SweepError::Kept { error, folder } => {
-            sweep_failure(*error).also(format!("what was measured is in {}", folder.display()))
+            sweep_failure(*error).also(format!("the measured data is in {}", folder.display()))
         }
         SweepError::NoPoint | SweepError::TwoAxes { .. } | SweepError::Twice { .. } => {
             Failure::usage(diagnosed!(error))

@@ -1,4 +1,4 @@
-//! The end of a sweep, as people want it: a row for each point, and in words which was best.
+//! Prints a sweep: a table with a row per point, and which point was best.
 
 use std::io::ErrorKind;
 
@@ -19,7 +19,7 @@ pub(super) fn print(result: &SweepResult, format: SummaryFormat, screen: Screen)
         SummaryFormat::Csv => rows(&result.sweep),
         SummaryFormat::Table => table(&result.sweep, screen),
     };
-    // A reader that had enough changes nothing about the sweep, and one that fails does not unsave it.
+    // A closed pipe is not an error; another error is reported after the sweep folder is named.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
     for warning in result.warnings.messages(&result.sweep) {
         screen.warning(&warning);
@@ -57,7 +57,7 @@ fn columns(sweep: &Sweep) -> Vec<Column> {
         column("W", "mean_power_w", digits),
         column("goodput/s", "goodput_requests_per_second", digits),
     ];
-    // What no run has is no column.
+    // Omits columns without values.
     columns
         .into_iter()
         .filter(|column| sweep.points.iter().any(|point| point.figures.contains_key(column.figure)))
@@ -90,7 +90,7 @@ pub(super) fn table(sweep: &Sweep, screen: Screen) -> String {
     format!("\n{}{}\n", table.render(screen), words(sweep))
 }
 
-/// `12.34 ± 0.56`, or `-` where there is nothing.
+/// `12.34 ± 0.56`, or `-` without a value.
 fn cell(figure: Option<&Spread>, show: fn(f64) -> String) -> String {
     let Some(figure) = figure else { return String::from("-") };
     match figure.half_width() {
@@ -99,21 +99,21 @@ fn cell(figure: Option<&Spread>, show: fn(f64) -> String) -> String {
     }
 }
 
-/// What is special about a point.
+/// Whether runs of a point are missing or limited by the client.
 fn remark(point: &Point) -> String {
     let (whole, all) = (point.runs.iter().filter(|run| run.complete).count(), point.runs.len());
     let is_made = point.runs.iter().any(|run| run.figures.is_some());
     let runs = match (whole, is_made) {
         _ if whole == all => None,
-        (0, false) => Some(String::from("not made")),
-        (0, true) if all == 1 => Some(String::from("not whole")),
+        (0, false) => Some(String::from("not run")),
+        (0, true) if all == 1 => Some(String::from("incomplete")),
         _ => Some(format!("{whole} of {all} runs")),
     };
-    let limited = point.client_limited.filter(|&count| count > 0).map(|_| String::from("held back by the client"));
+    let limited = point.client_limited.filter(|&count| count > 0).map(|_| String::from("limited by the client"));
     [runs, limited].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Below the table: which point was best, and what ± is.
+/// The text below the table: which point was best, and what ± means.
 fn words(sweep: &Sweep) -> String {
     let of = |figure: &'static str| {
         let values = sweep.points.iter().filter_map(move |point| Some((point, point.figures.get(figure)?.mean)));
@@ -122,9 +122,10 @@ fn words(sweep: &Sweep) -> String {
     let (speeds, joules) = (of("output_tokens_per_second"), of("gross_j_per_output_token"));
     let fastest = speeds.iter().max_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| speeds.len() > 1);
     let thriftiest = joules.iter().min_by(|one, other| one.1.total_cmp(&other.1)).filter(|_| joules.len() > 1);
-    let fastest = fastest.map(|(point, speed)| format!("most tok/s at {}: {}", label(&point.schedule), digits(*speed)));
+    let fastest =
+        fastest.map(|(point, speed)| format!("highest tok/s at {}: {}", label(&point.schedule), digits(*speed)));
     let thriftiest = thriftiest
-        .map(|(point, joules)| format!("least J/token at {}: {}", label(&point.schedule), significant(*joules)));
+        .map(|(point, joules)| format!("lowest J/token at {}: {}", label(&point.schedule), significant(*joules)));
     let has_interval = sweep.points.iter().flat_map(|point| point.figures.values()).any(|figure| figure.low.is_some());
     let interval = has_interval.then(|| String::from("± is half of the 95 % interval of the mean over repeats"));
     let lines = [fastest, thriftiest, interval].into_iter().flatten();
@@ -132,7 +133,7 @@ fn words(sweep: &Sweep) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
 
-/// One line for a run that has ended.
+/// One line for a run that ended.
 pub(super) fn line(run: &SweepRun) -> String {
     let value = |name: &str| run.figures.as_ref()?.values.get(name).copied();
     let parts = [
@@ -142,13 +143,13 @@ pub(super) fn line(run: &SweepRun) -> String {
         value("gross_j_per_output_token").map(|value| format!("{} J/token", significant(value))),
         value("mean_power_w").map(|value| format!("{} W", digits(value))),
         value("failed").filter(|&failed| failed > 0.0).map(|failed| format!("{failed:.0} failed")),
-        (!run.complete).then(|| String::from("not whole")),
+        (!run.complete).then(|| String::from("incomplete")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("  {}", parts.join("   "))
 }
 
-/// A row for each point: each figure's mean, and where there are repeats the ends of its interval.
+/// CSV with a row per point: the mean of each figure, and with repeats the ends of its interval.
 pub(super) fn rows(sweep: &Sweep) -> String {
     let fixed = ["axis", "value", "runs", "complete_runs", "energy"].map(String::from);
     let names =
@@ -229,7 +230,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn repeats_have_intervals_and_what_is_not_made_is_told() {
+    fn repeats_have_intervals_and_missing_runs_are_marked() {
         let mut sweep = empty(3);
         for (repeat, speed) in [(0, 118.0), (1, 120.0), (2, 125.0)] {
             sweep.take((0, repeat), &summary(speed, 300.0 / speed));

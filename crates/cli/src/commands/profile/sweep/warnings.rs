@@ -1,4 +1,4 @@
-//! What is to be known about the runs of a sweep: each thing once, with the points it concerns.
+//! Collects the warnings of the runs of a sweep: each once, with its points.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ struct Warning {
 }
 
 impl Warnings {
-    /// Those of a run that was closed just now.
+    /// Adds the warnings of a run that just ended.
     pub(super) fn closed(&mut self, point: usize, closed: &Closed) {
         for warning in &closed.warnings {
             let Message { text, hint } = warning_message(warning.to_string(), warning.hint());
@@ -29,7 +29,7 @@ impl Warnings {
         }
     }
 
-    /// Those of a run that was made earlier, from its summary, which has no hints.
+    /// Adds the warnings of an earlier run from its summary, which has no hints.
     pub(super) fn stored(&mut self, point: usize, summary: &Value) {
         let texts = summary["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for text in texts {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_once_with_its_points() {
+    fn each_warning_has_its_points() {
         let mut warnings = Warnings::default();
         for point in 0..3 {
             warnings.stored(point, &serde_json::json!({"warnings": ["energy is modelled"]}));

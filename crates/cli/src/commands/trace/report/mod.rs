@@ -15,7 +15,7 @@ use ergometer_trace::{Platform, Trace};
 use ergometer_units::Picos;
 use ergometer_units::format::{percent, quantity, thousands};
 
-use super::open::{Needs, Opened, open};
+use super::open::{Needs, OpenTrace, open};
 use super::summary::notes;
 use crate::arguments::PageArguments;
 use crate::commands::report::write_page;
@@ -77,7 +77,7 @@ impl<'a> Accounts<'a> {
     }
 }
 
-fn page(opened: &Opened) -> Page {
+fn page(opened: &OpenTrace) -> Page {
     let trace = &opened.trace;
     let account = Accounts::new(trace);
     let mut overview = vec![verdict(&account)];

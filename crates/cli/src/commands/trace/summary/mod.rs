@@ -1,4 +1,4 @@
-//! `ergo trace summary`: every plane and line of a trace, how busy each was, with what, and what to know of it.
+//! `ergo trace summary`: prints how busy each plane and line of a trace was, its top modules and kernels, and notes.
 
 mod picture;
 mod report;
@@ -12,34 +12,34 @@ use ergometer_trace::{Line, Platform, Session, StatValue, Text, Trace};
 use ergometer_units::Timestamp;
 
 use super::listing::{print_json, width};
-use super::open::{Needs, Opened, device_label, is_filtered, open, plane_label};
+use super::open::{Needs, OpenTrace, device_label, is_filtered, open, plane_label};
 use super::rows::compare;
 use crate::arguments::{Format, SummaryArguments};
 use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::screen::{Screen, print};
 
-/// How many modules and kernels of each device, when nobody says.
+/// The default number of modules and kernels per device.
 const ROWS: usize = 5;
-/// The widest picture of a device.
+/// The maximum width of the activity bar of a device.
 const WIDEST: usize = 60;
 
-/// Everything that is shown of a trace.
+/// Everything that is printed.
 struct Summary<'a> {
-    opened: &'a Opened,
+    opened: &'a OpenTrace,
     planes: Vec<PlaneSummary>,
-    /// Of all planes, by plane and busy time.
+    /// The modules of all planes, by plane and busy time.
     modules: Vec<Module>,
-    /// Of each device, whichever modules are listed.
+    /// The executions of each device, of all modules.
     runs: HashMap<DeviceId, Runs>,
-    /// The kernels of GPUs and the ops of other devices, the longest first.
+    /// The kernels of GPUs and the ops of other devices, by descending self time.
     kernels: Vec<Row>,
     notes: Vec<String>,
-    /// How many modules and kernels of each device, where the user says.
+    /// The number of modules and kernels per device, if given.
     top: Option<usize>,
 }
 
-/// What ran on a device.
+/// The executions on a device.
 #[derive(Default)]
 struct Runs {
     modules: Vec<Option<Text>>,
@@ -98,8 +98,7 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
     let is_filtered = is_filtered(&arguments.filter);
     if is_filtered {
         notes.push(String::from(
-            "the filter chooses which modules and kernels are listed and which of their events count; all other figures \
-             are of all work",
+            "the filter applies to the listed modules and kernels; all other figures cover all events",
         ));
     }
     let listed = modules(trace, &filter);
@@ -113,14 +112,14 @@ pub(super) fn run(arguments: &SummaryArguments, screen: Screen) -> Result<ExitCo
     }
     if summary.planes.iter().all(|plane| plane.work.is_empty()) {
         screen.note(&match working.as_slice() {
-            [] => String::from("nothing ran on a device in this trace: it has no op and no kernel"),
-            some => format!("--device leaves out every device that did something; there are {}", some.join(", ")),
+            [] => String::from("no device in this trace has events: it has no ops and no kernels"),
+            some => format!("no matching device has events; the devices with events are {}", some.join(", ")),
         });
     }
     Ok(Exit::Done.into())
 }
 
-/// What the work is made of: kernels on a GPU; elsewhere ops, as events have the names of whatever ran them.
+/// The rows of the summary: kernels on a GPU, ops elsewhere, where event names are those of threads.
 fn kernels(trace: &Trace, planes: &[PlaneSummary], filter: &Filter) -> Vec<Row> {
     let is_gpu = |plane: usize| trace.planes()[plane].platform == Platform::Gpu;
     let working = || planes.iter().filter(|plane| !plane.work.is_empty()).map(|plane| plane.plane);
@@ -134,7 +133,7 @@ fn kernels(trace: &Trace, planes: &[PlaneSummary], filter: &Filter) -> Vec<Row> 
     all
 }
 
-/// What explains the figures.
+/// Notes that explain the figures.
 pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut buffers: Vec<&str> = trace
@@ -147,7 +146,9 @@ pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
     buffers.dedup();
     if let Some(first) = buffers.first() {
         let others = if buffers.len() > 1 { format!(" and {} more", buffers.len() - 1) } else { String::new() };
-        notes.push(format!("kernels run inside CUDA graphs: op names are the kernels', hlo_op is {first}{others}"));
+        notes.push(format!(
+            "kernels run inside CUDA graphs: their op name is the kernel name, and hlo_op is {first}{others}"
+        ));
     }
     for plane in planes.iter().filter(|plane| !plane.work.is_empty()) {
         let lines = plane.lines.iter().zip(&trace.planes()[plane.plane].lines);
@@ -156,17 +157,20 @@ pub(super) fn notes(trace: &Trace, planes: &[PlaneSummary]) -> Vec<String> {
                 continue;
             }
             let events = match line.partial_overlaps {
-                1 => String::from("1 event begins inside another and ends outside it"),
-                count => format!("{} events begin inside another and end outside it", thousands(count as f64)),
+                1 => String::from("1 event starts inside another and ends outside it"),
+                count => format!("{} events start inside another and end outside it", thousands(count as f64)),
             };
             let label = plane_label(trace, plane.plane);
-            notes.push(format!("{label}, line {}: {events}; both count the overlap as self", trace.text(line.name)));
+            notes.push(format!(
+                "{label}, line {}: {events}; the overlap counts as self time of both",
+                trace.text(line.name)
+            ));
         }
     }
     notes
 }
 
-/// Whether two sessions are the same: no two begin and end in the same nanosecond. Their hosts may be named by their files.
+/// Whether two sessions are the same, by start and end in nanoseconds. Host names may come from file names.
 fn is_twice(sessions: &[Session]) -> bool {
     let mut seen = HashSet::new();
     sessions.iter().any(|session| {
@@ -175,7 +179,7 @@ fn is_twice(sessions: &[Session]) -> bool {
     })
 }
 
-/// How many groups of sessions there are of which each began after all before it had stopped.
+/// The number of groups of sessions that do not overlap in time.
 fn apart(sessions: &[Session]) -> usize {
     let mut times: Vec<(Timestamp, Timestamp)> =
         sessions.iter().filter_map(|session| Some((session.started?, session.stopped?))).collect();
@@ -189,8 +193,8 @@ fn apart(sessions: &[Session]) -> usize {
     groups
 }
 
-/// Whether a line has the work of its device: streams and lines of ops; of a host the threads that only run ops, as what
-/// Python does around them overlaps as it likes.
+/// Whether a line has work of its device: streams and op lines; on a host, threads that only run ops, as Python events
+/// overlap arbitrarily.
 fn has_work(trace: &Trace, plane: usize, line: &Line) -> bool {
     match trace.planes()[plane].platform {
         Platform::Gpu => trace.text(line.name).starts_with("Stream"),
@@ -201,7 +205,7 @@ fn has_work(trace: &Trace, plane: usize, line: &Line) -> bool {
     }
 }
 
-/// What a plane says its device is.
+/// The device name in the metadata of a plane.
 fn device_name(trace: &Trace, plane: usize) -> Option<String> {
     let stats = trace.plane_stats(plane).ok()?;
     let named = |name: &str| stats.iter().find(|stat| stat.name == name);

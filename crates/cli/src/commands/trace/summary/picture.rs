@@ -1,9 +1,9 @@
-//! How busy a device was, drawn in one line.
+//! Draws how busy a device was in one line of text.
 
-/// From nearly nothing to all.
+/// From nearly idle to fully busy.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One character a part: empty where there was nothing to do, full where there was no pause.
+/// One character per time step: empty when idle, full when always busy.
 pub(super) fn picture(parts: &[f64]) -> String {
     let level = |&part: &f64| {
         if part <= 0.0 {

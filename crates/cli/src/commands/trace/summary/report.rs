@@ -1,4 +1,4 @@
-//! A summary as programs read it: JSON with everything, CSV with one line a plane and line.
+//! The summary as JSON with all values, and as CSV with one row per plane and line.
 
 use std::collections::HashSet;
 
@@ -18,11 +18,11 @@ use crate::phrasing::Options;
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     files: Vec<String>,
-    /// The epoch of all starts.
+    /// The time zero of all starts.
     zero_ns: Option<i64>,
     sessions: Vec<SessionReport<'a>>,
     planes: Vec<PlaneReport<'a>>,
-    /// Planes without events: metadata, the task's environment.
+    /// Planes without events, such as metadata and the task environment.
     other_planes: Vec<&'a str>,
     notes: &'a [String],
     warnings: Vec<String>,
@@ -49,7 +49,7 @@ struct PlaneReport<'a> {
     self_ps: i64,
     partial_overlaps: u64,
     lines: Vec<LineReport<'a>>,
-    /// Of each of its devices that has some.
+    /// The work of each device with events.
     work: Vec<WorkReport<'a>>,
 }
 
@@ -77,7 +77,7 @@ struct WorkReport<'a> {
     longest_gap_ps: i64,
     classes: &'a [Exposure],
     modules: Modules<'a>,
-    /// The kernels of a GPU or the ops of another device that took most of the time.
+    /// The kernels of a GPU, or the ops of another device, with the most self time.
     top: Top<'a>,
 }
 
@@ -145,7 +145,7 @@ impl Summary<'_> {
         }
     }
 
-    /// One line a plane, followed by one for each of its lines.
+    /// One row per plane, each followed by one row per line.
     pub(super) fn as_csv(&self) -> String {
         let mut text = csv::line([
             "plane",
@@ -221,7 +221,7 @@ fn platform(platform: Platform) -> &'static str {
     }
 }
 
-/// The modules of a device, as `ergo trace modules` has them.
+/// The modules of a device, in the format of `ergo trace modules`.
 struct Modules<'a> {
     summary: &'a Summary<'a>,
     device: DeviceId,
@@ -238,7 +238,7 @@ impl Serialize for Modules<'_> {
     }
 }
 
-/// The kernels or ops of a device, as `ergo trace kernels` and `ops` have them, and as many as a table has.
+/// The kernels or ops of a device, in the format of `ergo trace kernels` and `ops`, as many as in a table.
 struct Top<'a> {
     summary: &'a Summary<'a>,
     device: DeviceId,

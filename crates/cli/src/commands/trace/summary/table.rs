@@ -1,4 +1,4 @@
-//! A summary as people read it: each device with its picture, its modules and its kernels; then the hosts; then what to know.
+//! The summary as text: each device with its activity bar, modules and kernels; then hosts; then notes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -61,8 +61,8 @@ impl Summary<'_> {
                 Cell::text(Some(module.module.map_or("(no module)", |module| trace.text(module)))),
                 Cell::program(module.program.filter(|_| is_ambiguous)),
                 Cell::count(module.executions),
-                Cell::spread(Spread::of(&module.busy)),
-                Spread::of(&module.spans).map_or(Cell::Absent, |spread| Cell::Between(spread.mean)),
+                Cell::spread(Spread::from_times(&module.busy)),
+                Spread::from_times(&module.spans).map_or(Cell::Absent, |spread| Cell::Between(spread.mean)),
                 Cell::share(module.share),
             ]
         };
@@ -94,7 +94,7 @@ impl Summary<'_> {
         }
     }
 
-    /// Which device, how busy, with how much; on as many lines as the terminal needs.
+    /// The heading of a device: name, busy time and counts, wrapped at the width of the terminal.
     fn headline(&self, text: &mut String, work: &WorkSummary, screen: Screen) {
         let trace = &self.opened.trace;
         let is_gpu = trace.planes()[work.device.plane].platform == Platform::Gpu;
@@ -147,17 +147,17 @@ impl Summary<'_> {
     }
 }
 
-/// What else than computing there was.
+/// The time of classes other than compute.
 fn classes(work: &WorkSummary) -> Option<String> {
     let others = work.classes.iter().filter(|class| class.class != Class::Compute);
-    let told: Vec<String> = others
+    let lines: Vec<String> = others
         .map(|class| {
             let [busy, exposed] = [class.busy, class.exposed].map(|time| time_ps(time.get() as f64));
             let count = counted(class.events, "event", "events");
             format!("{}  {count}, busy {busy}, exposed {exposed}", class.class.name())
         })
         .collect();
-    (!told.is_empty()).then(|| told.join("\n  "))
+    (!lines.is_empty()).then(|| lines.join("\n  "))
 }
 
 fn idle(work: &WorkSummary) -> Option<String> {

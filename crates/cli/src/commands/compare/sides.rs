@@ -1,4 +1,4 @@
-//! Folders as the user named them: one run, several joined with `+`, or a sweep, whose points are each a side.
+//! Opens the runs to compare: a folder of one run, several joined with `+`, or a sweep with one side per point.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -12,31 +12,31 @@ use ergometer_diagnostics::{command, hint};
 use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
-/// Runs, and which of them belong together under which name.
+/// The runs to compare, grouped by side.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct Sides {
     pub(super) runs: Vec<Run>,
-    pub(super) parts: Vec<(String, Range<usize>)>,
-    /// That of the sweep, where it is one and nothing else.
+    pub(super) groups: Vec<(String, Range<usize>)>,
+    /// The curve of the sweep, if a single sweep is compared.
     pub(super) curve: Option<Curve>,
 }
 
-impl Named {
+impl Sides {
     pub(super) fn open(arguments: &[OsString]) -> Result<Self, Failure> {
-        let mut named = Self::default();
+        let mut sides = Self::default();
         for argument in arguments {
-            named.add(argument, arguments.len() == 1).map_err(|error| Failure::failed(diagnosed!(error)))?;
+            sides.add(argument, arguments.len() == 1).map_err(|error| Failure::failed(diagnosed!(error)))?;
         }
-        named.name();
-        if named.parts.len() < 2 {
+        sides.label();
+        if sides.groups.len() < 2 {
             return Err(Failure::usage("only one run was given, so there is nothing to compare it with")
                 .hint(hint!("name a second folder: ", command("compare BASELINE CANDIDATE"))));
         }
-        Ok(named)
+        Ok(sides)
     }
 
     fn add(&mut self, argument: &OsStr, is_alone: bool) -> Result<(), AnalysisError> {
-        // A name that is no text is one path: only a text can be taken apart.
+        // A path that is not UTF-8 cannot be split at `+`.
         let joined = argument.to_str().filter(|_| !Path::new(argument).exists());
         let paths: Vec<&OsStr> =
             joined.map_or_else(|| vec![argument], |joined| joined.split('+').map(OsStr::new).collect());
@@ -45,17 +45,17 @@ impl Named {
             match Saved::open(Path::new(path))? {
                 Saved::Run(run) => self.runs.push(*run),
                 Saved::Sweep(sweep) if sweep.points.len() > 1 && paths.len() == 1 => {
-                    return self.points(&sweep, is_alone);
+                    return self.add_points(&sweep, is_alone);
                 }
                 Saved::Sweep(sweep) => self.runs.extend(sweep.runs()?),
             }
         }
-        self.parts.push((String::new(), start..self.runs.len()));
+        self.groups.push((String::new(), start..self.runs.len()));
         Ok(())
     }
 
-    /// Every point of a sweep that has a run is a side.
-    fn points(&mut self, sweep: &Sweep, is_alone: bool) -> Result<(), AnalysisError> {
+    /// Adds a side for each point of a sweep that has a run.
+    fn add_points(&mut self, sweep: &Sweep, is_alone: bool) -> Result<(), AnalysisError> {
         let name = sweep.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         for point in sweep.points.iter().filter(|point| !point.runs.is_empty()) {
             let start = self.runs.len();
@@ -64,7 +64,7 @@ impl Named {
             }
             let label = format!("{} {}", sweep.axis, point.value);
             let label = if is_alone { label } else { format!("{name} {label}") };
-            self.parts.push((label, start..self.runs.len()));
+            self.groups.push((label, start..self.runs.len()));
         }
         if is_alone {
             self.curve = Some(Curve::of(sweep)?);
@@ -72,10 +72,10 @@ impl Named {
         Ok(())
     }
 
-    /// Names what has none yet by what tells the runs apart.
-    fn name(&mut self) {
+    /// Labels the remaining sides by how their runs differ.
+    fn label(&mut self) {
         let labels = labels(&self.runs);
-        for (label, range) in &mut self.parts {
+        for (label, range) in &mut self.groups {
             if label.is_empty() {
                 *label = labels[range.clone()].join("+");
             }
