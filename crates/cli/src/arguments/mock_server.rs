@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ergometer_server::{Delay, FaultRate, Length, Newline, Script, StreamEnd, UsagePlace};
+use ergometer_mock_server::{Delay, FaultRate, Length, Newline, Script, StreamEnd, UsagePosition};
 
 use crate::figures::parse_duration;
 
@@ -164,9 +164,9 @@ impl MockServerArguments {
             reasoning: self.answer.reasoning,
             answer: self.answer.answer.clone(),
             usage: match self.stream.usage {
-                Usage::Chunk => UsagePlace::Chunk,
-                Usage::Last => UsagePlace::Last,
-                Usage::None => UsagePlace::None,
+                Usage::Chunk => UsagePosition::Chunk,
+                Usage::Last => UsagePosition::Last,
+                Usage::None => UsagePosition::None,
             },
             end: match self.stream.done {
                 Switch::On => StreamEnd::Done,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ergometer_server::{MockServer, Running, ServerError, Stats};
+use ergometer_mock_server::{MockServer, RunningServer, ServerError, Stats};
 use serde_json::json;
 
 use crate::arguments::{MockServerArguments, ServerFormat};
@@ -42,7 +42,7 @@ fn read_key(variable: &str) -> Result<String, Failure> {
 }
 
 /// Says where it listens, so that a script can wait for it.
-fn announce(server: &Running, format: ServerFormat, screen: Screen) -> Result<(), Failure> {
+fn announce(server: &RunningServer, format: ServerFormat, screen: Screen) -> Result<(), Failure> {
     match format {
         ServerFormat::Text => screen.note(&format!("listening on {}", server.base_url())),
         ServerFormat::Json => {

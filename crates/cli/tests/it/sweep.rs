@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use ergometer_server::{Delay, MockServer, Running, Script};
+use ergometer_mock_server::{Delay, MockServer, RunningServer, Script};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -14,7 +14,7 @@ use super::{assert_fails, ergo, stderr, stdout};
 /// A server that ends with its test.
 struct Served {
     runtime: Runtime,
-    server: Running,
+    server: RunningServer,
 }
 
 impl Served {

@@ -13,7 +13,7 @@ use ergometer_clients::{
     Client, ClientSpec, ConnectOutcome, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
     Transcript, open,
 };
-use ergometer_server::{MockServer, Script};
+use ergometer_mock_server::{MockServer, Script};
 use ergometer_telemetry::Clock;
 use http_body_util::Full;
 use hyper::service::service_fn;

@@ -7,7 +7,7 @@ use ergometer::config::{Retries, RunConfig, Schedule};
 use ergometer::journal::Closing;
 use ergometer::run::{Prepared, RunError};
 use ergometer_clients::{FailureKind, Outcome};
-use ergometer_server::{Fault, FaultRate, MockServer, Running, Script, StreamEnd, UsagePlace};
+use ergometer_mock_server::{Fault, FaultRate, MockServer, RunningServer, Script, StreamEnd, UsagePosition};
 
 use crate::dataset::Questions;
 use crate::rig::{Rig, closed, config, has_warning};
@@ -16,7 +16,7 @@ use crate::sensors::blind;
 /// Longer than any run here; it ends what hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-async fn server(script: Script) -> Running {
+async fn server(script: Script) -> RunningServer {
     MockServer::start(script).await.unwrap()
 }
 
@@ -26,7 +26,7 @@ fn with(faults: &[(Fault, f64)]) -> Script {
 }
 
 /// A client of this server; for faults that hang it has little patience.
-fn talking_to(server: &Running, client: &str) -> RunConfig {
+fn talking_to(server: &RunningServer, client: &str) -> RunConfig {
     let mut config = config();
     client.clone_into(&mut config.client.id);
     config.client.model = String::from("mock");
@@ -183,7 +183,7 @@ async fn what_the_server_sent_is_what_we_have() {
     let script = Script {
         reasoning: 3,
         tokens_per_chunk: 2,
-        usage: UsagePlace::Last,
+        usage: UsagePosition::Last,
         end: StreamEnd::Bare,
         ..Script::instant()
     };
