@@ -1,4 +1,4 @@
-//! `ergo mock-server`: a script goes in; a server listens until Ctrl-C, and says what it served.
+//! `ergo mock-server`: runs the mock server until Ctrl-C, then prints what it served.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::figures::thousands;
 use crate::interrupt::Interrupt;
 use crate::screen::{Align, Screen, Table, Tone, print};
 
-/// How long one wait for Ctrl-C is; then comes the next.
+/// How long to wait for Ctrl-C at a time.
 const WAIT: Duration = Duration::from_secs(3600);
 
 pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<ExitCode, Failure> {
@@ -36,12 +36,12 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
 
 fn read_key(variable: &str) -> Result<String, Failure> {
     std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
-        Failure::usage(format!("the environment variable {variable} has no key"))
+        Failure::usage(format!("the environment variable {variable} has no API key"))
             .hint(format!("{variable}=secret ergo mock-server --api-key {variable}"))
     })
 }
 
-/// Says where it listens, so that a script can wait for it.
+/// Prints the address, so that a script can wait for it.
 fn announce(server: &RunningServer, format: ServerFormat, screen: Screen) -> Result<(), Failure> {
     match format {
         ServerFormat::Text => screen.note(&format!("listening on {}", server.base_url())),
@@ -54,7 +54,7 @@ fn announce(server: &RunningServer, format: ServerFormat, screen: Screen) -> Res
     Ok(())
 }
 
-/// What was served, on one screen.
+/// The totals as a table.
 fn summary(stats: &Stats, screen: Screen) -> String {
     let totals = &stats.totals;
     let in_flight = totals.requests.saturating_sub(totals.answered + totals.broken + totals.client_left);
@@ -64,7 +64,7 @@ fn summary(stats: &Stats, screen: Screen) -> String {
     };
     let ends = [
         ("answered", totals.answered),
-        ("broken off", totals.broken),
+        ("broken", totals.broken),
         ("left by the client", totals.client_left),
         ("in flight", in_flight),
         ("rejected", totals.rejected),
@@ -72,7 +72,7 @@ fn summary(stats: &Stats, screen: Screen) -> String {
     let ends =
         ends.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {}", thousands(*count as f64)));
     row("requests", totals.requests, ends.collect::<Vec<_>>().join(", "));
-    row("tokens", totals.tokens, format!("sent; {} of prompts", thousands(totals.prompt_tokens as f64)));
+    row("tokens sent", totals.tokens, format!("prompt tokens {}", thousands(totals.prompt_tokens as f64)));
     let faults = totals.faults.iter().map(|(fault, count)| format!("{fault} {}", thousands(*count as f64)));
     row("faults", totals.faults.values().sum(), faults.collect::<Vec<_>>().join(", "));
     row("connections", totals.connections, String::new());
