@@ -1,8 +1,8 @@
-//! A long watch in little memory: what no graph shows any more is summed up, with its interval, and forgotten.
+//! Bounds the memory of a long session: readings older than every graph are replaced by their energy estimate.
 //!
-//! A stretch is measured as a whole watch is, on a thread of its own; only then its readings go. The total is the sum over
-//! the stretches and what is left, their intervals end to end: nothing between them is lost or counted twice. A machine of
-//! eight GPUs reads about 80 MB an hour, and a watch holds an hour and a half of that at most.
+//! The energy of each stretch of time is estimated on a separate thread; then its readings are dropped. The total is the
+//! sum over all stretches and the remaining readings. Stretches are adjacent, so no time is lost or counted twice. A machine
+//! with eight GPUs has about 80 MB of readings per hour, and at most an hour and a half of them is kept.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,24 +13,24 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use crate::totals::{self, DeviceTotal, TotalEnergy};
 use crate::ui::LONGEST_SPAN;
 
-/// The stretch that is summed up at a time.
+/// The length of a stretch.
 const STRETCH: Duration = Duration::from_secs(1800);
 
-/// What is kept before a stretch's end: a counter steps every two seconds, and the next stretch needs the step before it.
+/// Readings kept before the end of a stretch: counters step up to every two seconds, and the next stretch needs the last step.
 const MARGIN: Seconds = Seconds::new(15.0);
 
-/// What was summed up.
+/// The energy of past stretches of time.
 #[derive(Debug)]
 pub(crate) struct Archive {
-    /// When the watch began; `None` for a recording, which is shown as a whole.
+    /// When the session started; `None` for a recording.
     since: Option<Timestamp>,
     /// How long readings are kept.
     keep: Seconds,
     stretch: Seconds,
     done: Vec<TotalEnergy>,
-    /// What happened in them.
+    /// The sensor events of past stretches.
     events: Vec<Event>,
-    at_work: Option<JoinHandle<TotalEnergy>>,
+    running: Option<JoinHandle<TotalEnergy>>,
 }
 
 impl Default for Archive {
@@ -42,20 +42,20 @@ impl Default for Archive {
 impl Archive {
     fn new(keep: Duration, stretch: Duration) -> Self {
         let [keep, stretch] = [keep, stretch].map(|time| Seconds::new(time.as_secs_f64()));
-        Self { since: None, keep, stretch, done: Vec::new(), events: Vec::new(), at_work: None }
+        Self { since: None, keep, stretch, done: Vec::new(), events: Vec::new(), running: None }
     }
 
-    /// Of a watch that began then.
-    pub(crate) fn since(began: Timestamp) -> Self {
-        Self { since: Some(began), ..Self::default() }
+    /// An archive of a session that started at this time.
+    pub(crate) fn since(start: Timestamp) -> Self {
+        Self { since: Some(start), ..Self::default() }
     }
 
-    /// Looks after the memory; call it at every tick. It returns at once.
-    pub(crate) fn tend(&mut self, sampler: &Sampler) {
-        if self.at_work.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.take_in(sampler);
+    /// Archives the oldest stretch if it is due. Call it at every tick; it returns at once.
+    pub(crate) fn update(&mut self, sampler: &Sampler) {
+        if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.finish_stretch(sampler);
         }
-        if self.at_work.is_some() {
+        if self.running.is_some() {
             return;
         }
         let from = self.done.last().map(|stretch| stretch.window.end());
@@ -66,15 +66,15 @@ impl Archive {
             (whole.end() - window.end() >= self.keep).then(|| (window, timeline.around(widened(window))))
         });
         if let Some((window, part)) = part {
-            // Without a thread the readings stay: that costs memory, and nothing else.
+            // If no thread can be started, the readings stay in memory.
             let measure = move || TotalEnergy::measure(&part, window);
-            self.at_work = thread::Builder::new().name(String::from("ergo-archive")).spawn(measure).ok();
+            self.running = thread::Builder::new().name(String::from("ergo-archive")).spawn(measure).ok();
         }
     }
 
-    /// Takes in a stretch that was measured, and lets its readings go.
-    fn take_in(&mut self, sampler: &Sampler) {
-        let Some(Ok(energy)) = self.at_work.take().map(JoinHandle::join) else { return };
+    /// Adds the measured stretch and drops its readings.
+    fn finish_stretch(&mut self, sampler: &Sampler) {
+        let Some(Ok(energy)) = self.running.take().map(JoinHandle::join) else { return };
         let before = energy.window.end() - MARGIN;
         let is_old = |event: &&Event| event.at_ns < before.nanos_since_epoch();
         sampler.with_timeline(|timeline| self.events.extend(timeline.events().iter().filter(is_old).cloned()));
@@ -82,12 +82,12 @@ impl Archive {
         self.done.push(energy);
     }
 
-    /// Everything that happened, the oldest first.
+    /// All sensor events, oldest first.
     pub(crate) fn events(&self, timeline: &Timeline) -> Vec<Event> {
         self.events.iter().chain(timeline.events()).cloned().collect()
     }
 
-    /// The energy of the whole watch. A stretch that is still being measured is among what is left.
+    /// The energy of the whole session. A stretch that is still being measured counts with the remaining readings.
     pub(crate) fn total(&self, timeline: &Timeline) -> Option<TotalEnergy> {
         let Some(last) = self.done.last() else { return totals::total(timeline, self.since, None) };
         let rest = totals::total(timeline, self.since, Some(last.window.end()));
@@ -100,23 +100,24 @@ fn widened(window: Window) -> Window {
     Window::new(start, window.end() + MARGIN).unwrap_or(window)
 }
 
-/// The energy of windows that follow each other.
+/// The energy of adjacent windows.
 fn sum<'a>(stretches: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEnergy> {
     let stretches: Vec<&TotalEnergy> = stretches.collect();
     let (first, last) = (stretches.first()?, stretches.last()?);
     let mut devices: Vec<DeviceTotal> = Vec::new();
     for device in stretches.iter().flat_map(|stretch| &stretch.devices) {
-        let place = |it: &DeviceTotal| (it.energy.device, it.energy.scope);
-        match devices.iter_mut().find(|known| place(known) == place(device)) {
+        let key = |it: &DeviceTotal| (it.energy.device, it.energy.scope);
+        match devices.iter_mut().find(|known| key(known) == key(device)) {
             None => devices.push(device.clone()),
-            // It spoke for the first time.
+            // The first estimate of this device.
             Some(known) if known.window.is_none() && device.window.is_some() => {
-                let lacking = added(&known.energy.estimate, &device.energy.estimate, device.energy.device);
+                let lacking = add_estimates(&known.energy.estimate, &device.energy.estimate, device.energy.device);
                 *known = device.clone();
                 known.energy.estimate = lacking;
             }
             Some(known) => {
-                known.energy.estimate = added(&known.energy.estimate, &device.energy.estimate, device.energy.device);
+                known.energy.estimate =
+                    add_estimates(&known.energy.estimate, &device.energy.estimate, device.energy.device);
                 if let (Some(known), Some(later)) = (&mut known.window, device.window) {
                     *known = Window::between(known.start(), later.end());
                 }
@@ -127,8 +128,8 @@ fn sum<'a>(stretches: impl Iterator<Item = &'a TotalEnergy>) -> Option<TotalEner
     Some(TotalEnergy { window, devices })
 }
 
-/// Two stretches of a device; where one has no estimate, the sum says that it lacks it.
-fn added(
+/// Adds two stretches of a device. If one has no estimate, the sum is marked as incomplete.
+fn add_estimates(
     one: &Result<Estimate, EnergyError>,
     other: &Result<Estimate, EnergyError>,
     device: DeviceId,
@@ -157,23 +158,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_sum_to_the_whole_and_their_readings_go() {
+    fn stretches_sum_to_the_total_and_their_readings_are_dropped() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_truth_a.json.gz");
         let recorded = recording::read_file(path).unwrap();
         let whole = totals::total(&recorded, None, None).unwrap();
         let sensors = Replay::default().sensors(&recorded).unwrap();
         let sampler = Sampler::start(sensors, Arc::new(Clock::start()), None);
-        assert!(sampler.wait(Duration::from_secs(60)), "all was played");
+        assert!(sampler.wait(Duration::from_secs(60)), "the recording was played");
 
         let mut archive = Archive::new(Duration::from_secs(20), Duration::from_secs(20));
         loop {
-            archive.tend(&sampler);
-            let Some(at_work) = &archive.at_work else { break };
-            while !at_work.is_finished() {
+            archive.update(&sampler);
+            let Some(running) = &archive.running else { break };
+            while !running.is_finished() {
                 thread::yield_now();
             }
         }
-        assert_eq!(archive.done.len(), 4, "of 108 s the last 28 stay");
+        assert_eq!(archive.done.len(), 4, "the last 28 s of 108 s stay");
         let timeline = sampler.stop();
         assert!(timeline.len() < recorded.len() / 2, "{} of {}", timeline.len(), recorded.len());
 

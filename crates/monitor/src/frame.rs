@@ -38,12 +38,12 @@ impl Monitor {
     /// them, or the end of a recording. Returns false if interrupted.
     pub(crate) fn wait_for_readings(&mut self, interrupt: &dyn Interrupt) -> bool {
         let is_machine = self.source == Source::Machine;
-        let looks = if self.config.split.is_some() {
-            watcher::LOOK_EVERY * 2 + watcher::LOOK_EVERY / 5
+        let lists = if self.config.split.is_some() {
+            watcher::LIST_INTERVAL * 2 + watcher::LIST_INTERVAL / 5
         } else {
             Duration::ZERO
         };
-        let ready = self.started + looks.max(self.config.interval * 2);
+        let ready = self.started + lists.max(self.config.interval * 2);
         while if is_machine { Instant::now() < ready } else { !self.is_played() } {
             let check = if is_machine { ready } else { Instant::now() + PLAYED_CHECK };
             if interrupt.sleep_until(check.min(Instant::now() + self.config.interval)) {

@@ -1,33 +1,33 @@
-//! A channel and a span of time go in; its course comes out, as a graph draws it.
+//! Averages a channel into the cells of a graph.
 //!
-//! Cells lie on a grid of their own width, so a graph moves on by whole cells and does not shimmer. A cell holds the mean
-//! over its time; where nothing was known it is empty, and a silence is no line.
+//! Cells are aligned to multiples of their width, so a graph scrolls by whole cells and does not flicker. A cell is the mean
+//! over its time, or empty if there was no reading.
 
 use std::time::Duration;
 
 use ergometer_telemetry::{ChannelId, Signal, Timeline};
 use ergometer_units::{Seconds, Timestamp};
 
-/// The course of a quantity up to now.
+/// The values of a graph up to now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct History {
     pub(crate) cells: Vec<Option<f64>>,
-    /// The largest single value.
+    /// The largest single reading.
     pub(crate) peak: Option<f64>,
 }
 
-/// What part of a channel is asked for.
+/// The time range and resolution of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) now: Timestamp,
     pub(crate) span: Duration,
     pub(crate) cells: usize,
-    /// How long a value holds without a next one.
+    /// How long a reading is valid without a next one.
     pub(crate) patience: Seconds,
 }
 
 impl History {
-    /// Of a gauge, or of the steps of an energy counter.
+    /// The history of a gauge, or the power from the steps of an energy counter.
     pub(crate) fn new(timeline: &Timeline, id: ChannelId, stretch: Stretch) -> Self {
         let width_ns = nanos(stretch.span) / i64::try_from(stretch.cells.max(1)).unwrap_or(i64::MAX).max(1);
         let width_ns = width_ns.max(1);
@@ -52,7 +52,7 @@ impl History {
             } else {
                 (next.unwrap_or(now_ns).min(at.saturating_add(hold_ns)), readings.values[place])
             };
-            // A counter that went back, and two readings of one moment, tell no power.
+            // A counter reset, or two readings at the same time, give no power.
             if !value.is_finite() || value < 0.0 {
                 continue;
             }
@@ -65,7 +65,7 @@ impl History {
         Self { cells: sums.iter().map(mean).collect(), peak }
     }
 
-    /// The course in fewer cells, each the mean of those it covers.
+    /// The history in fewer cells, each the mean of those it covers.
     pub(crate) fn narrowed(&self, count: usize) -> Vec<Option<f64>> {
         let from = self.cells.len();
         (0..count)
@@ -79,7 +79,7 @@ impl History {
     }
 }
 
-/// Spreads a value that held for a while over the cells it lies in.
+/// Adds a value that was valid for a time to the cells in that time.
 fn add(sums: &mut [(f64, i64)], start_ns: i64, width_ns: i64, (from, until, value): (i64, i64, f64)) {
     let (from, until) = (from.max(start_ns), until);
     let mut place = usize::try_from((from - start_ns) / width_ns).unwrap_or(0);
@@ -132,22 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn a_value_holds_until_the_next_and_not_for_ever() {
+    fn a_value_is_valid_until_the_next_or_its_limit() {
         let found = history(Signal::PowerInstant, &[(100, 5.0), (101, 7.0)], 103);
         assert_eq!(found.cells, [Some(5.0), Some(7.0), Some(7.0), None]);
         assert_eq!(found.peak, Some(7.0));
         let silent = history(Signal::PowerInstant, &[(90, 5.0)], 103);
-        assert_eq!((silent.cells, silent.peak), (vec![None; 4], None), "what was long ago is no part of it");
+        assert_eq!((silent.cells, silent.peak), (vec![None; 4], None), "old readings are not shown");
     }
 
     #[test]
-    fn a_counter_tells_power_by_its_steps_and_a_reset_none() {
+    fn counter_steps_give_power_and_a_reset_does_not() {
         let found = history(Signal::Energy, &[(100, 50.0), (101, 60.0), (102, 0.0), (103, 30.0)], 103);
         assert_eq!(found.cells, [Some(10.0), None, Some(30.0), None]);
     }
 
     #[test]
-    fn fewer_cells_hold_the_mean_of_more() {
+    fn fewer_cells_are_means() {
         let cells = vec![Some(1.0), Some(3.0), None, Some(4.0), None, None];
         let history = History { cells, peak: None };
         assert_eq!(history.narrowed(3), [Some(2.0), Some(4.0), None]);

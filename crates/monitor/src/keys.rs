@@ -1,12 +1,12 @@
-//! A key goes in; what it asks for comes out.
+//! Maps keys to actions.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What a key asks for.
+/// What a key does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
-    /// Out of an overlay or a detail; it ends nothing.
+    /// Closes an overlay or the single-device view; never quits.
     Back,
     Pause,
     SortNext,
@@ -29,27 +29,27 @@ pub(crate) enum Action {
     Suspend,
 }
 
-/// All keys and what they do, as the help tells them.
+/// All keys and what they do, as shown in the help.
 pub(crate) const HELP: [(&str, &str); 15] = [
-    ("q  Ctrl-C", "quit; the totals follow, with their intervals"),
-    ("Esc", "out of a panel, or of one device alone"),
-    ("space", "pause: the picture stands, sampling goes on"),
-    ("+ -  left right", "the time that graphs reach back"),
-    ("up down  PgUp PgDn", "choose a device, scroll processes"),
-    ("Tab", "between devices and processes"),
-    ("d  Enter", "one device alone, and back"),
-    ("p", "processes on and off"),
+    ("q  Ctrl-C", "quit and print the totals with their intervals"),
+    ("Esc", "close this panel or the single device"),
+    ("space", "pause the display; sampling continues"),
+    ("+ -  left right", "time range of the graphs"),
+    ("up down  PgUp PgDn", "select a device, scroll processes"),
+    ("Tab", "switch between devices and processes"),
+    ("d  Enter", "show only this device, or all"),
+    ("p", "show or hide processes"),
     ("s", "sort processes by the next column"),
-    ("S", "the other way round"),
-    ("r", "record every reading to a file, on and off"),
-    ("c", "count energy from here"),
-    ("e", "what happened to the sensors"),
-    ("Ctrl-Z", "put it aside; `fg` brings it back"),
+    ("S", "reverse the sort order"),
+    ("r", "start or stop recording to a file"),
+    ("c", "reset the energy to zero"),
+    ("e", "sensor events"),
+    ("Ctrl-Z", "suspend; `fg` resumes"),
     ("?  h", "this help"),
 ];
 
 pub(crate) fn action(key: KeyEvent) -> Option<Action> {
-    // Some terminals tell of keys that are let go, too.
+    // Some terminals also report key releases.
     if key.kind == KeyEventKind::Release {
         return None;
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_end_it_and_escape_only_goes_back() {
+    fn q_and_control_c_quit_and_escape_only_goes_back() {
         let control = |character| action(KeyEvent::new(KeyCode::Char(character), KeyModifiers::CONTROL));
         assert_eq!(control('c'), Some(Action::Quit));
         assert_eq!(control('z'), Some(Action::Suspend));
@@ -117,13 +117,13 @@ mod tests {
         assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw);
         assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw);
         assert_eq!((ui.detail, ui.overlay), (Detail::All, Overlay::Nothing));
-        assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw, "one too many ends nothing");
+        assert_eq!(press(&mut ui, KeyCode::Esc), Effect::Redraw, "another Esc does not quit");
     }
 
     #[test]
-    fn the_span_grows_and_shrinks_to_its_ends() {
+    fn the_span_grows_and_shrinks_to_its_limits() {
         let mut ui = ui();
-        assert_eq!(press(&mut ui, KeyCode::Char('+')), Effect::Stretch);
+        assert_eq!(press(&mut ui, KeyCode::Char('+')), Effect::SpanChanged);
         assert_eq!(ui.span, Duration::from_secs(120));
         for _ in 0..20 {
             press(&mut ui, KeyCode::Left);
@@ -135,21 +135,21 @@ mod tests {
         assert_eq!(ui.span, Duration::from_secs(10));
         ui.span = Duration::from_secs(45);
         press(&mut ui, KeyCode::Right);
-        assert_eq!(ui.span, Duration::from_secs(30), "from a span of the user's own to the next");
+        assert_eq!(ui.span, Duration::from_secs(30), "from a custom span to the next shorter");
     }
 
     #[test]
-    fn arrows_move_in_the_list_that_has_them() {
+    fn arrows_move_in_the_focused_list() {
         let mut ui = ui();
         press(&mut ui, KeyCode::Up);
         assert_eq!(ui.device, 0);
         press(&mut ui, KeyCode::PageDown);
-        assert_eq!((ui.device, ui.process), (2, 0), "no further than the last");
+        assert_eq!((ui.device, ui.process), (2, 0), "not beyond the last");
         press(&mut ui, KeyCode::Tab);
         press(&mut ui, KeyCode::PageDown);
         assert_eq!((ui.focus, ui.device, ui.process), (Focus::Processes, 2, 10));
         press(&mut ui, KeyCode::Char('p'));
-        assert_eq!((ui.focus, ui.processes), (Focus::Devices, Processes::Hidden), "what is hidden has no arrows");
+        assert_eq!((ui.focus, ui.processes), (Focus::Devices, Processes::Hidden), "a hidden list has no focus");
         press(&mut ui, KeyCode::Tab);
         assert_eq!(ui.focus, Focus::Devices);
     }
@@ -160,22 +160,22 @@ mod tests {
         press(&mut ui, KeyCode::Char(' '));
         assert_eq!(ui.motion, Motion::Paused);
         press(&mut ui, KeyCode::Char(' '));
-        assert_eq!(ui.motion, Motion::Going);
+        assert_eq!(ui.motion, Motion::Running);
         ui.motion = Motion::Ended;
         press(&mut ui, KeyCode::Char(' '));
-        assert_eq!(ui.motion, Motion::Ended, "what came to its end does not go on");
+        assert_eq!(ui.motion, Motion::Ended, "an ended recording does not continue");
         press(&mut ui, KeyCode::Char('s'));
         assert_eq!(ui.sort, Sort::Gpu);
         ui.sort = Sort::Pid;
         ui.apply(Action::SortNext, Lengths { has_gpus: false, ..LENGTHS });
-        assert_eq!(ui.sort, Sort::Cpu, "there are no columns of GPUs");
+        assert_eq!(ui.sort, Sort::Cpu, "there are no GPU columns");
         ui.message = Some(String::from("done"));
         press(&mut ui, KeyCode::Char('e'));
         assert_eq!((ui.events_seen, ui.message), (2, None));
     }
 
     #[test]
-    fn a_key_that_is_let_go_is_no_second_press() {
+    fn a_key_release_is_ignored() {
         let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
         key.kind = KeyEventKind::Release;
         assert_eq!(action(key), None);

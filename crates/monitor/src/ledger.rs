@@ -1,7 +1,7 @@
-//! Energy as it goes: a timeline goes in again and again; the joules of every channel since the start come out.
+//! Counts the energy of every channel since the start, incrementally.
 //!
-//! Provisional: what the counters and the sums of power say so far, without an interval. Each reading is taken once, so a
-//! day of watching costs no more than a minute, and what was taken may be forgotten by the timeline.
+//! The energy is provisional: counter differences and summed power, without an interval. Each reading is counted once, so
+//! the cost does not grow with time, and the timeline may drop readings that were counted.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use ergometer_telemetry::{
 };
 use ergometer_units::{Joules, Seconds, Watts, Window};
 
-/// The energy of each channel that has any.
+/// The energy of each channel of energy or power.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     accounts: BTreeMap<ChannelId, Account>,
@@ -21,13 +21,13 @@ struct Account {
     last: Option<Point>,
     counter: Option<Counter>,
     joules: Joules,
-    /// What stood there when it was set to zero.
+    /// The energy at the last reset.
     base: Joules,
     steps: u64,
 }
 
 impl Ledger {
-    /// Takes in what was read since it looked last.
+    /// Counts the readings since the last update.
     pub(crate) fn update(&mut self, timeline: &Timeline) {
         for (id, channel) in timeline.channels().filter(|(_, channel)| channel.provenance != Provenance::Gauge) {
             let account = self.accounts.entry(id).or_insert_with(|| Account::new(channel.signal, channel.scope));
@@ -45,12 +45,12 @@ impl Ledger {
         }
     }
 
-    /// Counts from here.
+    /// Resets the energy of every channel to zero.
     pub(crate) fn reset(&mut self) {
         self.accounts.values_mut().for_each(|account| account.base = account.joules);
     }
 
-    /// The energy of a device and scope, by the best of its channels that has any.
+    /// The energy of a device and scope, from the best of its channels with readings.
     pub(crate) fn energy(&self, timeline: &Timeline, device: DeviceId, scope: Scope) -> Option<(Signal, Joules)> {
         let signals =
             [Signal::Energy, Signal::PowerRing, Signal::PowerInstant, Signal::PowerAverage, Signal::PowerModelled];
@@ -60,12 +60,12 @@ impl Ledger {
         })
     }
 
-    /// What the CPU packages used: measured, or where they are not, modelled.
+    /// The energy of the CPU packages: measured or, if not measured, modelled.
     pub(crate) fn cpu_energy(&self, timeline: &Timeline) -> Option<Joules> {
         let parts = Part::all(timeline);
-        let of_cpu = || parts.iter().filter(|part| part.device.kind == DeviceKind::Cpu);
-        let is_measured = of_cpu().any(|part| part.summed);
-        let counted = of_cpu().filter(|part| part.summed || !is_measured);
+        let cpu_parts = || parts.iter().filter(|part| part.device.kind == DeviceKind::Cpu);
+        let is_measured = cpu_parts().any(|part| part.summed);
+        let counted = cpu_parts().filter(|part| part.summed || !is_measured);
         counted
             .filter_map(|part| Some(self.energy(timeline, part.device, part.scope)?.1))
             .reduce(|one, other| one + other)
@@ -84,13 +84,13 @@ impl Account {
         Self { last: None, counter, joules: Joules::ZERO, base: Joules::ZERO, steps: 0 }
     }
 
-    /// A counter's step as the counter itself judges it; power holds from the reading before.
+    /// Adds a reading: the step of a counter, or power times the time since the last reading.
     fn take(&mut self, point: Point) {
         if let Some(counter) = &mut self.counter {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count saturates")]
             counter.update(point.at, (point.value * 1e6).round() as u64);
             self.joules = counter.total();
-            // What it counted before anybody looked is not ours.
+            // Energy from before the first reading does not count.
             if self.last.is_none() {
                 self.base = self.joules;
             }
@@ -135,20 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_counts_from_the_first_look_and_through_a_reset() {
+    fn a_counter_counts_from_the_first_reading_and_through_a_reset() {
         let (mut timeline, key) = timeline(Signal::Energy, Provenance::Counter);
         let mut ledger = Ledger::default();
         read(&mut timeline, key, &[(1, 22_954.0)]);
         ledger.update(&timeline);
-        assert_eq!(joules(&ledger, &timeline), None, "what it counted before is not ours");
+        assert_eq!(joules(&ledger, &timeline), None, "energy from before the start does not count");
         read(&mut timeline, key, &[(2, 23_054.0), (3, 10.0), (4, 60.0)]);
         ledger.update(&timeline);
         let counted = joules(&ledger, &timeline).unwrap();
-        assert!((150.0..=160.0).contains(&counted), "{counted}: what was counted around the reset is not known");
+        assert!((150.0..=160.0).contains(&counted), "{counted}: the energy around the reset is unknown");
     }
 
     #[test]
-    fn power_is_summed_once_however_often_it_is_looked_at_and_whatever_is_forgotten() {
+    fn each_reading_is_counted_once_even_if_old_readings_are_dropped() {
         let (mut timeline, key) = timeline(Signal::PowerInstant, Provenance::SampledPower);
         let mut ledger = Ledger::default();
         read(&mut timeline, key, &[(1, 100.0), (2, 50.0), (4, 10.0)]);

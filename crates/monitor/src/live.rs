@@ -83,7 +83,7 @@ impl Live<'_> {
             let width = screen.width();
             if now >= due {
                 due = now + self.monitor.config.interval;
-                if self.ui.motion == Motion::Going {
+                if self.ui.motion == Motion::Running {
                     if self.monitor.is_played() {
                         self.ui.motion = Motion::Ended;
                     }
@@ -92,7 +92,7 @@ impl Live<'_> {
                 // The archive forgets readings, so the ledger has to have counted them, even while paused.
                 let (sampler, ledger) = (&self.monitor.sampler, &mut self.monitor.ledger);
                 sampler.with_timeline(|timeline| ledger.update(timeline));
-                self.monitor.archive.tend(sampler);
+                self.monitor.archive.update(sampler);
                 self.watch_recording();
             }
             if screen.0.draw(|frame| draw(frame.buffer_mut(), &picture, &self.ui, theme, Frame::Live)).is_err() {
@@ -107,10 +107,10 @@ impl Live<'_> {
                     let Some(action) = action(key) else { continue };
                     match self.ui.apply(action, lengths(&picture)) {
                         Effect::Quit => return Ok(End::Asked),
-                        Effect::Redraw => due = if self.ui.motion == Motion::Going { Instant::now() } else { due },
-                        Effect::Stretch => {
+                        Effect::Redraw => due = if self.ui.motion == Motion::Running { Instant::now() } else { due },
+                        Effect::SpanChanged => {
                             let (span, cells) = (self.ui.span, cells(width));
-                            self.monitor.sampler.with_timeline(|timeline| picture.stretch(timeline, span, cells));
+                            self.monitor.sampler.with_timeline(|timeline| picture.set_span(timeline, span, cells));
                         }
                         Effect::Record => self.toggle_recording(),
                         Effect::ResetEnergy => {

@@ -20,7 +20,7 @@ use crate::picture::{Facts, Picture};
 use crate::recorder::{RecordError, Recorded, Recorder};
 use crate::source::Source;
 use crate::totals::TotalEnergy;
-use crate::watcher::{SplitByCpuTime, Watcher};
+use crate::watcher::{ProcessWatcher, SplitByCpuTime};
 
 /// A running monitor: sensors are sampled from [`Monitor::start`] to [`Monitor::finish`], whatever is shown meanwhile.
 pub struct Monitor {
@@ -28,7 +28,7 @@ pub struct Monitor {
     pub(crate) source: Source,
     pub(crate) sampler: Sampler,
     pub(crate) recorder: Recorder,
-    pub(crate) watcher: Option<Watcher>,
+    pub(crate) watcher: Option<ProcessWatcher>,
     pub(crate) ledger: Ledger,
     pub(crate) split: Option<SplitByCpuTime>,
     pub(crate) archive: Archive,
@@ -101,7 +101,8 @@ impl Monitor {
         let started = Instant::now();
         let sampler = Sampler::start(input.sensors, Arc::clone(&clock), Some(tap));
         let wants_processes = config.processes || config.split.is_some();
-        let watcher = (is_machine && wants_processes).then(Watcher::start).transpose().map_err(MonitorError::Thread)?;
+        let watcher =
+            (is_machine && wants_processes).then(ProcessWatcher::start).transpose().map_err(MonitorError::Thread)?;
         Ok(Self {
             source: input.source,
             sampler,
@@ -161,11 +162,11 @@ impl Monitor {
     /// latest list of processes.
     pub(crate) fn update<T>(&mut self, view: impl FnOnce(&Timeline, &Ledger) -> T) -> (T, Option<ProcessTable>) {
         let (ledger, split) = (&mut self.ledger, &mut self.split);
-        let processes = self.watcher.as_ref().map(Watcher::last);
+        let processes = self.watcher.as_ref().map(ProcessWatcher::last);
         let viewed = self.sampler.with_timeline(|timeline| {
             ledger.update(timeline);
-            if let (Some(split), Some((looks, table))) = (split.as_mut(), &processes) {
-                split.update((*looks, table), ledger.cpu_energy(timeline));
+            if let (Some(split), Some((count, table))) = (split.as_mut(), &processes) {
+                split.update((*count, table), ledger.cpu_energy(timeline));
             }
             view(timeline, ledger)
         });

@@ -1,5 +1,4 @@
-//! Everything the screen shows of the machine at one moment: a timeline, a table of processes and a few facts go in; a
-//! picture that stands still comes out. Drawing reads it and nothing else.
+//! Everything the screen shows at one moment. Drawing reads only the picture and the state of the UI.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,17 +20,17 @@ pub(crate) struct Picture {
     pub(crate) host: String,
     pub(crate) now: Now,
     pub(crate) elapsed: Duration,
-    /// How it is played, where it is a recording.
+    /// How the recording is played, if one is.
     pub(crate) playback: Option<Playback>,
-    /// How long energy has been counted since the user began anew.
+    /// How long energy has been counted since the user reset it.
     pub(crate) counted: Option<Duration>,
-    /// The time that graphs reach back.
+    /// The time range of the graphs.
     pub(crate) span: Duration,
     pub(crate) total: MachineTick,
     pub(crate) devices: Vec<DeviceView>,
-    /// `None` where processes cannot be told, as with a recording.
+    /// `None` if processes are not listed, as for a recording.
     pub(crate) processes: Option<ProcessTable>,
-    /// The energy of each process by a convention, where that was asked for.
+    /// The energy share of each process, where energy is split.
     pub(crate) split: Option<Shares>,
     pub(crate) events: Vec<Event>,
 }
@@ -41,39 +40,39 @@ pub(crate) struct Picture {
 pub(crate) struct DeviceView {
     pub(crate) id: DeviceId,
     pub(crate) now: DeviceTick,
-    /// The power it is held to.
+    /// The power limit of the device.
     pub(crate) power_limit: Option<Watts>,
-    /// Parts of the device that have power of their own.
+    /// The power of parts of the device.
     pub(crate) parts: Vec<(Scope, Power)>,
-    pub(crate) course: Course,
+    pub(crate) graph: Graph,
 }
 
-/// What a device's graph shows: its power, or where it has none, how busy it is.
+/// The graph of a device: its power or, without power, its utilization.
 #[derive(Debug, Clone)]
-pub(crate) enum Course {
+pub(crate) enum Graph {
     Power(History),
     Busy(History),
     Nothing,
 }
 
-/// What a picture is made from, beside the timeline.
+/// The inputs of a picture besides the timeline.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) host: &'a str,
     pub(crate) now: Now,
     pub(crate) elapsed: Duration,
     pub(crate) span: Duration,
-    /// Into how many cells a course is cut: as fine as the widest graph.
+    /// The number of cells of a history: as fine as the widest graph.
     pub(crate) cells: usize,
     pub(crate) power_limits: &'a BTreeMap<DeviceId, Watts>,
     pub(crate) ledger: &'a Ledger,
 }
 
 impl Picture {
-    /// Processes come apart: they are looked at on a thread of their own.
+    /// A picture without processes, which come from a separate thread.
     pub(crate) fn new(timeline: &Timeline, facts: &Facts<'_>) -> Self {
         let tick = Tick::new(timeline, facts.now, facts.elapsed, facts.ledger);
-        // A server's counts are no power, and it has no place of its own here.
+        // An inference server has no power, and is not shown.
         let ids = timeline.devices().into_iter().zip(tick.devices);
         let devices = ids.filter(|(id, _)| id.kind != DeviceKind::Server);
         let parts = Part::all(timeline);
@@ -92,20 +91,20 @@ impl Picture {
         }
     }
 
-    /// Whether any GPU is here, or any process uses one.
+    /// Whether there is a GPU, or a process that uses one.
     pub(crate) fn has_gpus(&self) -> bool {
         let mut processes = self.processes.iter().flat_map(|table| &table.processes);
         self.devices.iter().any(|device| device.id.kind == DeviceKind::Gpu)
             || processes.any(|process| !process.gpus.is_empty())
     }
 
-    /// Draws the courses anew, for another span of time; the moment stays.
-    pub(crate) fn stretch(&mut self, timeline: &Timeline, span: Duration, cells: usize) {
+    /// Recomputes the graphs for another time range at the same moment.
+    pub(crate) fn set_span(&mut self, timeline: &Timeline, span: Duration, cells: usize) {
         self.span = span;
         for device in &mut self.devices {
             let patience = latest::patience(timeline, device.id);
             let stretch = Stretch { now: self.now.at, span, cells, patience };
-            device.course = Course::new(timeline, (device.id, self.now), stretch);
+            device.graph = Graph::new(timeline, (device.id, self.now), stretch);
         }
     }
 }
@@ -124,27 +123,27 @@ impl DeviceView {
                 .filter_map(|part| Some((part.scope, latest::power(timeline, id, part.scope, facts.now)?)))
                 .filter(|&(_, power)| facts.now.silence(timeline, id, power).is_none())
                 .collect(),
-            course: Course::new(timeline, (id, facts.now), stretch),
+            graph: Graph::new(timeline, (id, facts.now), stretch),
         }
     }
 
-    /// Whether its power is known by a sensor.
+    /// Whether its power is measured.
     pub(crate) fn is_measured(&self) -> bool {
         self.now.power_source.is_some_and(|signal| signal != Signal::PowerModelled)
     }
 
-    /// What holds it back, in words; empty where nothing does.
+    /// Why its clocks are throttled; empty if they are not.
     pub(crate) fn throttled(&self) -> String {
         self.now.throttle_reasons.as_deref().unwrap_or_default().join(", ")
     }
 
-    /// What stands before a number that nobody measured.
+    /// `~` before modelled values.
     pub(crate) fn modelled_mark(&self) -> &'static str {
         self.now.modelled_mark()
     }
 }
 
-impl Course {
+impl Graph {
     fn new(timeline: &Timeline, (device, now): (DeviceId, Now), stretch: Stretch) -> Self {
         if let Some((_, power)) = latest::main_power(timeline, device, now) {
             return Self::Power(History::new(timeline, power.channel, stretch));

@@ -1,4 +1,4 @@
-//! Whole frames as people see them, from a recording of an H200.
+//! Snapshot tests of whole frames, from a recording of an H200.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::watcher::Shares;
 
 const THEME: Theme = Theme { colors: Colors::Off, signs: Signs::Unicode };
 
-/// As recorded: one GPU, a modelled CPU, the host; until some time in the middle of work.
+/// The recording up to a time under load: one GPU, a modelled CPU, the host.
 fn one() -> Timeline {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/telemetry/h200_stream_b.jsonl.gz");
     let whole = recording::read_file(path).unwrap();
@@ -33,7 +33,7 @@ fn one() -> Timeline {
     copied(&whole, 1, &|_| Some(start + Seconds::new(75.0)))
 }
 
-/// So many GPUs: each runs the same somewhat later, at less power, until a time of its own.
+/// Copies of the GPU: each a little later, at less power, until its own end.
 fn copied(from: &Timeline, count: u32, until: &dyn Fn(u32) -> Option<Timestamp>) -> Timeline {
     let mut many = Timeline::default();
     for (key, info) in from.sensors() {
@@ -141,7 +141,7 @@ fn frame(picture: &Picture, ui: &Ui, (width, height): (u16, u16), theme: Theme) 
 }
 
 #[test]
-fn nothing_is_there() {
+fn no_devices() {
     let picture = picture(&Timeline::default());
     insta::assert_snapshot!("none_80x24", frame(&picture, &ui(), (80, 24), THEME));
     insta::assert_snapshot!("none_200x50", frame(&picture, &ui(), (200, 50), THEME));
@@ -170,7 +170,7 @@ fn eight_devices() {
 }
 
 #[test]
-fn states_are_told() {
+fn states_are_shown() {
     let mut picture = picture(&one());
     let recording = Some(String::from("run.jsonl.gz"));
     let paused = Ui { motion: Motion::Paused, recording, ..ui() };
@@ -189,11 +189,11 @@ fn states_are_told() {
     seen.apply(Action::Events, lengths);
     insta::assert_snapshot!("events_80x24", frame(&picture, &seen, (80, 24), THEME));
     seen.apply(Action::Back, lengths);
-    assert!(!frame(&picture, &seen, (80, 24), THEME).contains("warning"), "it was seen");
+    assert!(!frame(&picture, &seen, (80, 24), THEME).contains("warning"), "the user has seen it");
 }
 
 #[test]
-fn who_is_silent_is_told_and_not_summed() {
+fn a_silent_device_is_shown_and_not_summed() {
     let one = one();
     let end = one.span().unwrap().end();
     let many = copied(&one, 8, &|copy| Some(end - Seconds::new(if copy < 4 { 0.0 } else { 20.0 })));
@@ -206,7 +206,7 @@ fn who_is_silent_is_told_and_not_summed() {
 }
 
 #[test]
-fn a_recording_and_a_new_count_are_told() {
+fn a_replay_and_an_energy_reset_are_shown() {
     let mut picture = picture(&one());
     picture.playback = Some(Playback { pace: Pace::Speed(10.0), length: Duration::from_secs(99) });
     let first = |picture: &Picture| frame(picture, &ui(), (80, 24), THEME).lines().next().unwrap().to_owned();
@@ -230,13 +230,13 @@ fn processes_leave_room_for_their_commands() {
 }
 
 #[test]
-fn devices_that_have_no_room_are_counted() {
+fn devices_without_room_are_counted() {
     let text = frame(&picture(&eight()), &ui(), (80, 10), THEME);
     assert!(text.contains("gpu:2") && !text.contains("gpu:3") && text.contains(" 7 more"), "{text}");
     insta::assert_snapshot!("eight_80x10", text);
 }
 
-/// The keys stay where they are, whatever they say.
+/// Keys keep their places when labels change.
 #[test]
 fn keys_have_fixed_places() {
     let picture = picture(&one());
@@ -252,7 +252,7 @@ fn keys_have_fixed_places() {
     }
 }
 
-/// No size, however odd, makes drawing fail.
+/// Drawing works at every size.
 #[test]
 fn every_size_is_drawn() {
     let pictures = [Timeline::default(), one(), eight()].map(|timeline| picture(&timeline));

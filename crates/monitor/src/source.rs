@@ -1,6 +1,6 @@
-//! What is watched, a machine or a recording, and what time it is there.
+//! Where readings come from, a machine or a recording, and its current time.
 //!
-//! A recording has a time of its own: played faster it runs ahead of the clock, and ages are told by it.
+//! A recording has its own time, which runs faster or slower than the clock.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use ergometer_telemetry::{Clock, Timeline};
 
 use crate::latest::{self, Now};
 
-/// What is watched.
+/// Where readings come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Source {
     Machine,
     Recording(Playback),
 }
 
-/// A recording as it is played.
+/// How a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Playback {
     pub(crate) pace: Pace,
-    /// Of the whole recording.
+    /// The length of the recording.
     pub(crate) length: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// The moment that is the present.
+    /// The current moment.
     pub(crate) fn now(self, timeline: &Timeline, clock: &Clock) -> Now {
         let playback = self.playback();
         let end = latest::end(timeline).filter(|_| playback.is_some());
@@ -40,14 +40,14 @@ impl Source {
         Now { at: end.unwrap_or_else(|| clock.now()), speed }
     }
 
-    /// How long the watch has gone on, in the time of what is watched.
+    /// The time since the start, in the time of the source.
     pub(crate) fn elapsed(self, started: Instant) -> Duration {
         self.playback().map_or_else(|| started.elapsed(), |playback| playback.position(started.elapsed()))
     }
 }
 
 impl Playback {
-    /// How many times faster than it was recorded; `None` where all is played at once.
+    /// How many times faster than recorded; `None` if played at once.
     pub(crate) fn speed(self) -> Option<f64> {
         match self.pace {
             Pace::AtOnce => None,
@@ -55,7 +55,7 @@ impl Playback {
         }
     }
 
-    /// The time in the recording after so long.
+    /// The position in the recording after this time.
     fn position(self, since: Duration) -> Duration {
         let played = self.speed().and_then(|speed| Duration::try_from_secs_f64(since.as_secs_f64() * speed).ok());
         played.map_or(self.length, |played| played.min(self.length))
@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recording_has_a_time_of_its_own_and_an_end() {
+    fn a_recording_has_its_own_time_and_an_end() {
         let length = Duration::from_secs(99);
         let at = |pace, seconds| Playback { pace, length }.position(Duration::from_secs(seconds)).as_secs();
         assert_eq!(at(Pace::Speed(10.0), 4), 40);
         assert_eq!(at(Pace::Speed(0.5), 4), 2);
         assert_eq!(at(Pace::Speed(10.0), 10), 99);
-        assert_eq!(at(Pace::Speed(f64::MAX), 10), 99, "too long to be told");
+        assert_eq!(at(Pace::Speed(f64::MAX), 10), 99, "too long for a duration");
         assert_eq!(at(Pace::AtOnce, 0), 99);
     }
 }

@@ -26,7 +26,7 @@ impl Monitor {
                 return Ok(End::Asked);
             }
             let tick = self.tick();
-            self.archive.tend(&self.sampler);
+            self.archive.update(&self.sampler);
             show(&tick)?;
             if end.is_some_and(|end| Instant::now() >= end) || self.is_played() {
                 return Ok(End::Over);

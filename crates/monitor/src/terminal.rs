@@ -1,5 +1,4 @@
-//! The terminal while the whole of it is ours. However it ends, it is given back as it was: when this is dropped, and
-//! before a panic is told.
+//! Takes over the terminal and restores it, on drop and before a panic message.
 
 use std::io::{self, Stdout};
 use std::mem::ManuallyDrop;
@@ -14,22 +13,22 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// The whole terminal. ratatui's own is never dropped: it would tell a terminal that is gone so on stderr, which is gone
-/// with it, and panic; what it would give back is given back here.
+/// The terminal in full-screen mode. ratatui's `Terminal` is never dropped: if the terminal is gone, its drop would print to
+/// a closed stderr and panic. This type restores everything itself.
 pub(crate) struct FullScreen(pub(crate) ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>);
 
 impl FullScreen {
     pub(crate) fn enter() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
-            let usual = panic::take_hook();
+            let default_hook = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 leave();
-                usual(info);
+                default_hook(info);
             }));
         });
         take()?;
-        // From here on a failure gives the terminal back, too.
+        // From here on, failures restore the terminal.
         match Terminal::new(CrosstermBackend::new(io::stdout())) {
             Ok(terminal) => Ok(Self(ManuallyDrop::new(terminal))),
             Err(error) => {
@@ -44,19 +43,19 @@ impl FullScreen {
         self.0.size().map_or(80, |size| size.width)
     }
 
-    /// Gives the terminal back and stops this process, as Ctrl-Z does; comes back when it is continued.
+    /// Restores the terminal and suspends this process, like Ctrl-Z. Returns when it is continued.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         leave();
         kill_process(getpid(), Signal::TSTP)?;
         self.resume()
     }
 
-    /// Takes the terminal again and draws everything anew: who stopped us may have given it to others.
+    /// Takes over the terminal again and redraws everything, because other programs may have used it.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
-        // Raw mode is taken for granted once it was entered, so it is left first.
+        // crossterm does not enter raw mode twice, so leave it first.
         let _ = disable_raw_mode();
         take()?;
-        // Not `clear`, which asks the terminal where the cursor is: the answer would go to who reads the keys.
+        // Not `clear`, which queries the cursor position: the thread that reads keys would get the answer.
         let size = self.0.size()?;
         self.0.resize(Rect::new(0, 0, size.width, size.height))
     }
@@ -73,7 +72,7 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, Hide)
 }
 
-/// A terminal that is gone cannot be given back.
+/// Restores the terminal. Errors are ignored: a closed terminal cannot be restored.
 fn leave() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

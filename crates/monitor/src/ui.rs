@@ -1,13 +1,13 @@
-//! How the user looks at the picture: an action goes in, the state of the screen changes.
+//! The state of the screen, and how actions change it.
 
 use std::time::Duration;
 
 use crate::keys::Action;
 
-/// The spans of time that a graph can reach back.
+/// The time ranges of graphs.
 const SPANS_S: [u64; 9] = [10, 30, 60, 120, 300, 600, 1200, 1800, 3600];
 
-/// The longest of them: what was read before that, no graph shows.
+/// The longest time range of a graph.
 pub(crate) const LONGEST_SPAN: Duration = Duration::from_secs(3600);
 
 /// The state of the screen.
@@ -16,40 +16,40 @@ pub(crate) struct Ui {
     pub(crate) motion: Motion,
     pub(crate) span: Duration,
     pub(crate) focus: Focus,
-    /// The chosen device, by its place.
+    /// The index of the selected device.
     pub(crate) device: usize,
-    /// The process on top, by its place.
+    /// The index of the first process shown.
     pub(crate) process: usize,
     pub(crate) sort: Sort,
     pub(crate) order: Order,
     pub(crate) processes: Processes,
     pub(crate) overlay: Overlay,
     pub(crate) detail: Detail,
-    /// The file that is recorded to.
+    /// The file being recorded.
     pub(crate) recording: Option<String>,
-    /// What was just done, until the next key.
+    /// A message that is shown until the next key.
     pub(crate) message: Option<String>,
-    /// How many events were seen.
+    /// The number of events that the user has seen.
     pub(crate) events_seen: usize,
 }
 
-/// Whether the picture moves on.
+/// Whether the display is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Motion {
-    Going,
+    Running,
     Paused,
-    /// A recording came to its end.
+    /// The recording has ended.
     Ended,
 }
 
-/// Whether the chosen device is shown alone.
+/// Whether all devices are shown or only the selected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     All,
     One,
 }
 
-/// Which list the arrows move.
+/// Which list the arrow keys move in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Focus {
     Devices,
@@ -63,7 +63,7 @@ pub(crate) enum Processes {
     Hidden,
 }
 
-/// What lies over the picture.
+/// The panel over the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlay {
     Nothing,
@@ -71,7 +71,7 @@ pub(crate) enum Overlay {
     Events,
 }
 
-/// What processes are sorted by.
+/// The column that processes are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     GpuMemory,
@@ -81,7 +81,7 @@ pub(crate) enum Sort {
     Pid,
 }
 
-/// Largest first, or the other way round.
+/// Largest first, or reversed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Usual,
@@ -99,7 +99,7 @@ impl Sort {
         }
     }
 
-    /// The next column that is there.
+    /// The next column that is shown.
     fn next(self, has_gpus: bool) -> Self {
         match self {
             Self::Pid if !has_gpus => Self::Cpu,
@@ -112,23 +112,23 @@ impl Sort {
     }
 }
 
-/// How long the lists are that the arrows move in.
+/// The lengths of the lists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
     pub(crate) devices: usize,
     pub(crate) processes: usize,
     pub(crate) events: usize,
-    /// Whether processes can be sorted by what they have of GPUs.
+    /// Whether there are GPU columns to sort by.
     pub(crate) has_gpus: bool,
 }
 
-/// What the loop has to do about an action; the rest the state does by itself.
+/// What the caller has to do after an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Redraw,
     Quit,
-    /// The span of time changed.
-    Stretch,
+    /// The time range of the graphs changed.
+    SpanChanged,
     Record,
     ResetEnergy,
     Suspend,
@@ -137,7 +137,7 @@ pub(crate) enum Effect {
 impl Ui {
     pub(crate) fn new(span: Duration) -> Self {
         Self {
-            motion: Motion::Going,
+            motion: Motion::Running,
             span,
             focus: Focus::Devices,
             device: 0,
@@ -153,21 +153,21 @@ impl Ui {
         }
     }
 
-    /// Does what a key asks for.
+    /// Applies an action.
     pub(crate) fn apply(&mut self, action: Action, lengths: Lengths) -> Effect {
         self.message = None;
         match action {
             Action::Quit => return Effect::Quit,
             Action::Back => match (self.overlay, self.detail) {
-                // One Esc too many must not end a watch of hours.
+                // Esc must not quit a session of hours by accident.
                 (Overlay::Nothing, Detail::All) => {}
                 (Overlay::Nothing, Detail::One) => self.detail = Detail::All,
                 (Overlay::Help | Overlay::Events, _) => self.overlay = Overlay::Nothing,
             },
             Action::Pause => {
                 self.motion = match self.motion {
-                    Motion::Going => Motion::Paused,
-                    Motion::Paused => Motion::Going,
+                    Motion::Running => Motion::Paused,
+                    Motion::Paused => Motion::Running,
                     Motion::Ended => Motion::Ended,
                 }
             }
@@ -212,15 +212,14 @@ impl Ui {
 
     fn change_span(&mut self, action: Action) -> Effect {
         let seconds = self.span.as_secs_f64();
-        let of = |&span: &u64| span as f64;
         let next = match action {
-            Action::Longer => SPANS_S.iter().find(|span| of(span) > seconds),
-            _ => SPANS_S.iter().rev().find(|span| of(span) < seconds),
+            Action::Longer => SPANS_S.iter().find(|span| **span as f64 > seconds),
+            _ => SPANS_S.iter().rev().find(|span| (**span as f64) < seconds),
         };
         if let Some(&next) = next {
             self.span = Duration::from_secs(next);
         }
-        Effect::Stretch
+        Effect::SpanChanged
     }
 
     fn scroll(&mut self, lengths: Lengths, to: impl Fn(usize) -> usize) {

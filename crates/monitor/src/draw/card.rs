@@ -1,4 +1,4 @@
-//! One device in a frame of its own: its graph on the left, its figures on the right.
+//! Draws one device as a card: its graph on the left, its figures on the right.
 
 use ergometer_telemetry::{Scope, Signal};
 use ergometer_units::format::quantity;
@@ -12,26 +12,26 @@ use super::graph::{area_graph, bar, round_up};
 use super::header::short_time;
 use super::theme::Tone;
 use crate::latest::source_word;
-use crate::picture::{Course, DeviceView};
+use crate::picture::{DeviceView, Graph};
 use ergometer_units::format::digits;
 use ergometer_units::text::{fitted, visible};
 
 /// The width of one column of figures.
 const FIGURES: u16 = 32;
-/// The labels of the scale.
+/// The width of the labels of the scale.
 const LABELS: u16 = 7;
 
 /// One line of figures.
 struct Figure {
     label: &'static str,
-    /// From 0 to 1, where it is a share.
+    /// From 0 to 1, if the figure is a share.
     share: Option<f64>,
     value: String,
     tone: Tone,
 }
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, (place, view): (usize, &DeviceView)) {
-    let border = if scene.is_chosen(place) { Tone::Chosen } else { Tone::Faint };
+    let border = if scene.is_selected(place) { Tone::Selected } else { Tone::Faint };
     let power = power_title(scene, view);
     let room = usize::from(area.width).saturating_sub(power.width() + 12);
     let name = vec![
@@ -75,17 +75,17 @@ fn draw_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceV
         return;
     }
     let graph = Rect { x: area.x + LABELS, width: area.width - LABELS, height: area.height - 1, ..area };
-    let Some(history) = view.course.history() else {
-        buffer.set_string(graph.x, graph.y, "no power here", scene.style(Tone::Faint));
+    let Some(history) = view.graph.history() else {
+        buffer.set_string(graph.x, graph.y, "no power sensor", scene.style(Tone::Faint));
         return;
     };
-    let (tone, top) = match (&view.course, view.is_measured()) {
-        (Course::Busy(_), _) => (Tone::Busy, 100.0),
+    let (tone, top) = match (&view.graph, view.is_measured()) {
+        (Graph::Busy(_), _) => (Tone::Busy, 100.0),
         (_, true) => (Tone::Power, scale(view)),
         (_, false) => (Tone::Modelled, scale(view)),
     };
     area_graph(buffer, graph, history, top, scene.style(tone));
-    let unit = view.course.unit();
+    let unit = view.graph.unit();
     let label = |value: f64| format!("{:>6} ", format!("{} {unit}", short_number(value)));
     buffer.set_string(area.x, graph.y, label(top), scene.style(Tone::Faint));
     if graph.height >= 5 {
@@ -93,7 +93,7 @@ fn draw_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceV
         buffer.set_string(area.x, middle, label(top / 2.0), scene.style(Tone::Faint));
     }
     buffer.set_string(area.x, graph.bottom() - 1, label(0.0), scene.style(Tone::Faint));
-    let what = if matches!(view.course, Course::Busy(_)) { "busy, " } else { "" };
+    let what = if matches!(view.graph, Graph::Busy(_)) { "busy, " } else { "" };
     let axis = format!("{what}{} ago", short_time(scene.picture.span));
     let peak = history.peak.map(|peak| format!("peak {} {unit}   ", short_number(peak))).unwrap_or_default();
     let right = format!("{peak}now");
@@ -104,9 +104,9 @@ fn draw_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceV
     }
 }
 
-/// The top of a device's scale: its cap, or more where it drew more.
+/// The top of a device's scale: its power limit, or its peak if that is higher.
 fn scale(view: &DeviceView) -> f64 {
-    let peak = view.course.history().and_then(|history| history.peak).unwrap_or(0.0);
+    let peak = view.graph.history().and_then(|history| history.peak).unwrap_or(0.0);
     match view.power_limit {
         Some(cap) if cap.get() >= peak => cap.get(),
         _ => round_up(peak),
@@ -124,7 +124,7 @@ fn figures(view: &DeviceView) -> Vec<Figure> {
         figures.extend(value.map(|value| Figure { label, share: None, value, tone }));
     };
     let throttled = view.throttled();
-    plain("held by", Tone::Warning, (!throttled.is_empty()).then_some(throttled));
+    plain("throttled", Tone::Warning, (!throttled.is_empty()).then_some(throttled));
     let energy = |joules: f64| {
         let hours = if joules >= 3600.0 { format!("  {}", quantity(joules / 3600.0, "Wh")) } else { String::new() };
         format!("{}{}{hours}", view.modelled_mark(), quantity(joules, "J"))
@@ -146,7 +146,7 @@ fn figures(view: &DeviceView) -> Vec<Figure> {
     }
     let degrees = |celsius: f64| format!("{celsius:.0} °C");
     let temperature = match (now.temperature_c, now.temperature_hotspot_c) {
-        (Some(edge), Some(hottest)) => Some(format!("{}, hottest {}", degrees(edge), degrees(hottest))),
+        (Some(edge), Some(hottest)) => Some(format!("{}, hotspot {}", degrees(edge), degrees(hottest))),
         (edge, hottest) => edge.or(hottest).map(degrees),
     };
     let hottest = now.temperature_hotspot_c.or(now.temperature_c).unwrap_or(0.0);
@@ -164,16 +164,16 @@ fn figures(view: &DeviceView) -> Vec<Figure> {
     figures.extend(busy("tensor", now.tensor_activity_pct));
     figures.extend(busy("DRAM", now.dram_activity_pct));
     for &(scope, power) in &view.parts {
-        // A mean over a second beside a power of this moment is another thing.
+        // An average over a second differs from the current power beside it.
         let is_other = power.signal == Signal::PowerAverage && now.power_source != Some(Signal::PowerAverage);
-        let about = if is_other { ", average" } else { "" };
-        let value = format!("{} W {}{about}", digits(power.watts), part_word(scope));
+        let suffix = if is_other { ", average" } else { "" };
+        let value = format!("{} W {}{suffix}", digits(power.watts), scope_name(scope));
         figures.push(Figure { label: "power", share: None, value, tone: Tone::Plain });
     }
     figures
 }
 
-fn part_word(scope: Scope) -> &'static str {
+fn scope_name(scope: Scope) -> &'static str {
     match scope {
         Scope::Device => "board",
         Scope::Memory => "memory",

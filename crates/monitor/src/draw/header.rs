@@ -1,4 +1,4 @@
-//! The first line, what the machine draws in all; and the last ones, what happened and which keys there are.
+//! Draws the first line with the totals of the machine, and the last lines with messages and keys.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::ui::{Motion, Order, Processes};
 use ergometer_units::format::digits;
 use ergometer_units::text::{fitted, visible};
 
-/// A piece of the first line. Where the room is short those of the highest rank go first; rank 0 stays.
+/// A piece of the first line. If there is too little room, pieces of the highest rank are left out first; rank 0 stays.
 struct Piece {
     rank: u8,
     gap: usize,
@@ -30,7 +30,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         Piece { rank: 3, gap: 2, span: scene.span(Tone::Plain, host) },
         Piece { rank: 2, gap: 2, span: scene.span(Tone::Faint, time(scene)) },
     ];
-    // Power is what matters, measured before modelled; the energy stands beside each device, too.
+    // Power is most important, measured before modelled; energy is also shown for each device.
     pieces.extend(ranked_total(scene).into_iter().map(|(rank, span)| Piece { rank, gap: 3, span }));
     let width = |pieces: &[Piece]| pieces.iter().map(|piece| piece.gap + piece.span.width()).sum::<usize>();
     while width(&pieces) > room {
@@ -47,7 +47,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     buffer.set_line(x.max(area.x), area.y, &right, area.width);
 }
 
-/// How long it has gone on; of a recording, how fast and how far it was played.
+/// The elapsed time or, for a recording, its speed and position.
 fn time(scene: &Scene<'_>) -> String {
     let picture = scene.picture;
     let Some(playback) = picture.playback else { return clock(picture.elapsed) };
@@ -58,12 +58,12 @@ fn time(scene: &Scene<'_>) -> String {
     format!("replay{speed}  {} of {}", short_clock(picture.elapsed), short_clock(playback.length))
 }
 
-/// Power in all, the most important of the first line.
+/// The total power.
 pub(super) fn total(scene: &Scene<'_>) -> Option<Span<'static>> {
     ranked_total(scene).into_iter().next().map(|(_, span)| span)
 }
 
-/// Power and energy in all, the most important first, each with its rank.
+/// The total power and energy, the most important first, each with its rank.
 fn ranked_total(scene: &Scene<'_>) -> Vec<(u8, Span<'static>)> {
     let total = &scene.picture.total;
     let mut spans = Vec::new();
@@ -78,7 +78,7 @@ fn ranked_total(scene: &Scene<'_>) -> Vec<(u8, Span<'static>)> {
         }
         None => spans.push((0, scene.span(Tone::Warning, format!("nothing measured{silent}")))),
     }
-    // Since when energy is counted is told once that was asked for.
+    // The time of counting is shown only after a reset.
     let counted = scene.picture.counted.map_or_else(String::new, |since| format!(" in {}", short_clock(since)));
     let energy_rank = if counted.is_empty() { 4 } else { 1 };
     if let Some(joules) = total.measured_energy_j {
@@ -99,20 +99,20 @@ fn state(scene: &Scene<'_>, name_width: usize) -> Vec<Span<'static>> {
         spans.push(scene.span(Tone::Bad, format!("● rec {} ", fitted(&visible(file), name_width))));
     }
     match scene.ui.motion {
-        Motion::Going => {}
+        Motion::Running => {}
         Motion::Paused => spans.push(scene.span(Tone::Badge, " paused ")),
         Motion::Ended => spans.push(scene.span(Tone::Badge, " ended ")),
     }
     spans
 }
 
-/// What just happened, and what happened to the sensors and was not seen yet. Both stay until a key is pressed.
+/// The message, which stays until a key is pressed, and sensor events that the user has not seen.
 pub(super) fn messages(scene: &Scene<'_>) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let unseen = scene.picture.events.get(scene.ui.events_seen..).unwrap_or_default();
     if let Some(event) = unseen.first() {
         let more = match unseen.len() {
-            1 => String::from("e: seen"),
+            1 => String::from("e: dismiss"),
             count => format!("e: all {count}"),
         };
         let hint = if scene.frame == Frame::Live { format!("[{more}] ") } else { String::new() };
@@ -123,9 +123,7 @@ pub(super) fn messages(scene: &Scene<'_>) -> Vec<Line<'static>> {
         ]));
     }
     if scene.picture.split.is_some() && scene.ui.processes == Processes::Shown {
-        lines.push(Line::from(
-            scene.span(Tone::Faint, "~J  CPU energy split by CPU time: a convention, not a measurement"),
-        ));
+        lines.push(Line::from(scene.span(Tone::Faint, "~J  CPU energy, split by CPU time (not measured per process)")));
     }
     if let Some(message) = &scene.ui.message {
         lines.push(Line::from(scene.span(Tone::Strong, visible(message))));
@@ -133,33 +131,33 @@ pub(super) fn messages(scene: &Scene<'_>) -> Vec<Line<'static>> {
     lines
 }
 
-/// A key of the last line: what it does, and the longest thing it can say, so that nothing moves when it says another.
+/// A key of the last line, with the width of its longest label, so that keys keep their places when labels change.
 struct Hint {
     key: &'static str,
     what: String,
     widest: usize,
-    /// Where the room is short those of the highest rank go first.
+    /// If there is too little room, keys of the highest rank are left out first.
     rank: u8,
 }
 
 pub(super) fn draw_keys(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let arrow = if scene.ui.order == Order::Usual { "" } else { ", reversed" };
-    let pause = if scene.ui.motion == Motion::Paused { "go on" } else { "pause" };
+    let pause = if scene.ui.motion == Motion::Paused { "resume" } else { "pause" };
     let record = if scene.ui.recording.is_some() { "stop" } else { "record" };
     let key = |key, what: &str, widest, rank| Hint { key, what: what.to_owned(), widest, rank };
     let mut keys = vec![
         key("q", "quit", 4, 0),
         key("?", "help", 4, 0),
-        key("space", pause, 5, 1),
+        key("space", pause, 6, 1),
         key("d", "detail", 6, 1),
         key("r", record, 6, 1),
         key("+-", &short_time(scene.picture.span), 6, 2),
         key("p", "processes", 9, 3),
         key("s", "sort", 4, 3),
-        key("c", "count from here", 15, 4),
+        key("c", "reset energy", 12, 4),
     ];
     let width = |keys: &[Hint]| keys.iter().map(|key| key.key.len() + key.widest + 3).sum::<usize>();
-    // One space before the first, and none needed after the last.
+    // One space before the first key; none is needed after the last.
     let room = usize::from(area.width) + 1;
     while width(&keys) > room {
         let worst = keys.iter().map(|key| key.rank).max().filter(|&rank| rank > 0);
@@ -169,13 +167,13 @@ pub(super) fn draw_keys(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let longest = "sort: GPU memory, reversed".len();
     if let Some(sort) = keys.iter().position(|key| key.key == "s").filter(|_| width(&keys) + longest - 4 <= room) {
         keys[sort] = key("s", &format!("sort: {}{arrow}", scene.ui.sort.name()), longest, 3);
-        // What changes its length stands last.
+        // The label that changes its length is last.
         let sort = keys.remove(sort);
         keys.push(sort);
     }
     let mut spans = vec![Span::raw(" ")];
     for Hint { key, what, widest, .. } in keys {
-        spans.extend([scene.span(Tone::Chosen, key), scene.span(Tone::Faint, format!(" {what:<widest$}  "))]);
+        spans.extend([scene.span(Tone::Selected, key), scene.span(Tone::Faint, format!(" {what:<widest$}  "))]);
     }
     buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
 }

@@ -1,5 +1,4 @@
-//! A picture and the state of the screen go in; a buffer of cells comes out. Nothing is read and nothing is kept, so a
-//! frame can be compared with what it should be.
+//! Draws a picture into a buffer. Drawing has no other inputs and no state, so frames can be snapshot-tested.
 
 mod card;
 mod graph;
@@ -21,18 +20,19 @@ use crate::ui::{Detail, Focus, Overlay, Processes, Ui};
 use theme::Tone;
 pub use theme::{Colors, Signs, Theme};
 
-/// Below this nothing can be read.
+/// The smallest size that is drawn.
 const SMALLEST: (u16, u16) = (40, 10);
 
-/// Whether the lines that only a live screen needs are drawn.
+/// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
+    /// The full screen.
     Live,
-    /// One picture for a file or a pipe: no keys, no cursor.
+    /// Text for a file or a pipe, without keys and selection.
     Once,
 }
 
-/// Everything a piece of the screen needs to be drawn.
+/// The inputs of drawing.
 struct Scene<'a> {
     picture: &'a Picture,
     ui: &'a Ui,
@@ -49,7 +49,7 @@ impl Scene<'_> {
         Span::styled(text.into(), self.theme.style(tone))
     }
 
-    fn is_chosen(&self, device: usize) -> bool {
+    fn is_selected(&self, device: usize) -> bool {
         self.frame == Frame::Live && self.ui.focus == Focus::Devices && self.ui.device == device
     }
 }
@@ -61,12 +61,12 @@ pub(crate) fn draw(buffer: &mut Buffer, picture: &Picture, ui: &Ui, theme: Theme
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         too_small(buffer, area, &scene);
     } else {
-        whole(buffer, area, &scene);
+        draw_frame(buffer, area, &scene);
     }
     theme.finish(buffer);
 }
 
-fn whole(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+fn draw_frame(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     header::draw(buffer, Rect { height: 1, ..area }, scene);
     let mut bottom = area.bottom();
     if scene.frame == Frame::Live {
@@ -79,7 +79,7 @@ fn whole(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
     let body = Rect { y: area.y + 1, height: bottom - area.y - 1, ..area };
     if scene.picture.devices.is_empty() {
-        nothing_there(buffer, body, scene);
+        no_sensors(buffer, body, scene);
     } else {
         devices(buffer, body, scene);
     }
@@ -112,7 +112,7 @@ fn devices(buffer: &mut Buffer, body: Rect, scene: &Scene<'_>) {
 
 fn too_small(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let power = header::total(scene);
-    let size = format!("{}x{} is too small: {}x{} at least", area.width, area.height, SMALLEST.0, SMALLEST.1);
+    let size = format!("{}x{} is too small: at least {}x{}", area.width, area.height, SMALLEST.0, SMALLEST.1);
     let lines: Vec<Line<'_>> =
         [Some(scene.span(Tone::Strong, "Ergometer")), power, Some(scene.span(Tone::Warning, size))]
             .into_iter()
@@ -122,12 +122,12 @@ fn too_small(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     Paragraph::new(lines).wrap(Wrap { trim: true }).render(area, buffer);
 }
 
-fn nothing_there(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+fn no_sensors(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let lines = vec![
-        Line::from(scene.span(Tone::Strong, "nothing to show: no sensor was found")),
+        Line::from(scene.span(Tone::Strong, "no sensors found")),
         Line::from(""),
-        Line::from("`ergo doctor` says which sensors this machine could have,"),
-        Line::from("and the exact command that makes each of them work"),
+        Line::from("run `ergo doctor` to see which sensors this machine could have"),
+        Line::from("and the command that enables each of them"),
     ];
     let y = area.y + area.height.saturating_sub(4) / 2;
     let area = Rect { y, height: area.bottom() - y, ..area };

@@ -1,4 +1,4 @@
-//! What lies over the picture: the keys, and what happened to the sensors.
+//! Draws the panels over the picture: the keys and the sensor events.
 
 use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ratatui::buffer::Buffer;
@@ -15,12 +15,13 @@ pub(super) fn help(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let mut lines: Vec<Line<'_>> = HELP
         .iter()
         .map(|(keys, what)| {
-            Line::from(vec![scene.span(Tone::Chosen, format!(" {keys:<20}")), scene.span(Tone::Plain, *what)])
+            Line::from(vec![scene.span(Tone::Selected, format!(" {keys:<20}")), scene.span(Tone::Plain, *what)])
         })
         .collect();
     lines.push(Line::from(""));
-    lines.push(Line::from(scene.span(Tone::Faint, " ~ modelled, not measured; energy is provisional until the end")));
-    lines.push(Line::from(scene.span(Tone::Faint, " sampled, averaged, counter: how the sensor knows its power")));
+    lines
+        .push(Line::from(scene.span(Tone::Faint, " ~ modelled, not measured; energies are provisional until the end")));
+    lines.push(Line::from(scene.span(Tone::Faint, " sampled, averaged, counter: how the sensor measures power")));
     popup(buffer, area, scene, (" keys ", Text::from(lines)));
 }
 
@@ -29,9 +30,9 @@ pub(super) fn events(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let room = usize::from(area.height.saturating_sub(4)).max(1);
     let mut lines: Vec<Line<'_>> = Vec::new();
     if events.is_empty() {
-        lines.push(Line::from(" nothing happened to the sensors"));
+        lines.push(Line::from(" no sensor events"));
     }
-    // The newest that fit; the first ones are told again at the end.
+    // The newest that fit; all are printed at the end.
     for event in events.iter().skip(events.len().saturating_sub(room)) {
         let ago_s = (scene.picture.now.at.nanos_since_epoch() - event.at_ns) as f64 / 1e9;
         lines.push(Line::from(vec![
@@ -39,7 +40,7 @@ pub(super) fn events(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             scene.span(Tone::Plain, visible(&event.one_line(&CommandLine))),
         ]));
     }
-    popup(buffer, area, scene, (" what happened ", Text::from(lines)));
+    popup(buffer, area, scene, (" sensor events ", Text::from(lines)));
 }
 
 fn popup(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, (title, text): (&str, Text<'_>)) {
@@ -52,8 +53,8 @@ fn popup(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, (title, text): (&st
     Clear.render(place, buffer);
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
-        .border_style(scene.style(Tone::Chosen))
+        .border_style(scene.style(Tone::Selected))
         .title_top(Line::from(scene.span(Tone::Strong, title)))
-        .title_bottom(Line::from(scene.span(Tone::Faint, " Esc: back ")));
+        .title_bottom(Line::from(scene.span(Tone::Faint, " Esc: close ")));
     Paragraph::new(text).wrap(Wrap { trim: false }).block(block).render(place, buffer);
 }

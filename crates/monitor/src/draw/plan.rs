@@ -1,7 +1,7 @@
-//! Devices and a room go in; which of them have a card with a graph, which a line, and where, comes out.
+//! Plans which devices get a card with a graph, which get a line, and where.
 //!
-//! Few devices have large graphs; of many, each has a line, and the chosen one a card where there is room. Areas do not
-//! overlap and lie in the room.
+//! A few devices get cards. With many, each gets a line, and the selected one a card if there is room. Areas never overlap,
+//! and lie inside the screen.
 
 use ratatui::layout::Rect;
 
@@ -9,14 +9,14 @@ use crate::picture::DeviceView;
 
 /// A card of this height has a graph of three lines.
 const LOWEST_CARD: u16 = 6;
-/// A card of this height is pleasant.
+/// The preferred height of a card.
 const GOOD_CARD: u16 = 8;
-/// Where every card is this high, those that measure nothing have one, too.
+/// If every card is this high, devices without a power sensor get one, too.
 const GENEROUS_CARD: u16 = 12;
-/// A card narrower than this has no room for its figures.
+/// The smallest width that has room for figures.
 const NARROWEST_CARD: u16 = 64;
 
-/// Where everything goes. Devices are named by their place.
+/// The areas of all parts. Devices are given by index.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) cards: Vec<(usize, Rect)>,
@@ -24,16 +24,16 @@ pub(super) struct Plan {
     pub(super) processes: Option<Rect>,
 }
 
-/// One device, with all the room.
+/// One device with all the room.
 pub(super) fn alone(device: usize, body: Rect) -> Plan {
     Plan { cards: vec![(device, body)], rows: None, processes: None }
 }
 
-/// `wanted` is how many lines the processes would fill; 0 where they are not shown.
+/// Plans the areas. `wanted` is the number of lines of the processes, 0 if they are hidden.
 pub(super) fn plan(devices: &[DeviceView], chosen: usize, body: Rect, wanted: u16) -> Plan {
     let all: Vec<usize> = (0..devices.len()).collect();
     let (measured, others): (Vec<usize>, Vec<usize>) = all.iter().partition(|&&place| devices[place].is_measured());
-    // Processes get what they need, but never more than two fifths while devices could use it.
+    // Processes get the lines they need, up to two fifths of the screen.
     let for_processes = wanted.min((body.height * 2 / 5).max(3)).min(body.height / 2);
     let room = Rect { height: body.height - for_processes, ..body };
     let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).saturating_add(1);
@@ -58,13 +58,13 @@ pub(super) fn plan(devices: &[DeviceView], chosen: usize, body: Rect, wanted: u1
     Plan { cards, rows: Some((rows, all)), processes: below(used, body).filter(|_| wanted > 0) }
 }
 
-/// What is left of the body below a room.
+/// The rest of the body below a room.
 fn below(room: Rect, body: Rect) -> Option<Rect> {
     let height = body.bottom().saturating_sub(room.bottom());
     (height > 0).then_some(Rect { y: room.bottom(), height, ..body })
 }
 
-/// Cards side by side and one below the other, filling the room; as few beside each other as can be.
+/// Places cards in a grid that fills the room, with as few columns as possible.
 fn grid(devices: &[usize], room: Rect) -> Option<Vec<(usize, Rect)>> {
     let count = u16::try_from(devices.len()).ok().filter(|&count| count > 0)?;
     let most = (room.width / NARROWEST_CARD).clamp(1, count);

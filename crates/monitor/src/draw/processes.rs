@@ -1,4 +1,4 @@
-//! The processes: who uses the machine, sorted as the user likes.
+//! Draws the sorted list of processes.
 
 use std::cmp::Ordering;
 
@@ -15,13 +15,13 @@ use crate::tick::{cpu_percent, gibibytes};
 use crate::ui::{Focus, Order, Sort};
 use ergometer_units::text::visible;
 
-/// What a command needs to be told from another.
+/// The width that a command needs.
 const COMMAND_ROOM: usize = 18;
 
-/// What stands for all that no process of the list has.
-const REST: &str = "idle, ended and unseen";
+/// The label of energy that no listed process has.
+const REST: &str = "idle, ended and unlisted";
 
-/// One column. Where the room is short the highest rank goes first; rank 0 stays.
+/// One column. If there is too little room, columns of the highest rank are left out first; rank 0 stays.
 struct Column {
     head: &'static str,
     width: usize,
@@ -47,7 +47,7 @@ impl Column {
     }
 }
 
-/// How many lines the processes would fill, their heading included.
+/// The number of lines of the processes, including the heading.
 pub(super) fn wanted_lines(scene: &Scene<'_>) -> u16 {
     let Some(table) = &scene.picture.processes else { return 0 };
     let rest = usize::from(scene.picture.split.is_some());
@@ -67,7 +67,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         room.height -= 1;
     }
     if table.processes.is_empty() {
-        let text = "no processes are visible from here";
+        let text = "no processes are visible";
         if room.height > 0 {
             buffer.set_stringn(area.x + 1, room.y, text, width, scene.style(Tone::Faint));
         }
@@ -76,7 +76,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     if let Some(split) = scene.picture.split.as_ref().filter(|_| room.height > 1) {
         let y = room.bottom() - 1;
         let rest = split.rest(table);
-        // Its name stands beside its figure: on the left of it where there is room, as nothing else is there.
+        // The label is left of the figure if there is room, else right of it.
         let joules = columns.last().map_or(0, |column| column.width);
         let left = columns.iter().map(|column| column.width + 1).sum::<usize>().saturating_sub(joules + 1);
         let text = if left > REST.len() {
@@ -100,10 +100,10 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
 }
 
-/// The heads of the columns; the one they are sorted by stands out.
+/// Draws the headings; the sort column is emphasized.
 fn draw_heading(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, columns: &[Column]) {
     let has_focus = scene.frame == Frame::Live && scene.ui.focus == Focus::Processes;
-    let tone = if has_focus { Tone::Chosen } else { Tone::Faint };
+    let tone = if has_focus { Tone::Selected } else { Tone::Faint };
     let head = |column: &Column| {
         let is_sorted = scene.frame == Frame::Live && column.sort == Some(scene.ui.sort);
         scene.span(if is_sorted { Tone::Strong } else { tone }, column.padded(column.head))
@@ -113,7 +113,7 @@ fn draw_heading(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, columns: &[C
     buffer.set_line(area.x, area.y, &Line::from(spans), area.width.saturating_sub(2));
 }
 
-/// The columns that the machine has something for, and that leave room for the command.
+/// The columns that apply to this machine and leave room for the command.
 fn columns(scene: &Scene<'_>, width: usize) -> Vec<Column> {
     use Align::{Left, Right};
     let column = |head, width, align, rank| Column { head, width, align, rank, sort: None, cell: |_, _, _| None };
@@ -193,7 +193,7 @@ fn cpu_time(time: Seconds) -> String {
     }
 }
 
-/// Largest first, but process ids as they count; what is not known comes last, whatever the order.
+/// Sorts largest first, but process ids ascending. Unknown values come last in either order.
 fn sorted(table: &ProcessTable, sort: Sort, order: Order) -> Vec<&Process> {
     let key = |process: &Process| match sort {
         Sort::GpuMemory => gpu_memory(process).map(|bytes| bytes.get() as f64),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_comes_last() {
+    fn unknown_values_come_last() {
         let processes = vec![process(1, None, Some(0.5)), process(2, Some(7), None), process(3, Some(9), Some(0.1))];
         let table = ProcessTable { since_last: Seconds::new(1.0), processes, ..ProcessTable::default() };
         let ids = |sort, order| sorted(&table, sort, order).iter().map(|process| process.id).collect::<Vec<_>>();
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(ids(Sort::Memory, Order::Reversed), [2, 3, 1]);
         assert_eq!(ids(Sort::Cpu, Order::Usual), [1, 3, 2]);
         assert_eq!(ids(Sort::Pid, Order::Usual), [1, 2, 3]);
-        assert_eq!(ids(Sort::GpuMemory, Order::Usual), [1, 3, 2], "none has any: the busiest first");
+        assert_eq!(ids(Sort::GpuMemory, Order::Usual), [1, 3, 2], "no process has a value: the busiest first");
     }
 
     #[test]

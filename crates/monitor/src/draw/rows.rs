@@ -1,6 +1,6 @@
-//! Many devices, one line each: their figures in columns, and a small graph in the room that is left.
+//! Draws many devices as lines: figures in columns, and a small graph in the remaining room.
 //!
-//! A column that no device has something for is not there; where the room is short the least telling ones go first.
+//! Empty columns are left out; if there is too little room, the least important ones as well.
 
 use ergometer_units::format::quantity;
 use ratatui::buffer::Buffer;
@@ -10,20 +10,20 @@ use super::graph::{bar, line_graph, round_up};
 use super::header::short_time;
 use super::theme::Tone;
 use super::{Frame, Scene};
-use crate::picture::{Course, DeviceView};
+use crate::picture::{DeviceView, Graph};
 use ergometer_units::format::digits;
 use ergometer_units::text::{fitted, visible};
 
-/// The least width at which a graph tells something.
+/// The smallest useful width of a graph.
 const NARROWEST_GRAPH: usize = 10;
-/// Beyond this a graph tells nothing new, and figures are far from their names.
+/// The largest useful width of a graph; beyond it, figures are too far from their names.
 const WIDEST_GRAPH: usize = 100;
 
-/// One column of figures. The graph stands after the power.
+/// One column of figures. The graph is after the power.
 struct Column {
     head: &'static str,
     cells: Vec<(Tone, String)>,
-    /// Who goes first where the room is short: the highest.
+    /// If there is too little room, columns of the highest rank are left out first.
     rank: u8,
     align: Align,
 }
@@ -43,7 +43,7 @@ impl Column {
 
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, places: &[usize]) {
     let lines = usize::from(area.height.saturating_sub(1));
-    // Who has no room is counted in the last line.
+    // The last line counts the devices without room.
     let visible_lines = if places.len() > lines { lines.saturating_sub(1) } else { lines };
     let chosen = places.iter().position(|&place| place == scene.ui.device).unwrap_or(0);
     let first = (chosen + 1).saturating_sub(visible_lines);
@@ -75,7 +75,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, places: &
             let head = format!("last {}", short_time(scene.picture.span));
             buffer.set_stringn(x, area.y, head, graph, scene.style(Tone::Faint));
             for (y, (_, view)) in (area.y + 1..area.bottom()).zip(&shown) {
-                draw_course(buffer, Rect { x, y, width, height: 1 }, scene, view);
+                draw_row_graph(buffer, Rect { x, y, width, height: 1 }, scene, view);
             }
             x += width + 1;
         }
@@ -87,16 +87,16 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, places: &
         buffer.set_stringn(area.x + 1, area.bottom() - 1, text, width, scene.style(Tone::Faint));
     }
     for (y, (place, _)) in (area.y + 1..area.bottom()).zip(&shown) {
-        if scene.is_chosen(*place) {
-            buffer.set_string(area.x, y, "▸", scene.style(Tone::Chosen));
+        if scene.is_selected(*place) {
+            buffer.set_string(area.x, y, "▸", scene.style(Tone::Selected));
         }
     }
 }
 
-fn draw_course(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceView) {
-    let Some(history) = view.course.history() else { return };
-    let (tone, top) = match (&view.course, view.is_measured()) {
-        (Course::Busy(_), _) => (Tone::Busy, 100.0),
+fn draw_row_graph(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &DeviceView) {
+    let Some(history) = view.graph.history() else { return };
+    let (tone, top) = match (&view.graph, view.is_measured()) {
+        (Graph::Busy(_), _) => (Tone::Busy, 100.0),
         (_, is_measured) => {
             let peak = history.peak.unwrap_or(0.0);
             let top = view.power_limit.map_or(0.0, ergometer_units::Watts::get).max(round_up(peak));
@@ -104,13 +104,13 @@ fn draw_course(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>, view: &Device
         }
     };
     line_graph(buffer, area, history, top, scene.style(tone));
-    // Other rows show power here.
-    if matches!(view.course, Course::Busy(_)) {
+    // Other rows show power, so the label is needed.
+    if matches!(view.graph, Graph::Busy(_)) {
         buffer.set_stringn(area.x, area.y, "busy ", usize::from(area.width), scene.style(Tone::Faint));
     }
 }
 
-/// The columns that any of the devices has something for.
+/// The columns that at least one device has a value for.
 fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
     use Align::{Left, Right};
     let column = |head, align, rank, cell: &dyn Fn(&DeviceView) -> Option<(Tone, String)>| {
@@ -128,8 +128,8 @@ fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
         column("device", Left, 0, &|view| Some((Tone::Strong, view.id.to_string()))),
         column("name", Left, 4, &|view| Some((Tone::Faint, fitted(&visible(&view.now.name), 22).into_owned()))),
         column("power", Right, 0, &power),
-        column("peak", Right, 5, &|view| match &view.course {
-            Course::Power(history) => {
+        column("peak", Right, 5, &|view| match &view.graph {
+            Graph::Power(history) => {
                 history.peak.map(|peak| (Tone::Faint, format!("{}{peak:.0} W", view.modelled_mark())))
             }
             _ => None,
@@ -153,7 +153,7 @@ fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
             Some((tone, format!("{celsius:.0}°C")))
         }),
         column("clock", Right, 6, &|view| view.now.clock_core_mhz.map(|clock| plain(format!("{clock:.0} MHz")))),
-        column("held by", Left, 3, &|view| Some((Tone::Warning, view.throttled())).filter(|cell| !cell.1.is_empty())),
+        column("throttled", Left, 3, &|view| Some((Tone::Warning, view.throttled())).filter(|cell| !cell.1.is_empty())),
     ];
     all.into_iter().flatten().collect()
 }
@@ -166,7 +166,7 @@ fn power(view: &DeviceView) -> Option<(Tone, String)> {
     view.now.power_w.map(|watts| (tone, format!("{}{} W", view.modelled_mark(), digits(watts))))
 }
 
-/// Leaves columns out until a graph has room beside them; says how wide it is.
+/// Leaves out columns until a graph has room. Returns the columns and the width of the graph.
 fn fit(mut columns: Vec<Column>, width: usize) -> (Vec<Column>, usize) {
     loop {
         let used: usize = columns.iter().map(|column| column.width() + 1).sum();

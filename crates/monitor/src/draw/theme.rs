@@ -1,4 +1,4 @@
-//! The colours and signs of the screen: sixteen colours, so that any terminal will do, or none.
+//! The colours and characters of the screen: sixteen colours, which every colour terminal has, or none.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
@@ -30,7 +30,7 @@ pub enum Signs {
     Ascii,
 }
 
-/// The meaning of a piece of the screen; its style follows.
+/// The meaning of text, which sets its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -38,14 +38,14 @@ pub(super) enum Tone {
     Faint,
     /// Measured power.
     Power,
-    /// Power by a model.
+    /// Modelled power.
     Modelled,
     Busy,
     Memory,
     Warning,
     Bad,
-    Chosen,
-    /// On a ground of its own.
+    Selected,
+    /// On a coloured background.
     Badge,
 }
 
@@ -53,14 +53,14 @@ impl Theme {
     pub(super) fn style(self, tone: Tone) -> Style {
         let plain = Style::new();
         let modified = match tone {
-            Tone::Strong | Tone::Bad | Tone::Chosen => plain.add_modifier(Modifier::BOLD),
+            Tone::Strong | Tone::Bad | Tone::Selected => plain.add_modifier(Modifier::BOLD),
             Tone::Faint => plain.add_modifier(Modifier::DIM),
             Tone::Badge => plain.add_modifier(Modifier::REVERSED | Modifier::BOLD),
             _ => plain,
         };
         let color = match tone {
             Tone::Plain | Tone::Strong | Tone::Faint => None,
-            Tone::Power | Tone::Chosen => Some(Color::Cyan),
+            Tone::Power | Tone::Selected => Some(Color::Cyan),
             Tone::Modelled => Some(Color::Magenta),
             Tone::Busy => Some(Color::Green),
             Tone::Memory => Some(Color::Blue),
@@ -73,7 +73,7 @@ impl Theme {
         }
     }
 
-    /// Where the terminal knows ASCII only, writes everything by it.
+    /// Replaces characters that an ASCII terminal cannot show.
     pub(super) fn finish(self, buffer: &mut Buffer) {
         if self.signs == Signs::Unicode {
             return;
@@ -86,7 +86,7 @@ impl Theme {
     }
 }
 
-/// The sign nearest to one that the terminal does not know.
+/// The ASCII character that is closest to a sign.
 fn ascii(sign: char) -> char {
     match sign {
         '─' | '━' | '–' => '-',
