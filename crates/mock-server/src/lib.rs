@@ -24,7 +24,7 @@
 //!
 //! let stats = server.stop().await;
 //! assert_eq!((stats.totals.answered, stats.totals.tokens), (1, 3));
-//! # Ok(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })
 //! # }
 //! ```

@@ -82,7 +82,7 @@ impl Timer {
         }
         poll_fn(|context| {
             if Instant::now() >= due {
-                return Poll::ValidRequest(());
+                return Poll::Ready(());
             }
             self.0.add(Wait { due, waker: context.waker().clone() });
             Poll::Pending

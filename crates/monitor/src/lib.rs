@@ -12,7 +12,7 @@
 //! use ergometer_sensors::replay::Pace;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let timeline = recording::read_file("../../fixtures/telemetry/h200_truth_a.json.gz")?;
+//! let timeline = recording::read_file("../../fixtures/telemetry/h200_stream_b.jsonl.gz")?;
 //! let config = Config { interval: Duration::from_millis(100), ..Config::default() };
 //! let mut monitor = Monitor::start(Input::recording(&timeline, Pace::AtOnce)?, config)?;
 //! let theme = Theme { colors: Colors::Off, signs: Signs::Ascii };

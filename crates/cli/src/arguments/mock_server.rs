@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ergometer_mock_server::{Delay, FaultRate, Length, Newline, Script, StreamEnd, UsagePosition};
+use ergometer_diagnostics::Diagnostic;
+use ergometer_mock_server::{Delay, FaultRate, Length, Newline, Script, ScriptError, StreamEnd, UsagePosition};
 
 use crate::figures::parse_duration;
+use crate::phrasing::Options;
 
 #[derive(Debug, Args)]
 #[command(
@@ -102,7 +104,7 @@ struct StreamArguments {
 #[command(next_help_heading = "Faults")]
 struct FaultArguments {
     /// Fault and its share of requests, as in reset=0.05 or 429=10%. Repeatable; the shares may sum to at most 1.
-    #[arg(long, value_name = "KIND=RATE")]
+    #[arg(long, value_name = "KIND=RATE", value_parser = parse_fault)]
     fault: Vec<FaultRate>,
     /// Slowdown of a slow request.
     #[arg(long, value_name = "FACTOR", default_value = "10")]
@@ -132,6 +134,11 @@ enum Switch {
 enum LineEnd {
     Lf,
     Crlf,
+}
+
+/// Parses a fault with its rate. The hint lists all faults.
+fn parse_fault(text: &str) -> Result<FaultRate, String> {
+    text.parse().map_err(|error: ScriptError| error.one_line(&Options))
 }
 
 /// Parses an IP address or `localhost`. Other names would need DNS, and may have several addresses.

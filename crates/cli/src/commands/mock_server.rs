@@ -7,7 +7,6 @@ use ergometer_mock_server::{MockServer, RunningServer, ServerError, Stats};
 use serde_json::json;
 
 use crate::arguments::{MockServerArguments, ServerFormat};
-use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::figures::thousands;
 use crate::interrupt::Interrupt;
@@ -21,8 +20,8 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
     let interrupt = Interrupt::listen()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let server = runtime.block_on(MockServer::start(arguments.script(key))).map_err(|error| match error {
-        ServerError::Script(error) => Failure::usage(diagnosed!(error)),
-        error => Failure::failed(diagnosed!(error)),
+        ServerError::Script(error) => Failure::usage(error),
+        error => Failure::failed(error),
     })?;
     announce(&server, arguments.format, screen)?;
     while !interrupt.sleep_until(Instant::now() + WAIT) {}
@@ -37,7 +36,7 @@ pub(crate) fn run(arguments: &MockServerArguments, screen: Screen) -> Result<Exi
 fn read_key(variable: &str) -> Result<String, Failure> {
     std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
         Failure::usage(format!("the environment variable {variable} has no API key"))
-            .hint(format!("{variable}=secret ergo mock-server --api-key {variable}"))
+            .hint(format!("set it: {variable}=secret ergo mock-server --api-key {variable}"))
     })
 }
 

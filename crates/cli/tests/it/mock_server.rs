@@ -1,4 +1,4 @@
-//! `ergo mock-server`: it says where it is, answers, and says what it served.
+//! `ergo mock-server`: its address, its answers and its totals.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -61,7 +61,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn it_answers_until_it_is_interrupted_and_then_tells() {
+fn it_answers_until_interrupted_and_prints_totals() {
     let mut server = Server::start(&["--answer", "forty two", "--api-key", "MOCK_KEY", "--fault", "429=100%"]);
     assert!(server.ask("").starts_with("HTTP/1.1 401 "));
     let key = "authorization: Bearer secret\r\n";
@@ -78,13 +78,13 @@ fn it_answers_until_it_is_interrupted_and_then_tells() {
 }
 
 #[test]
-fn wrong_scripts_and_taken_ports_are_told() {
+fn invalid_scripts_and_used_ports_are_errors() {
     let with = |arguments: &[&'static str]| [&["mock-server"][..], arguments].concat();
-    assert_fails(&with(&["--fault", "explode=1"]), 2, &["`explode` is no fault", "hang-stream"]);
+    assert_fails(&with(&["--fault", "explode=1"]), 2, &["`explode` is not a fault", "hang-stream"]);
     assert_fails(&with(&["--fault", "500=0.9", "--fault", "503=20%"]), 2, &["sum to 110 %", "hint:"]);
-    assert_fails(&with(&["--ttft", "50"]), 2, &["`50` is no time", "uniform:10ms..20ms"]);
+    assert_fails(&with(&["--ttft", "50"]), 2, &["`50` is not a time", "uniform:10ms..20ms"]);
     assert_fails(&with(&["--host", "example.org"]), 2, &["is not an IP address", "localhost"]);
-    assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY has no key", "hint:"]);
+    assert_fails(&with(&["--api-key", "NO_SUCH_KEY"]), 2, &["NO_SUCH_KEY has no API key", "hint:"]);
     let server = Server::start(&[]);
     let port = server.port.to_string();
     assert_fails(&["mock-server", "--port", &port], 1, &["cannot listen on 127.0.0.1", "hint:"]);

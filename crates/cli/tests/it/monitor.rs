@@ -1,4 +1,4 @@
-//! `ergo monitor`: live sensors or a recording in, ticks and totals out.
+//! `ergo monitor` with live sensors and with recordings: its ticks and totals.
 
 use std::fs;
 use std::process::Stdio;
@@ -55,7 +55,7 @@ fn a_recording_made_here_can_be_read_again() {
 }
 
 #[test]
-fn an_interrupt_ends_the_watch_with_its_totals() {
+fn an_interrupt_prints_the_totals() {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
         .args(["monitor", "--interval", "100ms", "--format", "jsonl"])
         .stdout(Stdio::piped())
@@ -74,7 +74,7 @@ fn an_interrupt_ends_the_watch_with_its_totals() {
 
 /// `ergo monitor | head -1` once went on for ever.
 #[test]
-fn a_reader_that_goes_away_ends_the_watch() {
+fn a_closed_pipe_ends_the_monitor() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_ergo"))
@@ -92,7 +92,7 @@ fn a_reader_that_goes_away_ends_the_watch() {
 }
 
 #[test]
-fn a_recording_that_cannot_be_written_is_told() {
+fn a_recording_that_cannot_be_written_is_an_error() {
     assert_fails(&["monitor", "--duration", "1s", "--record", "/nowhere/run.jsonl"], 1, &["/nowhere/run.jsonl"]);
     assert_fails(&["monitor", "--replay", "/nowhere"], 1, &["/nowhere"]);
     assert_fails(&["monitor", "--speed", "2"], 2, &["--replay"]);
@@ -101,7 +101,7 @@ fn a_recording_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn one_look_is_one_frame_one_table_or_one_line() {
+fn once_prints_one_frame_one_table_or_one_line() {
     let recording = fixture("h200_stream_b.jsonl.gz").to_string_lossy().into_owned();
     let look = |more: &[&str]| {
         let arguments = ["monitor", "--once", "--interval", "200ms", "--speed", "50", "--replay", &recording];
@@ -129,7 +129,7 @@ fn one_look_is_one_frame_one_table_or_one_line() {
 }
 
 #[test]
-fn a_meter_that_dies_is_left_out_and_takes_nothing_from_the_others() {
+fn a_silent_meter_does_not_affect_the_others() {
     let folder = tempfile::tempdir().unwrap();
     // Four readings, and then never again.
     let script = "echo x >> count; test $(wc -l < count) -le 4 && echo 300 || exit 1";
@@ -153,14 +153,14 @@ fn a_meter_that_dies_is_left_out_and_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    assert_fails(&["monitor", "--history", "2h"], 2, &["--history takes 1s to 1h"]);
-    assert_fails(&["monitor", "--history", "100ms"], 2, &["--history takes 1s to 1h"]);
+fn invalid_options_are_rejected() {
+    assert_fails(&["monitor", "--history", "2h"], 2, &["set --history to a time from 1s to 1h"]);
+    assert_fails(&["monitor", "--history", "100ms"], 2, &["set --history to a time from 1s to 1h"]);
     assert_fails(&["monitor", "-d", "0s"], 2, &["--once"]);
 }
 
 #[test]
-fn a_split_adds_up_to_the_energy_of_the_cpu() {
+fn a_split_sums_to_the_energy_of_the_cpu() {
     let arguments = ["monitor", "--once", "--interval", "100ms", "--format", "jsonl", "--split", "cpu-time"];
     let output = ergo().args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -173,11 +173,15 @@ fn a_split_adds_up_to_the_energy_of_the_cpu() {
     let rest = row["cpu_energy_rest_j"].as_f64().unwrap();
     assert!(all > 0.0 && (shares + rest - all).abs() < 1e-6 * all, "{shares} + {rest} != {all}");
     let nothing = ergo().args(arguments).args(["--device", "host"]).output().unwrap();
-    assert!(nothing.status.success() && stderr(&nothing).contains("nothing to split"), "{}", stderr(&nothing));
+    assert!(
+        nothing.status.success() && stderr(&nothing).contains("it is not split among processes"),
+        "{}",
+        stderr(&nothing)
+    );
 }
 
 #[test]
-fn processes_come_with_each_line_where_they_are_asked_for() {
+fn processes_are_listed_in_each_line() {
     let arguments = ["monitor", "--once", "--interval", "100ms", "--format", "jsonl", "--processes"];
     let output = ergo().args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));

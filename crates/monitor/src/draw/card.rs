@@ -124,7 +124,7 @@ fn figures(view: &DeviceView) -> Vec<Figure> {
         figures.extend(value.map(|value| Figure { label, share: None, value, tone }));
     };
     let throttled = view.throttled();
-    plain("throttled", Tone::Warning, (!throttled.is_empty()).then_some(throttled));
+    plain("limited", Tone::Warning, (!throttled.is_empty()).then_some(throttled));
     let energy = |joules: f64| {
         let hours = if joules >= 3600.0 { format!("  {}", quantity(joules / 3600.0, "Wh")) } else { String::new() };
         format!("{}{}{hours}", view.modelled_mark(), quantity(joules, "J"))

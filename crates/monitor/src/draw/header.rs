@@ -123,7 +123,7 @@ pub(super) fn messages(scene: &Scene<'_>) -> Vec<Line<'static>> {
         ]));
     }
     if scene.picture.split.is_some() && scene.ui.processes == Processes::Shown {
-        lines.push(Line::from(scene.span(Tone::Faint, "~J  CPU energy, split by CPU time (not measured per process)")));
+        lines.push(Line::from(scene.span(Tone::Faint, "~J  CPU energy split by CPU time, not measured")));
     }
     if let Some(message) = &scene.ui.message {
         lines.push(Line::from(scene.span(Tone::Strong, visible(message))));
@@ -142,13 +142,13 @@ struct Hint {
 
 pub(super) fn draw_keys(buffer: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let arrow = if scene.ui.order == Order::Usual { "" } else { ", reversed" };
-    let pause = if scene.ui.motion == Motion::Paused { "resume" } else { "pause" };
+    let pause = if scene.ui.motion == Motion::Paused { "play" } else { "pause" };
     let record = if scene.ui.recording.is_some() { "stop" } else { "record" };
     let key = |key, what: &str, widest, rank| Hint { key, what: what.to_owned(), widest, rank };
     let mut keys = vec![
         key("q", "quit", 4, 0),
         key("?", "help", 4, 0),
-        key("space", pause, 6, 1),
+        key("space", pause, 5, 1),
         key("d", "detail", 6, 1),
         key("r", record, 6, 1),
         key("+-", &short_time(scene.picture.span), 6, 2),

@@ -153,7 +153,7 @@ fn columns(shown: &[(usize, &DeviceView)]) -> Vec<Column> {
             Some((tone, format!("{celsius:.0}°C")))
         }),
         column("clock", Right, 6, &|view| view.now.clock_core_mhz.map(|clock| plain(format!("{clock:.0} MHz")))),
-        column("throttled", Left, 3, &|view| Some((Tone::Warning, view.throttled())).filter(|cell| !cell.1.is_empty())),
+        column("limited", Left, 3, &|view| Some((Tone::Warning, view.throttled())).filter(|cell| !cell.1.is_empty())),
     ];
     all.into_iter().flatten().collect()
 }
