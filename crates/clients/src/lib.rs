@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use ergometer_clients::{ClientSpec, Request, RequestOptions, Transcript, open};
-//! use ergometer_server::{MockServer, Script};
+//! use ergometer_mock_server::{MockServer, Script};
 //! use ergometer_telemetry::Clock;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
