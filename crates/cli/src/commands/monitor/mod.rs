@@ -16,7 +16,6 @@ use ergometer_monitor::{
 use ergometer_sensors::replay::Pace;
 
 use crate::arguments::{MonitorArguments, SplitRule, StreamFormat};
-use crate::bridge::diagnosed;
 use crate::commands::energy::read;
 use crate::devices::select;
 use crate::exit::{Exit, Failure};
@@ -94,7 +93,7 @@ fn mode(arguments: &MonitorArguments) -> Mode {
 fn input(arguments: &MonitorArguments, screen: Screen) -> Result<Input, Failure> {
     let Some(path) = &arguments.replay else { return Ok(Input::machine(select(&arguments.sensors)?.sensors)) };
     let timeline = read(path, false, screen)?;
-    let play = |pace| Input::recording(&timeline, pace).map_err(|error| Failure::usage(diagnosed!(error)));
+    let play = |pace| Input::recording(&timeline, pace).map_err(Failure::usage);
     let input = play(Pace::Speed(arguments.speed))?;
     // One frame of a recording shows its end: its first seconds may have no power yet.
     if arguments.once { play(Pace::AtOnce) } else { Ok(input) }
