@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use ergometer_diagnostics::{Diagnostic as _, Message, hint, option};
 use ergometer_inference::{Conversation, Demo, EndOfSequence, Exchange, Finish, GenerateError, Model, Sampling};
 use ergometer_telemetry::{Clock, DeviceKind};
 use ergometer_units::{Seconds, Timestamp};
@@ -39,9 +40,18 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn new(spec: &ClientSpec) -> Result<Self, ClientError> {
         if spec.base_url.is_some() || !spec.headers.is_empty() || spec.network.api_key_env.is_some() {
-            return Err(ClientError::Parameter(String::from(
-                "the client embedded runs in this process and has no --base-url, --header or --api-key-env. hint: leave them out, or name a client with --client",
-            )));
+            let text = "the client embedded runs in this process and uses no address, headers or API key";
+            let hint = hint!(
+                "leave out ",
+                option("base-url"),
+                ", ",
+                option("header"),
+                " and ",
+                option("api-key-env"),
+                ", or choose another client with ",
+                option("client")
+            );
+            return Err(ClientError::Parameter(Message::new(text).with_hint(hint)));
         }
         spec.check(&INFO)?;
         Ok(Self { spec: spec.clone(), model: Mutex::new(None) })
@@ -58,12 +68,14 @@ impl Embedded {
             ("tiny", None) => Model::demo(Demo::Tiny),
             ("small", None) => Model::demo(Demo::Small),
             _ => {
-                return Err(ClientError::Model(format!(
-                    "no embedded model `{name}`. hint: there are tiny and small, and folders with a Llama model by their path"
-                )));
+                let hint = hint!(
+                    "the built-in models are tiny and small; for another Llama model, pass the path of its folder with ",
+                    option("model")
+                );
+                return Err(ClientError::Model(Message::new(format!("no embedded model `{name}`")).with_hint(hint)));
             }
         }
-        .map_err(|error| ClientError::Model(error.to_string()))
+        .map_err(|error| ClientError::Model(error.to_message()))
     }
 }
 
@@ -90,7 +102,7 @@ impl Client for Embedded {
         let spec = self.spec.clone();
         let model = tokio::task::spawn_blocking(move || Self::load(&spec))
             .await
-            .map_err(|error| ClientError::Model(error.to_string()))??;
+            .map_err(|error| ClientError::Model(Message::new(error.to_string())))??;
         let info = model.info();
         let facts = ModelFacts {
             parameters: Some(info.parameters),
@@ -112,15 +124,15 @@ impl Client for Embedded {
         let rejected = |cause: String| RequestError::new(FailureKind::Rejected, cause);
         let model = self.loaded().ok_or_else(|| rejected(String::from("the model is not loaded")))?;
         let sampling = sampling(request.common, request.max_tokens(), request.index)
-            .map_err(|error| rejected(error.to_string()))?;
+            .map_err(|error| RequestError { hint: error.hint(), ..rejected(error.to_string()) })?;
         let (system, problem) = (request.common.system_prompt.clone(), request.problem.to_owned());
-        let before = request.earlier.to_vec();
+        let earlier = request.earlier.to_vec();
         let anchor = Anchor { clock: clock.now(), instant: std::time::Instant::now() };
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Timestamp, String)>();
         let work = tokio::task::spawn_blocking(move || {
             let started = thread_time();
             let before: Vec<Exchange<'_>> =
-                before.iter().map(|said| Exchange { user: &said.problem, assistant: &said.answer }).collect();
+                earlier.iter().map(|turn| Exchange { user: &turn.problem, assistant: &turn.answer }).collect();
             let conversation = Conversation { system: system.as_deref(), before: &before, user: &problem };
             let prompt = model.encode_conversation(&conversation)?;
             // A receiver that is gone means that the request was given up.
@@ -142,7 +154,7 @@ impl Client for Embedded {
         let broken = |cause: String| RequestError::new(FailureKind::MidStream, cause);
         let (generated, processor_time) = match work.await {
             Ok(Ok(done)) => done,
-            Ok(Err(error)) => return Err(rejected(error.to_string())),
+            Ok(Err(error)) => return Err(RequestError { hint: error.hint(), ..rejected(error.to_string()) }),
             Err(error) => return Err(broken(error.to_string())),
         };
         transcript.usage = Some(Usage {
@@ -192,7 +204,10 @@ fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Res
     sampling.end_of_sequence = if common.ignore_eos { EndOfSequence::Ignore } else { EndOfSequence::Stop };
     sampling.max_tokens = max_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
     for (name, value) in &common.parameters {
-        let wrong = |wanted: &str| ClientError::Parameter(format!("--param {name}={value}: {name} is {wanted}"));
+        let wrong = |wanted: &str| {
+            let text = format!("the request parameter {name} is {value}, but must be {wanted}");
+            ClientError::Parameter(Message::new(text))
+        };
         let number = |range: std::ops::RangeInclusive<f64>, wanted: &str| {
             value.as_f64().filter(|number| range.contains(number)).ok_or_else(|| wrong(wanted))
         };
@@ -223,10 +238,16 @@ fn sampling(common: &RequestOptions, max_tokens: Option<u64>, index: u64) -> Res
                 };
             }
             _ => {
-                return Err(ClientError::Parameter(format!(
-                    "the client embedded has no parameter `{name}` for requests. hint: there are {}; see also --max-tokens, --seed and --system-prompt",
-                    names(REQUEST_PARAMETERS)
-                )));
+                let hint = hint!(
+                    format!("its request parameters are {}; see also ", names(REQUEST_PARAMETERS)),
+                    option("max-tokens"),
+                    ", ",
+                    option("seed"),
+                    " and ",
+                    option("system-prompt")
+                );
+                let text = format!("the client embedded has no request parameter `{name}`");
+                return Err(ClientError::Parameter(Message::new(text).with_hint(hint)));
             }
         }
     }

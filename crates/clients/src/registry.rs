@@ -1,8 +1,9 @@
-//! The clients there are, by id, and what a user asks for.
+//! The registry of clients, and the specification by which one is opened.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ergometer_diagnostics::{Diagnostic as _, Hint, Message, hint, option};
 use serde::{Deserialize, Serialize};
 
 use super::http::{Connection, Network};
@@ -11,13 +12,13 @@ use super::{Client, ClientError};
 /// A client as `ergo list clients` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClientInfo {
-    /// How it is asked for.
+    /// The id it is chosen by.
     pub id: &'static str,
-    /// What it is.
+    /// What it talks to.
     pub description: &'static str,
-    /// Its parameters and what they mean.
+    /// Names and descriptions of the client's parameters (`--client-param`).
     pub parameters: &'static [(&'static str, &'static str)],
-    /// The parameters its requests take by `--param`, and what they mean.
+    /// Names and descriptions of the parameters of its requests (`--param`).
     pub request_parameters: &'static [(&'static str, &'static str)],
 }
 
@@ -28,20 +29,20 @@ const REGISTRY: &[ClientInfo] = &[
     super::ollama::INFO,
 ];
 
-/// All clients there are.
+/// All registered clients.
 #[must_use]
 pub fn registry() -> &'static [ClientInfo] {
     REGISTRY
 }
 
-/// A client as the user asks for it.
+/// The client, the model and the server that a user asks for.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClientSpec {
-    /// An id of the registry.
+    /// The id of a registered client.
     pub id: String,
-    /// The model: a name, or for the embedded client a path too.
+    /// The model's name, or for the embedded client also a path.
     pub model: String,
-    /// The folder of the model, where it is one: the run may be resumed from elsewhere.
+    /// The absolute path of the model's folder, so that a run can be resumed from another working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_folder: Option<PathBuf>,
     /// The server's address.
@@ -50,46 +51,46 @@ pub struct ClientSpec {
     /// Headers of every request, `Name: value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// How the server is reached.
+    /// Keys, certificates, connections and timeouts.
     #[serde(default, skip_serializing_if = "Network::is_default")]
     pub network: Network,
-    /// Parameters, by name.
+    /// Client parameters by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
 }
 
 impl ClientSpec {
-    /// The parameter of this name.
+    /// The value of the parameter with this name.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// Checks that the client has all parameters that are given.
+    /// Checks that the client has every parameter that is set.
     pub(super) fn check(&self, info: &ClientInfo) -> Result<(), ClientError> {
         let is_known = |name: &str| info.parameters.iter().any(|(known, _)| *known == name);
         match self.parameters.keys().find(|name| !is_known(name)) {
             None => Ok(()),
-            Some(unknown) => Err(ClientError::Parameter(format!(
-                "the client {} has no parameter `{unknown}`. hint: {}",
-                info.id,
-                if info.parameters.is_empty() {
-                    String::from("it has none")
+            Some(unknown) => {
+                let hint = if info.parameters.is_empty() {
+                    Hint::text("this client has no parameters")
                 } else {
-                    format!("there are {}", names(info.parameters))
-                }
-            ))),
+                    Hint::text(format!("its parameters are {}", names(info.parameters)))
+                };
+                let text = format!("the client {} has no parameter `{unknown}`", info.id);
+                Err(ClientError::Parameter(Message::new(text).with_hint(hint)))
+            }
         }
     }
 
-    /// The connection to its server, which is `default` where the user does not say.
+    /// A connection to the server at the user's address, or at `default` if the user gave none.
     pub(super) fn connection(&self, default: &str) -> Result<Connection, ClientError> {
         let base_url = self.base_url.as_deref().unwrap_or(default);
         Connection::new(base_url, &self.headers, &self.network)
-            .map_err(|error| ClientError::Parameter(error.to_string()))
+            .map_err(|error| ClientError::Parameter(error.to_message()))
     }
 }
 
-/// Makes a client. Nothing is sent yet.
+/// Creates a client. It sends nothing yet.
 pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     match spec.id.as_str() {
         #[cfg(feature = "embedded")]
@@ -103,38 +104,41 @@ pub fn open(spec: &ClientSpec) -> Result<Box<dyn Client>, ClientError> {
     }
 }
 
-/// The model to ask for where the user names none: the only one there is. `option` is how to name one.
-pub async fn only_model(client: &dyn Client, option: &str) -> Result<String, ClientError> {
-    only(client.models().await?, option).map_err(ClientError::Parameter)
+/// The server's only model, for a user who named none. `name` is the option that names a model, for the hint of the error.
+pub async fn only_model(client: &dyn Client, name: &'static str) -> Result<String, ClientError> {
+    only(client.models().await?, name).map_err(ClientError::Parameter)
 }
 
-fn only(mut models: Vec<String>, option: &str) -> Result<String, String> {
+fn only(mut models: Vec<String>, name: &'static str) -> Result<String, Message> {
     match models.len() {
         1 => Ok(models.remove(0)),
-        0 => Err(format!("the server lists no models. hint: name one with --{option}")),
+        0 => Err(Message::new("the server lists no models").with_hint(hint!("name the model with ", option(name)))),
         count => {
             models.truncate(12);
             let (listed, more) = (models.join(", "), if count > 12 { ", …" } else { "" });
-            Err(format!("the server has {count} models. hint: choose one with --{option}: {listed}{more}"))
+            let hint = hint!("choose one with ", option(name), format!(": {listed}{more}"));
+            Err(Message::new(format!("the server has {count} models")).with_hint(hint))
         }
     }
 }
 
-/// The names of a list of parameters, for an error.
+/// The names of parameters, separated by commas.
 pub(super) fn names(parameters: &[(&str, &str)]) -> String {
     parameters.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::CommandLine;
+
     use super::*;
 
     #[test]
-    fn one_model_is_taken_and_of_several_one_must_be_named() {
+    fn a_single_model_is_chosen_and_several_need_a_choice() {
         let names = |count: usize| (0..count).map(|number| format!("m{number}")).collect::<Vec<_>>();
-        assert_eq!(only(names(1), "--model"), Ok(String::from("m0")));
-        assert!(only(names(0), "--judge-model").unwrap_err().contains("--judge-model"));
-        let error = only(names(20), "--model").unwrap_err();
+        assert_eq!(only(names(1), "model"), Ok(String::from("m0")));
+        assert!(only(names(0), "judge-model").unwrap_err().one_line(&CommandLine).contains("--judge-model"));
+        let error = only(names(20), "model").unwrap_err().one_line(&CommandLine);
         assert!(error.contains("20 models") && error.contains("m11, …") && !error.contains("m12"), "{error}");
     }
 }

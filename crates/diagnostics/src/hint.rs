@@ -110,6 +110,19 @@ impl Hint {
         words
     }
 
+    /// The same hint with an option renamed, for a second set of options such as those of a judge.
+    #[must_use]
+    pub fn with_renamed_option(mut self, from: &str, to: &'static str) -> Self {
+        for part in &mut self.0 {
+            if let Part::Option { name, .. } = part
+                && name == from
+            {
+                *name = Cow::Borrowed(to);
+            }
+        }
+        self
+    }
+
     /// This hint and a second one.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
@@ -137,6 +150,12 @@ mod tests {
         let both = hint!("use ", option("name").value("SUFFIX")).and(hint!("run ", command("doctor")));
         assert_eq!(both.phrase(&CommandLine), "use --name SUFFIX; run `ergo doctor`");
         assert_eq!(both.phrase(&Keywords), "use name='SUFFIX'; run `ergo doctor`");
+    }
+
+    #[test]
+    fn an_option_can_be_renamed() {
+        let hint = hint!("use ", option("base-url").value("URL"), " or ", option("base"));
+        assert_eq!(hint.with_renamed_option("base-url", "judge").phrase(&CommandLine), "use --judge URL or --base");
     }
 
     #[test]

@@ -1,34 +1,42 @@
-//! The address of a server, as people write it: with or without a scheme, a slash at the end, `/v1`, or a whole endpoint.
+//! Parses the address of a server as people write it: with or without a scheme, a trailing slash, `/v1` or an endpoint.
 
 use std::net::IpAddr;
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
 use url::{Host, Position, Url};
 
 use crate::Locality;
 use crate::redact::redact_url;
 
-/// An address that cannot be used.
+/// An invalid server address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{address}` is no address of a server: {why}. hint: write it as http://127.0.0.1:8000")]
+#[error("`{address}` is not a server address: {why}")]
 pub struct AddressError {
-    /// What was given, without its secrets.
+    /// The address, with secrets redacted.
     pub address: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: String,
+    hint: Hint,
 }
 
-/// The address of a server: its root, and where its OpenAI-compatible interface begins.
+impl Diagnostic for AddressError {
+    fn hint(&self) -> Option<Hint> {
+        Some(self.hint.clone())
+    }
+}
+
+/// The address of a server: its root, and the base of its OpenAI-compatible API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     root: Url,
     versioned: Url,
 }
 
-/// What people paste after the base.
+/// Endpoints that people paste after the base address.
 const ENDPOINTS: [&str; 4] = ["/chat/completions", "/completions", "/models", "/embeddings"];
 
 impl BaseUrl {
-    /// Takes an address apart.
+    /// Parses an address.
     ///
     /// ```
     /// use ergometer_clients::http::BaseUrl;
@@ -38,18 +46,23 @@ impl BaseUrl {
     /// # Ok::<(), ergometer_clients::http::AddressError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        let wrong = |why: &str| AddressError { address: redact_url(text), why: why.to_owned() };
+        let wrong = |why: &str| AddressError {
+            address: redact_url(text),
+            why: why.to_owned(),
+            hint: Hint::text("write it as http://127.0.0.1:8000"),
+        };
         let text = text.trim();
         let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let mut url = Url::parse(&with_scheme).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("its scheme is neither http nor https"));
+            return Err(wrong("the scheme is neither http nor https"));
         }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(wrong("it has no host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it holds a user name or a password, which would be in every log. hint: --api-key-env"));
+            let error = wrong("it contains a user name or a password, which would appear in every log");
+            return Err(AddressError { hint: hint!("pass a key with ", option("api-key-env").value("NAME")), ..error });
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it has a query or a fragment"));
@@ -76,7 +89,7 @@ impl BaseUrl {
         join(&self.root, name)
     }
 
-    /// The root, as it is shown.
+    /// The root, without a trailing slash.
     #[must_use]
     pub fn root(&self) -> &str {
         self.root.as_str().trim_end_matches('/')
@@ -88,23 +101,23 @@ impl BaseUrl {
         self.root.host_str().unwrap_or_default().to_owned()
     }
 
-    /// The host and its port, where it is not the usual one, as a request names it.
+    /// The value of the `Host` header: the host, and the port unless it is the default.
     pub(super) fn authority(&self) -> String {
         self.root[Position::BeforeHost..Position::AfterPort].to_owned()
     }
 
-    /// Whether what is sent is encrypted.
+    /// Whether requests are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.root.scheme() == "https"
     }
 
-    /// Whether the address is this machine's own and no other can listen in.
+    /// Whether the address is a loopback address, so that no other machine can read the traffic.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self.root.host() {
             Some(Host::Domain(name)) => {
-                // A name below localhost may be asked of DNS, which may say anything.
+                // A name such as `a.localhost` may be resolved by DNS to any address.
                 name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
             }
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -115,7 +128,7 @@ impl BaseUrl {
         }
     }
 
-    /// Whose energy a request uses. An address of this machine's network cards is this machine, too.
+    /// Whether the server runs on this machine. An address of one of its network interfaces counts as this machine.
     #[must_use]
     pub fn locality(&self) -> Locality {
         if self.is_loopback() || self.is_own_address() {
@@ -125,7 +138,7 @@ impl BaseUrl {
         }
     }
 
-    /// Whether this machine could listen at the address: only its own can be bound to.
+    /// Whether this machine can bind the address, which succeeds only for its own addresses.
     fn is_own_address(&self) -> bool {
         let address = match self.root.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
@@ -136,7 +149,7 @@ impl BaseUrl {
     }
 }
 
-/// Where a path's version segment begins: `/v1`, `/openai/v1`, `/v1beta/openai`.
+/// The position of the version segment in a path: `/v1`, `/openai/v1`, `/v1beta/openai`.
 fn version_start(path: &str) -> Option<usize> {
     let mut start = 0;
     for segment in path.split('/') {
@@ -161,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_write_it_means_the_same() {
+    fn all_spellings_of_an_address_are_equal() {
         let ways = [
             "http://h:8000",
             "http://h:8000/",
@@ -190,15 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told() {
+    fn invalid_addresses_are_rejected_without_their_secrets() {
         for wrong in ["", "ftp://h", "http://", "http://me:pw@h", "http://h?key=1", "http://h:99999", "http://[::1"] {
             let error = BaseUrl::parse(wrong).unwrap_err().to_string();
-            assert!(error.contains("no address of a server") && !error.contains("pw"), "{error}");
+            assert!(error.contains("is not a server address") && !error.contains("pw"), "{error}");
         }
     }
 
     #[test]
-    fn this_machine_is_known_by_its_addresses() {
+    fn own_addresses_are_local() {
         for here in
             ["localhost:1", "http://127.8.9.1", "http://[::1]:80", "http://[::ffff:127.0.0.1]", "http://0.0.0.0:8"]
         {

@@ -1,4 +1,4 @@
-//! A server that requests are sent to: one pool of connections, one set of headers, one origin.
+//! Sends requests to one server, with one connection pool and one set of headers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ergometer_diagnostics::{Diagnostic, Hint, Message, command, hint, option};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION,
     USER_AGENT,
@@ -22,35 +23,35 @@ use super::{AddressError, BaseUrl, Stage, request_error, secrets, status_error, 
 use crate::redact::{REDACTED, redact_url};
 use crate::{ClientError, ConnectOutcome, ConnectionUse, Connections, FailureKind, Locality, Protocol, RequestError};
 
-/// What an answer that is not a stream may have at most: a list of models, counts, metrics.
+/// Maximum size of a response that is not a stream: a list of models, token counts, metrics.
 const LONGEST_BODY: usize = 64 << 20;
 
-/// How often a request may be sent somewhere else.
+/// Maximum number of redirects of a request.
 const MOST_REDIRECTS: usize = 5;
 
-/// How long such an answer may take.
+/// Timeout for a response that is not a stream.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a server is reached.
+/// Keys, certificates, connections and timeouts of a client.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Network {
-    /// The environment variable with the key.
+    /// The environment variable with the API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// A file with certificates to trust, besides the system's.
+    /// A PEM file with certificates to trust, in addition to the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// Whether any certificate is accepted.
+    /// Whether to accept any certificate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// The version of HTTP that requests are sent with.
+    /// The HTTP version of requests.
     #[serde(skip_serializing_if = "is_first")]
     pub protocol: Protocol,
-    /// How many connections are open at most; as many as there are requests in flight where it is not said, and one with HTTP/2.
+    /// Maximum number of open connections. The default is one per request in flight, and one in total with HTTP/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// How long to wait for what.
+    /// Timeouts of requests.
     pub timeouts: Timeouts,
 }
 
@@ -60,22 +61,22 @@ fn is_first(protocol: &Protocol) -> bool {
 }
 
 impl Network {
-    /// Whether nothing was asked for.
+    /// Whether every setting has its default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How long to wait for what, in seconds.
+/// Timeouts of requests, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeouts {
-    /// A connection.
+    /// Connect timeout.
     pub connect_s: f64,
-    /// The first content, from sending.
+    /// Time to the first content after sending.
     pub first_token_s: f64,
-    /// Further content, from the last.
+    /// Time between two pieces of content.
     pub between_tokens_s: f64,
 }
 
@@ -86,60 +87,69 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Seconds as a duration; what is too long to count is a year.
+    /// Seconds as a duration, at most one year.
     pub(crate) fn duration(seconds: f64) -> Duration {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         Duration::try_from_secs_f64(seconds).map_or(YEAR, |length| length.min(YEAR))
     }
 }
 
-/// What is wrong with how a server is to be reached. Nothing has been sent yet.
+/// Invalid settings of a connection. Nothing has been sent yet.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The address.
+    /// The address is invalid.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// A header.
+    /// A header is invalid.
     #[error("{0}")]
-    Header(String),
-    /// The key.
+    Header(Message),
+    /// The API key is missing or would be sent in plain text.
     #[error("{0}")]
-    Key(String),
-    /// Certificates.
+    Key(Message),
+    /// Certificates cannot be used.
     #[error("{0}")]
-    Tls(String),
-    /// The rest.
+    Tls(Message),
+    /// Another setting is invalid.
     #[error("cannot set up HTTP: {0}")]
-    Setup(String),
+    Setup(Message),
+}
+
+impl Diagnostic for HttpError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Address(error) => error.hint(),
+            Self::Header(message) | Self::Key(message) | Self::Tls(message) | Self::Setup(message) => message.hint(),
+        }
+    }
 }
 
 /// A server that requests are sent to.
 #[derive(Clone)]
 pub struct Connection {
     base: BaseUrl,
-    /// What is sent and must not be told.
+    /// Values that are sent and must not appear in errors.
     secrets: Arc<[String]>,
-    /// What is timed goes this way.
+    /// Connections of timed requests.
     lanes: Arc<Lanes>,
-    /// What every request that is timed carries.
+    /// Headers of timed requests.
     headers: HeaderMap,
-    /// What is not timed goes this way, each request on a connection of its own.
+    /// The client of requests that are not timed. Each opens a new connection.
     asking: Client,
     timeouts: Timeouts,
 }
 
 impl fmt::Debug for Connection {
-    /// Its clients know the headers.
+    /// Leaves out the headers, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-/// Where requests are sent: a path of the server.
+/// The URL of an endpoint, prepared for many requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     url: Url,
-    /// The same, as a request says it.
+    /// The request target: the path, or the whole URL for a proxy or HTTP/2.
     uri: Uri,
 }
 
@@ -151,12 +161,12 @@ impl Target {
 }
 
 impl Connection {
-    /// Sets up what is needed; nothing is sent.
+    /// Prepares connections to a server. It sends nothing.
     pub fn new(base_url: &str, headers: &[String], network: &Network) -> Result<Self, HttpError> {
         let base = BaseUrl::parse(base_url)?;
         let mut headers = secrets::headers(&base, headers, network.api_key_env.as_deref())?;
         let given = headers.clone();
-        // What is compressed is held back until a block is full: no arrival time would be true.
+        // A compressed stream is held back until a block is full, which would falsify arrival times.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("ergometer/", env!("CARGO_PKG_VERSION"))));
         let tls = tls::config(network, lanes::is_encrypted(&base))?;
@@ -169,21 +179,22 @@ impl Connection {
             .http1_only()
             .tls_backend_preconfigured(tls.clone());
         if base.locality() == Locality::ThisMachine {
-            // What happens on this machine is measured here, whatever the environment says of proxies.
+            // A proxy in the environment must not come between this machine and its own server.
             builder = builder.no_proxy();
         }
-        let asking = builder.build().map_err(|error| HttpError::Setup(error.to_string()))?;
+        let asking = builder.build().map_err(|error| HttpError::Setup(error.to_string().into()))?;
         let lanes = Lanes::new(&base, network, &tls)?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let taken = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
-        headers.insert(ACCEPT, taken);
+        let accepted = HeaderValue::from_static("text/event-stream, application/json, application/x-ndjson");
+        headers.insert(ACCEPT, accepted);
         let secrets = secrets::values(given.values().chain(lanes.proxy_authorization()));
         if let Some(auth) = lanes.proxy_authorization() {
             headers.insert(PROXY_AUTHORIZATION, auth.clone());
         }
         if network.protocol == Protocol::Http1 {
             let host = base.authority();
-            let host = HeaderValue::from_str(&host).map_err(|_| HttpError::Setup(format!("{host} is no host")))?;
+            let invalid = |_| HttpError::Setup(Message::new(format!("`{host}` is not a host name")));
+            let host = HeaderValue::from_str(&host).map_err(invalid)?;
             headers.insert(HOST, host);
         }
         Ok(Self { lanes: Arc::new(lanes), headers, asking, timeouts: network.timeouts, secrets, base })
@@ -195,33 +206,35 @@ impl Connection {
         &self.base
     }
 
-    /// How long to wait for what.
+    /// Timeouts of requests.
     #[must_use]
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
 
-    /// Opens connections for so many requests that are about to be sent together.
+    /// Opens connections for `count` requests that are about to be sent together.
     pub(crate) async fn connect(&self, count: u32) -> ConnectOutcome {
         self.lanes.connect(count as usize).await
     }
 
-    /// What the connections of timed requests came to so far.
+    /// Counts of the connections of timed requests so far.
     #[must_use]
     pub fn connections(&self) -> Connections {
         self.lanes.connections()
     }
 
-    /// Closes the connections that lie idle.
+    /// Closes idle connections.
     pub(crate) fn close(&self) {
         self.lanes.close();
     }
 
-    /// A place to send requests to, put together once for all of them.
+    /// Prepares a URL for many requests.
     pub(crate) fn target(&self, url: &str) -> Result<Target, HttpError> {
-        let wrong = |why: String| HttpError::Setup(format!("`{}` is no address of a request: {why}", redact_url(url)));
+        let wrong = |why: String| {
+            HttpError::Setup(Message::new(format!("`{}` is not a request address: {why}", redact_url(url))))
+        };
         let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
-        // A proxy is told the whole address, and so is a server over HTTP/2, which takes it apart itself.
+        // A forwarding proxy needs the whole URL, and so does hyper for HTTP/2.
         let is_whole = self.lanes.is_forwarded() || !self.headers.contains_key(HOST);
         let text =
             if is_whole { &url[..Position::AfterQuery] } else { &url[Position::BeforePath..Position::AfterQuery] };
@@ -229,14 +242,14 @@ impl Connection {
         Ok(Target { url, uri })
     }
 
-    /// Sends a JSON body and returns once the head of the answer is there; `line` is what it travels on. `id` lets the
-    /// server's log be joined with ours.
+    /// Sends a JSON body and returns when the response head has arrived. `connection_use` receives the connection used.
+    /// `id` becomes the request id, so that server logs can be joined with the run.
     pub(crate) async fn post(
         &self,
         target: &Target,
         body: Vec<u8>,
         id: Option<u64>,
-        line: &mut Option<ConnectionUse>,
+        connection_use: &mut Option<ConnectionUse>,
     ) -> Result<Answer, RequestError> {
         let body = Bytes::from(body);
         let mut headers = self.headers.clone();
@@ -253,18 +266,18 @@ impl Connection {
         let mut moved: Option<Target> = None;
         for _ in 0..MOST_REDIRECTS {
             let there = moved.as_ref().unwrap_or(target);
-            let answer = self.lanes.send(request(there, headers.clone(), body.clone()), line).await?;
+            let answer = self.lanes.send(request(there, headers.clone(), body.clone()), connection_use).await?;
             match self.moved(there, &answer) {
                 Some(next) => moved = Some(next),
                 None => return Ok(answer),
             }
         }
         let there = moved.as_ref().unwrap_or(target);
-        self.lanes.send(request(there, headers, body), line).await
+        self.lanes.send(request(there, headers, body), connection_use).await
     }
 
-    /// Where an answer sends the request to, within one origin only: another must not see the key, nor what is asked. Other
-    /// redirects than these two turn a request into one without a body.
+    /// The target of a redirect, if it has the same origin: another origin must not see the key or the prompt. Other
+    /// redirects than 307 and 308 drop the body and are not followed.
     fn moved(&self, from: &Target, answer: &Answer) -> Option<Target> {
         if !matches!(answer.head.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
             return None;
@@ -274,24 +287,38 @@ impl Connection {
         is_same.then(|| self.target(next.as_str()).ok()).flatten()
     }
 
-    /// That nobody answers, as a person needs it.
+    /// The error of a client whose server cannot be used.
     pub(crate) fn unavailable(&self, error: RequestError) -> ClientError {
         let error = self.without_secrets(error);
         let root = self.base.root();
-        ClientError::Unavailable(match error.kind {
-            FailureKind::Connect | FailureKind::TimeoutConnect | FailureKind::Disconnected => format!(
-                "no server answers at {root} ({}). hint: is it running? `ergo mock-server` starts one to try with; `--client embedded` needs none",
-                error.cause.strip_prefix("no connection: ").unwrap_or(&error.cause)
-            ),
-            FailureKind::Tls => format!(
-                "{root}: {}. hint: --ca FILE trusts the certificates in it; --insecure trusts any; http:// uses none",
-                error.cause
-            ),
-            _ => format!("{root}: {}", error.cause),
-        })
+        match error.kind {
+            FailureKind::Connect | FailureKind::TimeoutConnect | FailureKind::Disconnected => {
+                let cause = error.cause.strip_prefix("no connection: ").unwrap_or(&error.cause);
+                let hint = hint!(
+                    "check that the server is running; ",
+                    command("mock-server"),
+                    " starts a server for tests, and ",
+                    option("client").value("embedded"),
+                    " needs no server"
+                );
+                ClientError::Unreachable(Message::new(format!("no server answers at {root} ({cause})")).with_hint(hint))
+            }
+            FailureKind::Tls => {
+                let trust = hint!(
+                    "trust the certificates of a file with ",
+                    option("ca").value("FILE"),
+                    " or any certificate with ",
+                    option("insecure"),
+                    ", or use http://"
+                );
+                let hint = error.hint.map_or(trust.clone(), |hint| hint.and(trust));
+                ClientError::Unavailable(Message::new(format!("{root}: {}", error.cause)).with_hint(hint))
+            }
+            _ => ClientError::Unavailable(error.to_message().at(root)),
+        }
     }
 
-    /// A failure without the secrets that were sent: a server may repeat what it was told.
+    /// The failure with all secrets redacted, because a server may repeat what it received.
     pub(crate) fn without_secrets(&self, mut error: RequestError) -> RequestError {
         for secret in self.secrets.iter() {
             error.cause = error.cause.replace(secret, REDACTED);
@@ -299,7 +326,7 @@ impl Connection {
         error
     }
 
-    /// Asks for a small answer and returns it whole.
+    /// Sends a GET request and returns the whole body.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, RequestError> {
         let sent = async {
             let response = self.asking.get(url).send().await.map_err(|error| request_error(&error, Stage::Head))?;
@@ -308,7 +335,7 @@ impl Connection {
         within(ASK_TIMEOUT, sent).await
     }
 
-    /// Sends a JSON body and returns a small answer whole.
+    /// Sends a POST request with a JSON body and returns the whole body of the response.
     pub async fn ask(&self, url: &str, body: &serde_json::Value) -> Result<Vec<u8>, RequestError> {
         let body = serde_json::to_vec(body).unwrap_or_default();
         let sent = async {
@@ -320,15 +347,15 @@ impl Connection {
     }
 }
 
-/// Follows a redirect within one origin only: another must not see the key, nor what is asked.
+/// Follows redirects within one origin only: another origin must not see the key or the prompt.
 fn same_origin() -> Policy {
     Policy::custom(|attempt| {
-        let is_same = attempt.previous().last().is_some_and(|before| before.origin() == attempt.url().origin());
+        let is_same = attempt.previous().last().is_some_and(|previous| previous.origin() == attempt.url().origin());
         if is_same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
     })
 }
 
-/// The answer, where its status is success.
+/// The response, or the failure that its status means.
 async fn checked(mut response: Response) -> Result<Response, RequestError> {
     if response.status().is_success() {
         return Ok(response);
@@ -337,12 +364,12 @@ async fn checked(mut response: Response) -> Result<Response, RequestError> {
     Err(status_error(status, &headers, async move || response.chunk().await.ok().flatten()).await)
 }
 
-/// All of an answer that is not a stream.
+/// The whole body of a response.
 async fn whole(mut response: Response) -> Result<Vec<u8>, RequestError> {
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| request_error(&error, Stage::Body))? {
         if body.len() + bytes.len() > LONGEST_BODY {
-            let cause = format!("the answer is longer than {} MiB", LONGEST_BODY >> 20);
+            let cause = format!("the response is longer than {} MiB", LONGEST_BODY >> 20);
             return Err(RequestError::new(FailureKind::Malformed, cause));
         }
         body.extend_from_slice(&bytes);

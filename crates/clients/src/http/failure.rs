@@ -1,10 +1,11 @@
-//! What went wrong with a request over HTTP, as one of the kinds that are counted.
+//! Turns HTTP and socket errors into failures of a counted kind.
 
 use std::error::Error;
 use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ergometer_diagnostics::{Hint, hint, option};
 use http::StatusCode;
 use http::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 
@@ -12,21 +13,21 @@ use crate::error::LONGEST_CAUSE;
 use crate::redact::redact_url;
 use crate::{FailureKind, RequestError};
 
-/// How long the body of an error may take.
+/// Timeout for reading the body of an error response.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How far an exchange had come.
+/// The stage at which a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There was no connection yet.
+    /// While connecting.
     Connect,
-    /// Nothing of the answer was there.
+    /// Before the response head arrived.
     Head,
-    /// The head of the answer was there.
+    /// After the response head arrived.
     Body,
 }
 
-/// The kind and the cause of an error of reqwest.
+/// The failure for an error of reqwest.
 pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestError {
     if error.is_connect() && error.is_timeout() {
         return timed_out();
@@ -34,20 +35,22 @@ pub(crate) fn request_error(error: &reqwest::Error, stage: Stage) -> RequestErro
     failure(error, if error.is_connect() { Stage::Connect } else { stage })
 }
 
-/// That no connection came about in time.
+/// The failure for a connect timeout.
 pub(crate) fn timed_out() -> RequestError {
-    RequestError::new(FailureKind::TimeoutConnect, "no connection in time")
+    RequestError::new(FailureKind::TimeoutConnect, "no connection within the connect timeout")
 }
 
-/// The kind and the cause of an error. Its types say what it is, never its words.
+/// The failure for an error. The kind follows from the types of the error and its sources, never from their text.
 pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestError {
     let mut of_system = causes(error).filter_map(|error| error.downcast_ref::<io::Error>());
     if let Some(error) = find::<rustls::Error>(error) {
-        return RequestError::new(FailureKind::Tls, format!("no trusted connection: {}", tls_cause(error)));
+        let (cause, hint) = tls_cause(error);
+        let cause = format!("no trusted connection: {cause}");
+        return RequestError { hint, ..RequestError::new(FailureKind::Tls, cause) };
     }
     if stage == Stage::Connect {
-        let told = |error: &io::Error| (error.kind() == io::ErrorKind::TimedOut).then(timed_out);
-        if let Some(failure) = of_system.find_map(|error| own_limit(error).or_else(|| told(error))) {
+        let timeout = |error: &io::Error| (error.kind() == io::ErrorKind::TimedOut).then(timed_out);
+        if let Some(failure) = of_system.find_map(|error| own_limit(error).or_else(|| timeout(error))) {
             return failure;
         }
     }
@@ -62,17 +65,27 @@ pub(crate) fn failure(error: &(dyn Error + 'static), stage: Stage) -> RequestErr
     RequestError::new(kind, format!("{what}: {}", innermost(error)))
 }
 
-/// Where it is this machine that has no more to give, and nothing is wrong with the server.
+/// The failure for a limit of this machine, which is not the server's fault.
 fn own_limit(error: &io::Error) -> Option<RequestError> {
     if error.kind() == io::ErrorKind::AddrNotAvailable {
-        let cause = "this machine has no port left towards the server. hint: fewer requests in flight, fewer new connections (--connections N waits for one), or --http 2, where many share one";
-        return Some(RequestError::new(FailureKind::Ports, cause));
+        let cause = "this machine has no local port left for connections to the server";
+        return Some(RequestError::new(FailureKind::Ports, cause).with_hint(fewer_connections()));
     }
     if !is_out_of_descriptors(error) {
         return None;
     }
-    let cause = "this process may open no more files, and each connection is one. hint: raise the limit (`ulimit -n 65536`), fewer requests in flight, --connections N, or --http 2, where many share one";
-    Some(RequestError::new(FailureKind::Descriptors, cause))
+    let cause = "this process reached its limit of open files, and each connection needs one";
+    let hint = Hint::text("raise the limit (`ulimit -n 65536`)").and(fewer_connections());
+    Some(RequestError::new(FailureKind::Descriptors, cause).with_hint(hint))
+}
+
+fn fewer_connections() -> Hint {
+    hint!(
+        "have fewer requests in flight, limit connections with ",
+        option("connections").value("N"),
+        ", or share one with ",
+        option("http").value("2")
+    )
 }
 
 #[cfg(unix)]
@@ -89,31 +102,36 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(NO_MORE_SOCKETS)
 }
 
-/// What is wrong with a certificate or a handshake, for people.
-fn tls_cause(error: &rustls::Error) -> String {
+/// What is wrong with a certificate or a handshake, and what to do about it.
+fn tls_cause(error: &rustls::Error) -> (String, Option<Hint>) {
     use rustls::CertificateError as Certificate;
     match error {
-        // Of the anchors that were tried the last one tells: often that it has another kind of key.
+        // The error of the last trust anchor is reported, which often only says that its key is of another type.
         rustls::Error::InvalidCertificate(
             Certificate::UnknownIssuer
             | Certificate::BadSignature
             | Certificate::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
-        ) => String::from("nobody we trust has signed the server's certificate"),
-        // What the verifier says about the kind of certificate it is has no words of its own.
-        rustls::Error::InvalidCertificate(Certificate::Other(_)) => format!(
-            "the server's certificate cannot be one of a server ({error}). hint: one that signs itself is made by `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`"
+        ) => (String::from("the server's certificate is not signed by a trusted authority"), None),
+        rustls::Error::InvalidCertificate(Certificate::Other(_)) => (
+            format!("the server's certificate is not valid for a server ({error})"),
+            Some(Hint::text(
+                "create a self-signed certificate with `openssl req -x509 … -addext basicConstraints=critical,CA:FALSE`",
+            )),
         ),
-        rustls::Error::InvalidMessage(_) => String::from("the server does not speak TLS. hint: is it http://?"),
-        other => other.to_string(),
+        rustls::Error::InvalidMessage(_) => {
+            let hint = hint!("if the server uses plain HTTP, pass ", option("base-url"), " with http://");
+            (String::from("the server does not speak TLS"), Some(hint))
+        }
+        other => (other.to_string(), None),
     }
 }
 
-/// An error of this type among the causes.
+/// The first error of this type among an error and its sources.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     causes(error).find_map(|error| error.downcast_ref())
 }
 
-/// An error and its causes, those inside of I/O errors included.
+/// An error and its sources, including those inside I/O errors.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -121,7 +139,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-/// What the last of the causes says: the ones before it repeat where, and the address of a proxy with its password.
+/// The text of the innermost source. Outer errors repeat the address, and for a proxy also its password.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -134,36 +152,41 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-/// What an answer with another status than success says.
+/// The failure for a response whose status is not success.
 pub(crate) async fn status_error(
     status: StatusCode,
     headers: &HeaderMap,
     parts: impl AsyncFnMut() -> Option<Bytes>,
 ) -> RequestError {
-    let body = tokio::time::timeout(BODY_TIMEOUT, beginning(parts)).await.unwrap_or_default();
-    let said = said(&body);
+    let body = tokio::time::timeout(BODY_TIMEOUT, body_start(parts)).await.unwrap_or_default();
+    let message = error_message(&body);
     let mut cause = format!("the server answered {status}");
-    if !said.is_empty() {
-        cause = format!("{cause}: {said}");
+    if !message.is_empty() {
+        cause = format!("{cause}: {message}");
     }
     let retry_after = retry_after(headers);
-    if let Some(asked) = retry_after {
-        cause = format!("{cause} (asks for {} s of peace)", asked.as_secs_f64());
+    if let Some(wait) = retry_after {
+        cause = format!("{cause} (retry after {} s)", wait.as_secs_f64());
     }
+    let mut hint = None;
     if status.is_redirection() {
         let target = headers.get(LOCATION).and_then(|target| target.to_str().ok()).map(redact_url);
-        cause = format!("{cause}, and points to {}", target.as_deref().unwrap_or("nowhere"));
-        // RFC 9110, 15.4: only these two keep a request as it is; with the others it becomes one without a body.
-        cause += ". hint: a redirect is followed within one origin, and for a question only if it is 307 or 308; give the address it points to as --base-url if you trust it";
+        cause = format!("{cause}, a redirect to {}", target.as_deref().unwrap_or("no address"));
+        // RFC 9110, 15.4: only 307 and 308 keep method and body; the others turn a POST into a GET.
+        hint = Some(hint!(
+            "if you trust the target, pass it as ",
+            option("base-url"),
+            "; redirects are followed only within one origin, and a POST only with status 307 or 308"
+        ));
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        cause += ". hint: --api-key-env NAME sends the key in that environment variable";
+        hint = Some(hint!("send the key in an environment variable with ", option("api-key-env").value("NAME")));
     }
     let error = RequestError::new(FailureKind::HttpStatus(status.as_u16()), cause);
-    RequestError { retry_after, ..error }
+    RequestError { retry_after, hint, ..error }
 }
 
-/// The first part of a body; what cannot be read is left out.
-async fn beginning(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
+/// The start of a body, up to the first read error.
+async fn body_start(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(bytes) = parts().await {
         body.extend_from_slice(&bytes);
@@ -174,8 +197,8 @@ async fn beginning(mut parts: impl AsyncFnMut() -> Option<Bytes>) -> Vec<u8> {
     body
 }
 
-/// The message of an error's body, as servers write it: OpenAI, Ollama, TGI, FastAPI; else the body itself.
-pub(crate) fn said(body: &[u8]) -> String {
+/// The message in an error body of OpenAI, Ollama, TGI or FastAPI; for other bodies the whole body.
+pub(crate) fn error_message(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let found = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| message(&value));
     let text = found.unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -185,7 +208,7 @@ pub(crate) fn said(body: &[u8]) -> String {
     }
 }
 
-/// The message in an error object.
+/// The message in a JSON error object.
 pub(crate) fn message(value: &serde_json::Value) -> Option<String> {
     use serde_json::Value;
     match value {
@@ -198,7 +221,7 @@ pub(crate) fn message(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-/// How long the server wants to be left alone. A date counts from the server's own, so that no two clocks have to agree.
+/// The wait that the server asks for. A date is compared with the server's own `Date` header, so clocks need not agree.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let milliseconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if let Some(milliseconds) = milliseconds("retry-after-ms") {
@@ -218,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_of_an_error_is_found_in_every_form() {
+    fn error_messages_are_found_in_every_format() {
         let forms = [
             r#"{"error":{"message":"too long","type":"x","code":400}}"#,
             r#"{"error":"too long"}"#,
@@ -228,14 +251,14 @@ mod tests {
             "too\n  long",
         ];
         for form in forms {
-            assert_eq!(said(form.as_bytes()), "too long", "{form}");
+            assert_eq!(error_message(form.as_bytes()), "too long", "{form}");
         }
-        assert_eq!(said(b"\xff{"), "\u{fffd}{");
-        assert_eq!(said("é".repeat(3000).as_bytes()).chars().count(), LONGEST_CAUSE + 1);
+        assert_eq!(error_message(b"\xff{"), "\u{fffd}{");
+        assert_eq!(error_message("é".repeat(3000).as_bytes()).chars().count(), LONGEST_CAUSE + 1);
     }
 
     #[test]
-    fn what_this_machine_lacks_is_not_the_servers_failure() {
+    fn limits_of_this_machine_have_their_own_kinds() {
         let kind = |number: i32, stage: Stage| {
             let inner = io::Error::other(io::Error::from_raw_os_error(number));
             failure(&inner, stage).kind
@@ -245,20 +268,20 @@ mod tests {
         let ports = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let failure = failure(&ports, Stage::Connect);
         assert_eq!(failure.kind, FailureKind::Ports);
-        assert!(failure.cause.contains("hint: ") && failure.kind.is_transient());
+        assert!(failure.hint.is_some() && failure.kind.is_transient());
         assert_eq!(kind(111, Stage::Connect), FailureKind::Connect, "refused");
         assert_eq!(kind(24, Stage::Head), FailureKind::Disconnected, "there is a connection already");
     }
 
     #[test]
-    fn how_long_to_wait_is_taken_from_either_header() {
+    fn the_wait_is_read_from_either_header() {
         let headers = |name: &'static str, value: &str| {
             HeaderMap::from_iter([(http::header::HeaderName::from_static(name), value.parse().unwrap())])
         };
         assert_eq!(retry_after(&headers("retry-after", "3")), Some(Duration::from_secs(3)));
         assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
         let mut dated = headers("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT");
-        assert_eq!(retry_after(&dated), None, "whose clock?");
+        assert_eq!(retry_after(&dated), None, "no Date header to compare with");
         dated.insert(DATE, "Fri, 31 Dec 1999 23:59:50 GMT".parse().unwrap());
         assert_eq!(retry_after(&dated), Some(Duration::from_secs(9)));
         for nothing in ["", "-1", "soon", "nan"] {

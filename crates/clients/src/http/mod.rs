@@ -1,6 +1,6 @@
-//! Requests over HTTP: an address and what may be sent there go in; answers come out, or a failure of a named kind.
+//! Sends requests over HTTP and reads responses, or a failure of a counted kind.
 //!
-//! Secrets are sent to the origin they were given for and nowhere else, and over plain HTTP to this machine only.
+//! Secrets are sent only to the origin they were given for, and over plain HTTP only to this machine.
 
 mod address;
 mod connection;
@@ -13,6 +13,6 @@ mod tls;
 pub use address::{AddressError, BaseUrl};
 pub(crate) use connection::Target;
 pub use connection::{Connection, HttpError, Network, Timeouts};
-pub(crate) use failure::{Stage, failure, message, request_error, said, status_error, timed_out};
+pub(crate) use failure::{Stage, error_message, failure, message, request_error, status_error, timed_out};
 pub(crate) use lanes::Answer;
 pub use limits::{ports, raise_descriptor_limit};

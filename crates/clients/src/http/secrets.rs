@@ -1,14 +1,15 @@
-//! What every request carries: the headers of the user, and the key from the environment. A secret goes over an encrypted
-//! line or to this machine, or not at all.
+//! Builds the headers of every request: the user's headers and the API key. A secret is sent only over TLS or to this
+//! machine.
 
 use std::sync::Arc;
 
+use ergometer_diagnostics::{Hint, Message, hint, option};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{BaseUrl, HttpError};
 use crate::redact::is_secret_name;
 
-/// Headers that say how a request is framed, or what we say ourselves.
+/// Headers that the user cannot set, because the client sets them.
 const RESERVED: [&str; 7] =
     ["accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding", "x-request-id"];
 
@@ -19,33 +20,35 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
         let (name, value) = line.split_once(':').ok_or_else(|| HttpError::Header(no_header()))?;
         let name: HeaderName = name.trim().parse().map_err(|_| HttpError::Header(no_header()))?;
         if RESERVED.contains(&name.as_str()) {
-            return Err(HttpError::Header(format!("--header {name}: this one is set by the request itself")));
+            return Err(HttpError::Header(Message::new(format!("the header {name} is set by the request itself"))));
         }
         let mut content: HeaderValue = value
             .trim()
             .parse()
-            .map_err(|_| HttpError::Header(format!("--header {name}: its value has characters no header may have")))?;
+            .map_err(|_| HttpError::Header(format!("the value of the header {name} has invalid characters").into()))?;
         if is_secret_name(name.as_str()) {
-            check_line(base, &format!("--header {name}"))?;
+            check_confidential(base, &format!("the header {name}"))?;
             content.set_sensitive(true);
         }
         headers.append(name, content);
     }
     if let Some(variable) = api_key_env {
         let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty()).ok_or_else(|| {
-            // Who takes the option for the key itself must not see it in a log.
+            // A user may pass the key itself by mistake; it must not appear in a log.
             let is_name = variable.len() <= 40
                 && variable.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
             HttpError::Key(if is_name {
-                format!("the environment variable {variable} of --api-key-env is not set, or empty. hint: export {variable}=…")
+                let text = format!("the environment variable {variable} is not set or empty");
+                let export = format!("run `export {variable}=…`, or name another variable with ");
+                Message::new(text).with_hint(hint!(export, option("api-key-env")))
             } else {
-                String::from(
-                    "no such environment variable, or it is empty: --api-key-env takes the name of one, not the key. hint: export OPENAI_API_KEY=… and --api-key-env OPENAI_API_KEY",
-                )
+                let text = "the API key must be given as the name of an environment variable, not the key itself";
+                let named = option("api-key-env").value("OPENAI_API_KEY");
+                Message::new(text).with_hint(hint!("run `export OPENAI_API_KEY=…` and pass ", named))
             })
         })?;
-        check_line(base, "the API key")?;
-        let wrong = |_| HttpError::Key(format!("the key in {variable} has characters that no header may have"));
+        check_confidential(base, "the API key")?;
+        let wrong = |_| HttpError::Key(Message::new(format!("the key in {variable} has invalid characters")));
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.trim())).map_err(wrong)?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
@@ -53,68 +56,68 @@ pub(super) fn headers(base: &BaseUrl, lines: &[String], api_key_env: Option<&str
     Ok(headers)
 }
 
-/// What of headers must not be told: their values as the user gave them, but for what is too short to be a secret.
+/// The header values to redact from errors, without `Bearer` or `Basic`. Values under 6 characters are no secrets.
 pub(super) fn values<'a>(headers: impl Iterator<Item = &'a HeaderValue>) -> Arc<[String]> {
     let whole = headers.filter_map(|value| value.to_str().ok());
     let bare = whole.map(|value| ["Bearer ", "Basic "].iter().find_map(|way| value.strip_prefix(way)).unwrap_or(value));
     bare.filter(|value| value.len() >= 6).map(str::to_owned).collect()
 }
 
-/// The value is not repeated: it may be the secret.
-fn no_header() -> String {
-    String::from("--header takes `Name: value`")
+/// The error does not repeat the text, which may be a secret.
+fn no_header() -> Message {
+    Message::new("a header is not of the form `Name: value`")
 }
 
-fn check_line(base: &BaseUrl, what: &str) -> Result<(), HttpError> {
+/// Checks that no other machine can read what is sent to this address.
+fn check_confidential(base: &BaseUrl, what: &str) -> Result<(), HttpError> {
     if base.is_encrypted() || base.is_loopback() {
         return Ok(());
     }
-    Err(HttpError::Key(format!(
-        "{what} would go over plain HTTP to {}, where anyone on the way can read it. hint: use https://, or a tunnel to this machine (ssh -L)",
-        base.host()
-    )))
+    let text = format!("{what} would be sent over plain HTTP to {}, readable by anyone on the way", base.host());
+    let hint = Hint::text("use https://, or a tunnel to this machine (ssh -L)");
+    Err(HttpError::Key(Message::new(text).with_hint(hint)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(base: &str, lines: &[&str], variable: Option<&str>) -> Result<HeaderMap, String> {
+    fn try_headers(base: &str, lines: &[&str], variable: Option<&str>) -> Result<HeaderMap, String> {
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         headers(&BaseUrl::parse(base).unwrap(), &lines, variable).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn secrets_stay_off_plain_lines() {
+    fn secrets_are_not_sent_over_plain_http() {
         let secret = ["X-Api-Key: hunter2"];
-        assert!(of("http://127.0.0.1:8000", &secret, None).unwrap()["x-api-key"].is_sensitive());
-        assert!(of("https://h", &secret, None).is_ok());
-        let error = of("http://h", &secret, None).unwrap_err();
+        assert!(try_headers("http://127.0.0.1:8000", &secret, None).unwrap()["x-api-key"].is_sensitive());
+        assert!(try_headers("https://h", &secret, None).is_ok());
+        let error = try_headers("http://h", &secret, None).unwrap_err();
         assert!(error.contains("over plain HTTP to h") && !error.contains("hunter2"), "{error}");
         // PATH is set wherever tests run.
-        assert!(of("http://h", &[], Some("PATH")).unwrap_err().contains("plain HTTP"));
-        let headers = of("http://localhost", &[], Some("PATH")).unwrap();
+        assert!(try_headers("http://h", &[], Some("PATH")).unwrap_err().contains("plain HTTP"));
+        let headers = try_headers("http://localhost", &[], Some("PATH")).unwrap();
         assert!(
             headers[AUTHORIZATION].is_sensitive() && headers[AUTHORIZATION].to_str().unwrap().starts_with("Bearer ")
         );
-        assert!(of("http://h", &["X-Tag: a: b"], None).unwrap()["x-tag"] == "a: b");
+        assert!(try_headers("http://h", &["X-Tag: a: b"], None).unwrap()["x-tag"] == "a: b");
     }
 
     #[test]
-    fn of_a_secret_its_bare_value_is_known() {
+    fn secrets_are_known_without_their_scheme() {
         let [key, proxy, short] = ["Bearer hunter2", "Basic bWU6aHVudGVyMg==", "Basic x"].map(HeaderValue::from_static);
         assert_eq!(*values([&key, &proxy, &short].into_iter()), ["hunter2", "bWU6aHVudGVyMg=="]);
     }
 
     #[test]
-    fn what_is_no_header_is_told_without_its_value() {
+    fn invalid_headers_are_rejected_without_showing_them() {
         for wrong in ["hunter2", "na me: hunter2", "X-A: hunter2\u{7f}"] {
-            let error = of("http://localhost", &[wrong], None).unwrap_err();
-            assert!(error.contains("--header") && !error.contains("hunter2"), "{error}");
+            let error = try_headers("http://localhost", &[wrong], None).unwrap_err();
+            assert!(error.contains("header") && !error.contains("hunter2"), "{error}");
         }
-        assert!(of("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set"));
-        let pasted = of("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
+        assert!(try_headers("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set"));
+        let pasted = try_headers("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
         assert!(pasted.contains("not the key") && !pasted.contains("hunter2"), "{pasted}");
-        assert!(of("http://localhost", &["Content-Length: 3"], None).unwrap_err().contains("by the request itself"));
+        assert!(try_headers("http://localhost", &["Content-Length: 3"], None).unwrap_err().contains("by the request itself"));
     }
 }

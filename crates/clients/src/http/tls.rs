@@ -1,8 +1,9 @@
-//! Whom to trust on an encrypted line: the certificates of the system, and those the user names.
+//! Configures TLS: trusts the certificates of the system and those that the user names.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use ergometer_diagnostics::{Message, hint, option};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -11,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::{HttpError, Network};
 
-/// How encryption is agreed on, whichever way a request goes.
+/// The TLS configuration of all requests.
 pub(super) fn config(network: &Network, is_encrypted: bool) -> Result<ClientConfig, HttpError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut trusted = RootCertStore::empty();
@@ -22,40 +23,41 @@ pub(super) fn config(network: &Network, is_encrypted: bool) -> Result<ClientConf
         let system = rustls_native_certs::load_native_certs().certs;
         trusted.add_parsable_certificates(system);
         if trusted.is_empty() {
-            return Err(HttpError::Tls(String::from(
-                "this system has no certificates to trust. hint: install ca-certificates, or name a file with --ca",
-            )));
+            let hint = hint!("install ca-certificates, or pass ", option("ca").value("FILE"));
+            return Err(HttpError::Tls(Message::new("this system has no trusted certificates").with_hint(hint)));
         }
     }
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| HttpError::Tls(format!("no version of TLS can be used: {error}")))?;
+        .map_err(|error| HttpError::Tls(Message::new(format!("no TLS version can be used: {error}"))))?;
     if network.insecure {
-        let anyone = Arc::new(Anyone(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth());
+        let verifier = Arc::new(AcceptAny(provider));
+        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
     }
     Ok(builder.with_root_certificates(trusted).with_no_client_auth())
 }
 
-/// Trusts the certificates of a PEM file.
+/// Adds the certificates of a PEM file to the trusted ones.
 fn add(path: &Path, trusted: &mut RootCertStore) -> Result<(), HttpError> {
-    let wrong = |why: String| HttpError::Tls(format!("--ca {}: {why}", path.display()));
+    let wrong =
+        |why: String| HttpError::Tls(Message::new(format!("cannot use certificates of {}: {why}", path.display())));
     let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
         trusted.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if trusted.is_empty() {
-        return Err(wrong(String::from("no certificate in it. hint: it should be a PEM file")));
+        let message = Message::new(format!("{} has no certificates", path.display()));
+        return Err(HttpError::Tls(message.with_hint(hint!("pass a PEM file with ", option("ca")))));
     }
     Ok(())
 }
 
-/// Accepts any certificate, as the user asked for, those included that cannot be read.
+/// Accepts any certificate, even one that cannot be parsed.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

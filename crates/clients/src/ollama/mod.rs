@@ -3,6 +3,7 @@
 mod reader;
 
 use async_trait::async_trait;
+use ergometer_diagnostics::{Diagnostic as _, Hint, Message, hint, option};
 use ergometer_telemetry::Clock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -57,9 +58,8 @@ impl Ollama {
             None | Some("chat") => Endpoint::Chat,
             Some("generate") => Endpoint::Generate,
             Some(other) => {
-                return Err(ClientError::Parameter(format!(
-                    "--client-param endpoint={other}: endpoint is chat or generate"
-                )));
+                let text = format!("the client parameter endpoint is {other}, but must be chat or generate");
+                return Err(ClientError::Parameter(Message::new(text)));
             }
         };
         let mut spec = spec.clone();
@@ -71,7 +71,7 @@ impl Ollama {
             Endpoint::Chat => "api/chat",
             Endpoint::Generate => "api/generate",
         });
-        let target = connection.target(&url).map_err(|error| ClientError::Parameter(error.to_string()))?;
+        let target = connection.target(&url).map_err(|error| ClientError::Parameter(error.to_message()))?;
         Ok(Self { connection, target, model: spec.model.clone(), endpoint })
     }
 
@@ -111,10 +111,8 @@ impl Ollama {
     async fn tags(&self) -> Result<Vec<Tag>, RequestError> {
         let body = self.connection.get(&self.connection.base().path("api/tags")).await?;
         let tags: Tags = serde_json::from_slice(&body).map_err(|error| {
-            RequestError::new(
-                FailureKind::Malformed,
-                format!("this is no Ollama ({error}). hint: `--client openai` is for other servers"),
-            )
+            RequestError::new(FailureKind::Malformed, format!("the server is not Ollama ({error})"))
+                .with_hint(hint!("use ", option("client").value("openai"), " for other servers"))
         })?;
         Ok(tags.models)
     }
@@ -178,19 +176,22 @@ impl Client for Ollama {
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
         if common.ignore_eos {
-            return Err(ClientError::Parameter(String::from(
-                "Ollama ends an answer where the model does and cannot be told not to. hint: leave out --ignore-eos, or name a server that can with --client openai",
-            )));
+            let hint = hint!(
+                "leave out ",
+                option("ignore-eos"),
+                ", or use another server with ",
+                option("client").value("openai")
+            );
+            let text = "Ollama cannot ignore the end-of-sequence token";
+            return Err(ClientError::Parameter(Message::new(text).with_hint(hint)));
         }
         let tags = self.tags().await.map_err(|error| self.connection.unavailable(error))?;
         let latest = format!("{}:latest", self.model);
         let Some(tag) = tags.iter().find(|tag| tag.name == self.model || tag.name == latest) else {
             let known: Vec<&str> = tags.iter().take(12).map(|tag| tag.name.as_str()).collect();
-            return Err(ClientError::Model(format!(
-                "Ollama has no model `{}`. hint: `ollama pull {0}` fetches it; there are {}",
-                self.model,
-                if known.is_empty() { String::from("none") } else { known.join(", ") }
-            )));
+            let installed = if known.is_empty() { String::from("none") } else { known.join(", ") };
+            let hint = Hint::text(format!("fetch it with `ollama pull {}`; installed models: {installed}", self.model));
+            return Err(ClientError::Model(Message::new(format!("Ollama has no model `{}`", self.model)).with_hint(hint)));
         };
         let show = self.show().await;
         let number = |ending: &str| show.as_ref().and_then(|show| show.number(ending));
@@ -230,6 +231,8 @@ impl Client for Ollama {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::CommandLine;
+
     use super::*;
     use crate::EarlierTurn;
 
@@ -280,7 +283,7 @@ mod tests {
     async fn an_answer_without_an_end_is_refused() {
         let spec = ClientSpec { id: String::from("ollama"), model: String::from("m"), ..ClientSpec::default() };
         let common = RequestOptions { ignore_eos: true, ..RequestOptions::default() };
-        let error = Ollama::new(&spec).unwrap().prepare(&common).await.unwrap_err().to_string();
-        assert!(error.contains("hint: leave out --ignore-eos"), "{error}");
+        let error = Ollama::new(&spec).unwrap().prepare(&common).await.unwrap_err();
+        assert!(error.one_line(&CommandLine).contains("hint: leave out --ignore-eos"), "{error}");
     }
 }

@@ -6,6 +6,7 @@ mod pattern;
 mod reader;
 
 use async_trait::async_trait;
+use ergometer_diagnostics::{Diagnostic as _, Message, hint, option};
 use ergometer_telemetry::Clock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -62,7 +63,7 @@ impl OpenAi {
         spec.check(&INFO)?;
         let connection = spec.connection(DEFAULT_ADDRESS)?;
         let wrong = |name: &str, value: &str, known: &str| {
-            ClientError::Parameter(format!("--client-param {name}={value}: {name} is {known}"))
+            ClientError::Parameter(Message::new(format!("the client parameter {name} is {value}, but must be {known}")))
         };
         let is_on = |name: &str| match spec.parameter(name) {
             None | Some("on" | "true") => Ok(true),
@@ -82,7 +83,7 @@ impl OpenAi {
             Endpoint::Completions => "completions",
         });
         Ok(Self {
-            target: connection.target(&url).map_err(|error| ClientError::Parameter(error.to_string()))?,
+            target: connection.target(&url).map_err(|error| ClientError::Parameter(error.to_message()))?,
             model: spec.model.clone(),
             endpoint,
             streams: is_on("stream")?,
@@ -139,7 +140,7 @@ impl OpenAi {
     async fn listed(&self) -> Result<Vec<Listed>, RequestError> {
         let body = self.connection.get(&self.connection.base().endpoint("models")).await?;
         let list: ModelList = serde_json::from_slice(&body).map_err(|error| {
-            RequestError::new(FailureKind::Malformed, format!("its list of models cannot be read: {error}"))
+            RequestError::new(FailureKind::Malformed, format!("the server's list of models cannot be parsed: {error}"))
         })?;
         Ok(list.data.or(list.models).unwrap_or_default())
     }
@@ -218,10 +219,11 @@ impl Client for OpenAi {
     }
 
     async fn prepare(&self, common: &RequestOptions) -> Result<ModelFacts, ClientError> {
-        // A run is filed under its model and its problems; another one must not stand in for them.
-        let taken = [("model", "--model"), ("messages", "--dataset"), ("prompt", "--dataset")];
-        if let Some((name, option)) = taken.iter().find(|(name, _)| common.parameters.contains_key(*name)) {
-            return Err(ClientError::Parameter(format!("--param {name} is not how to say it. hint: {option}")));
+        // The run folder names the model and the dataset, so a request parameter must not replace them.
+        let reserved = [("model", "model"), ("messages", "dataset"), ("prompt", "dataset")];
+        if let Some(&(name, instead)) = reserved.iter().find(|(name, _)| common.parameters.contains_key(*name)) {
+            let message = Message::new(format!("the request field `{name}` cannot be set as a request parameter"));
+            return Err(ClientError::Parameter(message.with_hint(hint!("use ", option(instead)))));
         }
         let listed = self.listed().await.unwrap_or_default();
         let found = listed
@@ -276,6 +278,8 @@ impl Client for OpenAi {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::CommandLine;
+
     use super::*;
     use crate::EarlierTurn;
 
@@ -352,9 +356,9 @@ mod tests {
 
     #[test]
     fn a_wrong_parameter_is_told_with_the_right_ones() {
-        let error = |name, value| client(&[(name, value)]).unwrap_err().to_string();
+        let error = |name, value| client(&[(name, value)]).unwrap_err().one_line(&CommandLine);
         assert!(error("endpoint", "responses").contains("chat or completions"));
         assert!(error("usage", "maybe").contains("on or off"));
-        assert!(error("colour", "red").contains("there are endpoint, stream, usage, max_tokens_field"));
+        assert!(error("colour", "red").contains("its parameters are endpoint, stream, usage, max_tokens_field"));
     }
 }

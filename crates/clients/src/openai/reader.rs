@@ -4,7 +4,7 @@ use ergometer_units::{Seconds, Timestamp};
 
 use super::chunk::{Choice, Chunk, Said, Text, Timings, Word};
 use super::pattern::Pattern;
-use crate::http::{message, said};
+use crate::http::{message, error_message};
 use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{Event, EventStream, LONGEST, TooLong};
 use crate::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};
@@ -123,7 +123,7 @@ impl State {
     fn event(&mut self, event: Event<'_>, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError> {
         let data = event.data.trim_ascii();
         if event.kind == b"error" {
-            return Err(RequestError::new(FailureKind::MidStream, said(data)));
+            return Err(RequestError::new(FailureKind::MidStream, error_message(data)));
         }
         match data {
             // What follows the end does not belong to the answer.

@@ -1,7 +1,6 @@
-//! What a server tells of itself: the address of its metrics goes in; requests running and waiting, tokens and the use of
-//! its cache come out, on the run's timeline.
+//! Reads the Prometheus metrics of an inference server during a run: running and waiting requests, tokens, cache usage.
 //!
-//! A server that does not answer, or no more, costs a warning and never a run. What is not there is not shown as zero.
+//! A server that stops answering causes a warning and never ends a run. A missing metric has no readings, not zeros.
 
 mod names;
 mod scraper;
@@ -11,6 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 use url::Url;
 
 use crate::ClientSpec;
@@ -20,38 +20,45 @@ use names::Dialect;
 pub use scraper::Scraper;
 pub use sensor::ID_PREFIX;
 
-/// What is asked for by nobody may take this long to answer.
+/// Timeout when the user did not ask for metrics.
 const GLANCE: Duration = Duration::from_secs(2);
 
-/// What is asked for by name may take this long: a server may be busy.
+/// Timeout when the user asked for metrics: the server may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The value of `--server-metrics` that leaves them out.
+/// The value instead of an address that turns metrics off.
 const OFF: &str = "off";
 
-/// Metrics that were asked for and are not there.
+/// The metrics that the user asked for cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no metrics of a server at {url}: {why}. hint: {hint}")]
+#[error("no server metrics at {url}: {}", .why.text)]
 pub struct MetricsError {
-    /// Where they were looked for, without its secrets.
+    /// The address of the metrics, with secrets redacted.
     pub url: String,
-    /// What is wrong.
-    pub why: String,
-    /// What to do about it.
-    pub hint: String,
+    /// What went wrong.
+    pub why: Message,
 }
 
 impl MetricsError {
-    fn new(url: &str, why: &str) -> Self {
-        let default = "vLLM tells them at /metrics, SGLang with --enable-metrics, llama.cpp with --metrics, \
-                       trtllm-serve at /prometheus/metrics; `--server-metrics off` leaves them out";
-        // What went wrong may come with a hint of its own, which knows more.
-        let (why, hint) = why.split_once(". hint: ").unwrap_or((why, default));
-        Self { url: redact_url(url), why: why.to_owned(), hint: hint.to_owned() }
+    fn new(url: &str, why: Message) -> Self {
+        Self { url: redact_url(url), why }
     }
 }
 
-/// The metrics of a server that answered.
+impl Diagnostic for MetricsError {
+    fn hint(&self) -> Option<Hint> {
+        let default = || {
+            hint!(
+                "vLLM has metrics at /metrics, SGLang with --enable-metrics, llama.cpp with --metrics, trtllm-serve at \
+                 /prometheus/metrics; turn them off with ",
+                option("server-metrics").value(OFF)
+            )
+        };
+        self.why.hint().or_else(|| Some(default()))
+    }
+}
+
+/// The metrics of a server.
 #[derive(Debug, Clone)]
 pub struct ServerMetrics {
     connection: Connection,
@@ -60,8 +67,8 @@ pub struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Looks for the metrics of a client's server: at the address that is asked for, else under `/metrics` of the server at
-    /// `base`. Where nobody asked, there may be none.
+    /// Looks for metrics at the address `asked`, or else under `/metrics` of the server at `base`. If `asked` is `None`, a
+    /// server without metrics is no error.
     pub async fn find(
         spec: &ClientSpec,
         base: Option<&BaseUrl>,
@@ -70,9 +77,9 @@ impl ServerMetrics {
         match (asked, base) {
             (Some(OFF), _) | (None, None) => Ok(None),
             (Some(url), _) => {
-                let url = address(url).map_err(|why| MetricsError::new(url, &why))?;
+                let url = address(url).map_err(|why| MetricsError::new(url, why))?;
                 let found = Self::look(spec, base, &url, PATIENCE).await;
-                found.map(Some).map_err(|why| MetricsError::new(url.as_str(), &why))
+                found.map(Some).map_err(|why| MetricsError::new(url.as_str(), why))
             }
             (None, Some(base)) => match Url::parse(&base.path("metrics")) {
                 Ok(url) => Ok(Self::look(spec, Some(base), &url, GLANCE).await.ok()),
@@ -81,42 +88,42 @@ impl ServerMetrics {
         }
     }
 
-    async fn look(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url, limit: Duration) -> Result<Self, String> {
+    async fn look(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url, limit: Duration) -> Result<Self, Message> {
         let connection = connection(spec, base, url)?;
         let text = text(&connection, url.as_str(), limit).await?;
-        let dialect = Dialect::of(&text).map_err(|error| error.to_string())?;
+        let dialect = Dialect::detect(&text).map_err(|error| error.to_string())?;
         Ok(Self { connection, url: url.to_string(), dialect })
     }
 
-    /// Where they are, without secrets.
+    /// The address of the metrics, with secrets redacted.
     #[must_use]
     pub fn url(&self) -> String {
         redact_url(&self.url)
     }
 
-    /// What the server is, by its names: `vLLM`.
+    /// The server software, detected by its metric names: `vLLM`.
     #[must_use]
     pub fn software(&self) -> &'static str {
         self.dialect.name
     }
 
-    /// One answer: the value of each signal of the dialect.
-    async fn ask(&self, limit: Duration) -> Result<Vec<Option<f64>>, String> {
+    /// Reads the current value of each signal of the dialect.
+    async fn ask(&self, limit: Duration) -> Result<Vec<Option<f64>>, Message> {
         let text = text(&self.connection, &self.url, limit).await?;
-        self.dialect.read(&text).map_err(|error| error.to_string())
+        self.dialect.read(&text).map_err(|error| Message::new(error.to_string()))
     }
 }
 
-/// An address as people write it: with or without a scheme, with or without the path.
-fn address(text: &str) -> Result<Url, String> {
+/// Parses an address as people write it: with or without a scheme, with or without the path.
+fn address(text: &str) -> Result<Url, Message> {
     let text = text.trim();
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let mut url = Url::parse(&with_scheme).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(String::from("its scheme is neither http nor https"));
+        return Err(Message::new("the scheme is neither http nor https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(String::from("it holds a user name or a password, which would be in every log"));
+        return Err(Message::new("it contains a user name or a password, which would appear in every log"));
     }
     if url.path() == "/" {
         url.set_path("metrics");
@@ -125,21 +132,21 @@ fn address(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A connection to where metrics are. The client's headers and key go to the client's server and to no other.
-fn connection(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url) -> Result<Connection, String> {
-    let of_client = base.and_then(|base| Url::parse(base.root()).ok());
-    let is_same = of_client.is_some_and(|of_client| of_client.origin() == url.origin());
+/// A connection to the address of the metrics. The client's headers and key are sent only to the client's own server.
+fn connection(spec: &ClientSpec, base: Option<&BaseUrl>, url: &Url) -> Result<Connection, Message> {
+    let server = base.and_then(|base| Url::parse(base.root()).ok());
+    let is_same = server.is_some_and(|server| server.origin() == url.origin());
     let headers: &[String] = if is_same { &spec.headers } else { &[] };
     let key = if is_same { spec.network.api_key_env.clone() } else { None };
     let network = Network { api_key_env: key, ..spec.network.clone() };
-    Connection::new(&url.origin().ascii_serialization(), headers, &network).map_err(|error| error.to_string())
+    Connection::new(&url.origin().ascii_serialization(), headers, &network).map_err(|error| error.to_message())
 }
 
-/// The text that is there now.
-async fn text(connection: &Connection, url: &str, limit: Duration) -> Result<String, String> {
+/// The current text of the metrics.
+async fn text(connection: &Connection, url: &str, limit: Duration) -> Result<String, Message> {
     match tokio::time::timeout(limit, connection.get(url)).await {
         Ok(Ok(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
-        Ok(Err(error)) => Err(error.cause),
-        Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+        Ok(Err(error)) => Err(error.to_message()),
+        Err(_) => Err(Message::new(format!("no answer within {} s", limit.as_secs()))),
     }
 }

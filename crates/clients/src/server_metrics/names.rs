@@ -149,7 +149,7 @@ fn names() -> String {
 
 impl Dialect {
     /// The server that a text is of: the one that has most of its names there.
-    pub(super) fn of(text: &str) -> Result<&'static Self, Unknown> {
+    pub(super) fn detect(text: &str) -> Result<&'static Self, Unknown> {
         let mut scores = [0_usize; DIALECTS.len()];
         let mut is_empty = true;
         for line in lines(text) {
@@ -224,7 +224,7 @@ mod tests {
 
     #[track_caller]
     fn read(text: &str) -> (&'static str, Vec<(Signal, f64)>) {
-        let dialect = Dialect::of(text).unwrap();
+        let dialect = Dialect::detect(text).unwrap();
         let values = dialect.read(text).unwrap();
         let found = dialect.signals().zip(values).filter_map(|(signal, value)| Some((signal, value?)));
         (dialect.id, found.collect())
@@ -301,9 +301,9 @@ mod tests {
 
     #[test]
     fn what_is_no_server_is_told_apart() {
-        assert_eq!(Dialect::of(""), Err(Unknown::Empty));
-        assert_eq!(Dialect::of("up 1\n"), Err(Unknown::Other));
-        assert!(Dialect::of("up 1\n").unwrap_err().to_string().contains("vLLM, SGLang, llama.cpp, TGI"));
-        assert!(matches!(Dialect::of("[{\"iter\":1}]"), Err(Unknown::Malformed(_))));
+        assert_eq!(Dialect::detect(""), Err(Unknown::Empty));
+        assert_eq!(Dialect::detect("up 1\n"), Err(Unknown::Other));
+        assert!(Dialect::detect("up 1\n").unwrap_err().to_string().contains("vLLM, SGLang, llama.cpp, TGI"));
+        assert!(matches!(Dialect::detect("[{\"iter\":1}]"), Err(Unknown::Malformed(_))));
     }
 }

@@ -1,12 +1,13 @@
-//! Asks a server for its metrics, every second and whenever a run wants to know; what it says goes to the sensor.
+//! Reads a server's metrics every second and on demand, and hands them to the sensor.
 //!
-//! It is a task of its own, so that no sampling and no stopping ever waits for a server that hangs.
+//! It runs as a separate task, so that neither sampling nor stopping ever waits for a server that hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use ergometer_diagnostics::Message;
 use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -16,28 +17,28 @@ use tokio::time::MissedTickBehavior;
 use super::ServerMetrics;
 use super::sensor::ServerSensor;
 
-/// How often a server is asked. Telling takes it some milliseconds, in which it may not serve: oftener would disturb what
-/// is measured.
+/// The interval between reads. Writing the metrics takes the server some milliseconds, in which it may not serve
+/// requests; shorter intervals would disturb the measurement.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long one answer may take. A server may be in the middle of a long step.
+/// Timeout of one read. A server may be in the middle of a long step.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a run waits for an answer at its edges.
+/// How long a run waits for a read at its start and end.
 const EDGE: Duration = Duration::from_secs(1);
 
-/// What came of asking once.
+/// The result of one read.
 #[derive(Debug)]
 pub(super) struct Scrape {
-    /// When it was asked.
+    /// When the request was sent.
     pub(super) after: Timestamp,
-    /// When the answer was whole, or it was given up.
+    /// When the response was complete, or the read failed.
     pub(super) at: Timestamp,
-    /// The value of each signal, or why there is none.
-    pub(super) values: Result<Vec<Option<f64>>, String>,
+    /// The value of each signal, or why the read failed.
+    pub(super) values: Result<Vec<Option<f64>>, Message>,
 }
 
-/// A task that asks a server; it ends when this is dropped.
+/// A task that reads a server's metrics. It ends when this value is dropped.
 pub struct Scraper {
     wanted: mpsc::UnboundedSender<oneshot::Sender<()>>,
     is_silent: Arc<AtomicBool>,
@@ -51,7 +52,7 @@ impl Drop for Scraper {
 }
 
 impl Scraper {
-    /// Asks once more, so that there is a reading from now. One that did not answer last time is not waited for.
+    /// Reads the metrics now. It does not wait for a server that did not answer last time.
     pub async fn now(&self) {
         let (answered, answer) = oneshot::channel();
         if self.wanted.send(answered).is_ok() && !self.is_silent.load(Ordering::Relaxed) {
@@ -61,7 +62,7 @@ impl Scraper {
 }
 
 impl ServerMetrics {
-    /// Starts to ask, and returns once the first answer is there.
+    /// Starts reading, and returns after the first read.
     pub async fn start(&self, clock: &Arc<Clock>) -> (Scraper, ServerSensor) {
         let (scrapes, receiver) = std::sync::mpsc::channel();
         let (wanted, wants) = mpsc::unbounded_channel();
@@ -97,7 +98,7 @@ impl Asking {
             let values = self.server.ask(TIMEOUT).await;
             self.is_silent.store(values.is_err(), Ordering::Relaxed);
             if self.scrapes.send(Scrape { after, at: self.clock.now(), values }).is_err() {
-                // Nobody listens any more.
+                // The sensor is gone.
                 return;
             }
             if let Some(wanted) = wanted {

@@ -1,7 +1,8 @@
-//! The sensor of a server: takes what its scraper brought, and never waits.
+//! The sensor of a server: takes the results of the scraper, and never waits.
 
 use std::sync::mpsc::Receiver;
 
+use ergometer_diagnostics::Message;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, EventKind, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
 };
@@ -9,7 +10,7 @@ use ergometer_telemetry::{
 use super::ServerMetrics;
 use super::scraper::{INTERVAL, Scrape};
 
-/// What the ids of these sensors begin with; the server's software follows.
+/// The prefix of the ids of these sensors, before the server software.
 pub const ID_PREFIX: &str = "metrics:";
 
 /// The sensor of a server. Its name is the address of the metrics.
@@ -41,11 +42,10 @@ impl ServerSensor {
         }
     }
 
-    /// Tells of the first failure when it happens; of the others there is a count at the end.
-    fn fail(&mut self, scrape: &Scrape, why: &str, batch: &mut Batch) {
+    /// Reports the first failure as an event. Later ones are only counted, and reported at the end.
+    fn fail(&mut self, scrape: &Scrape, why: &Message, batch: &mut Batch) {
         if self.failed == 0 {
-            let why = why.split_once(". hint: ").map_or(why, |(why, _)| why);
-            let message = format!("the server did not tell its metrics ({}): {why}; the run went on", self.info.name);
+            let message = format!("cannot read server metrics ({}): {why}; the run went on", self.info.name);
             batch.event(scrape.at, EventKind::ScrapeFailed, message);
         }
         self.failed += 1;
@@ -83,7 +83,7 @@ impl Sensor for ServerSensor {
         self.sample(clock, batch)?;
         if self.failed > 1 {
             let message =
-                format!("of {} times that the server was asked for its metrics, {} failed", self.asked, self.failed);
+                format!("{} of {} reads of the server metrics failed", self.failed, self.asked);
             batch.event(clock.now(), EventKind::ScrapeFailed, message);
         }
         Ok(())

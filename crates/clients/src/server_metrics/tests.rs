@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use ergometer_diagnostics::CommandLine;
 use ergometer_telemetry::{Batch, Clock, DeviceId, EventKind, Provenance, Sampler, Sensor, Signal};
 use ergometer_units::Timestamp;
 
@@ -133,7 +134,8 @@ async fn what_is_asked_for_and_not_there_is_an_error_with_a_hint() {
         (String::from("http://"), "empty host"),
     ];
     for (url, told) in cases {
-        let error = ServerMetrics::find(&ClientSpec::default(), None, Some(&url)).await.unwrap_err().to_string();
+        let error = ServerMetrics::find(&ClientSpec::default(), None, Some(&url)).await.unwrap_err();
+        let error = error.one_line(&CommandLine);
         assert!(error.contains(told) && error.matches("hint: ").count() == 1, "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
@@ -195,9 +197,9 @@ async fn fed() -> (ServerSensor, Sender<Scrape>) {
     (ServerSensor::new(&found, receiver), sender)
 }
 
-fn scrape(at: i64, values: Result<Vec<Option<f64>>, &str>) -> Scrape {
+fn scrape(at: i64, values: Result<Vec<Option<f64>>, Message>) -> Scrape {
     let time = Timestamp::from_nanos_since_epoch;
-    Scrape { after: time(at - 1), at: time(at), values: values.map_err(str::to_owned) }
+    Scrape { after: time(at - 1), at: time(at), values }
 }
 
 #[tokio::test]
@@ -206,11 +208,11 @@ async fn failures_are_told_once_and_counted() {
     let clock = Clock::start();
     let mut batch = Batch::default();
     for at in [10, 20, 30] {
-        sender.send(scrape(at, Err("no connection. hint: none"))).unwrap();
+        sender.send(scrape(at, Err(Message::new("no connection").with_hint(Hint::text("none"))))).unwrap();
         sensor.sample(&clock, &mut batch).unwrap();
     }
     sender.send(scrape(40, Ok(vec![Some(7.0), None, Some(9.0)]))).unwrap();
-    sender.send(scrape(50, Err("something else"))).unwrap();
+    sender.send(scrape(50, Err(Message::new("something else")))).unwrap();
     sensor.sample(&clock, &mut batch).unwrap();
     assert_eq!(batch.events.len(), 1, "{:?}", batch.events);
     assert_eq!((batch.events[0].kind, batch.events[0].at_ns), (EventKind::ScrapeFailed, 10));
@@ -220,7 +222,7 @@ async fn failures_are_told_once_and_counted() {
     assert_eq!(read, [(0, 40, 7.0), (2, 40, 9.0)], "what is not there has no reading");
     sensor.sample_last(&clock, &mut batch).unwrap();
     assert_eq!(batch.events.len(), 2);
-    assert!(batch.events[1].message.contains("of 5 times") && batch.events[1].message.contains("4 failed"));
+    assert!(batch.events[1].message.contains("4 of 5 reads"));
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use ergometer_clients::{
     Client, ClientSpec, ConnectOutcome, Connections, FailureKind, Protocol, Request, RequestError, RequestOptions,
     Transcript, open,
 };
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use ergometer_mock_server::{MockServer, Script};
 use ergometer_telemetry::Clock;
 use http_body_util::Full;
@@ -330,7 +331,8 @@ async fn a_redirect_that_would_lose_the_question_is_not_followed() {
     let (address, _) = serve(move |_| (String::from(moved), false));
     let error = ask(&*client(address, Network::default())).await.1.unwrap_err();
     assert_eq!(error.kind, FailureKind::HttpStatus(303));
-    assert!(error.cause.contains("points to /moved. hint: ") && error.cause.contains("307 or 308"), "{error}");
+    let hint = error.hint.as_ref().unwrap().phrase(&CommandLine);
+    assert!(error.cause.ends_with("redirect to /moved") && hint.contains("307 or 308"), "{error}");
 }
 
 /// Answers over HTTP/2. Those whose number is in `together` are answered once all of them are there.
@@ -400,7 +402,8 @@ async fn a_server_without_http2_is_told_with_what_to_do() {
     let (address, _) = serve(|_| (answer(""), false));
     let error = ask(&*client(address, http2())).await.1.unwrap_err();
     assert_eq!(error.kind, FailureKind::Malformed, "{error}");
-    assert!(error.cause.contains("does not speak HTTP/2") && error.cause.contains("hint: --http 1.1"), "{error}");
+    assert!(error.cause.contains("does not support HTTP/2"), "{error}");
+    assert_eq!(error.to_message().command_line_hint().as_deref(), Some("use --http 1.1"));
 }
 
 #[tokio::test]
@@ -491,5 +494,6 @@ async fn http2_is_chosen_as_the_encryption_is_agreed_on() {
     // One that agrees on nothing speaks what everybody speaks.
     let client = encrypted(serve_http2(100, 0..0, Some(acceptor(&[]))).await, http2());
     let error = ask(&*client).await.1.unwrap_err();
-    assert!(error.kind == FailureKind::Malformed && error.cause.contains("hint: --http 1.1"), "{error}");
+    assert_eq!(error.kind, FailureKind::Malformed, "{error}");
+    assert_eq!(error.to_message().command_line_hint().as_deref(), Some("use --http 1.1"));
 }

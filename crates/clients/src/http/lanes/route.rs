@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ergometer_diagnostics::{Hint, Message, hint, option};
 use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
@@ -58,7 +59,7 @@ impl Route {
         limit: Duration,
     ) -> Result<Self, HttpError> {
         let destination: Uri = base.root().parse().map_err(|error: http::uri::InvalidUri| {
-            HttpError::Setup(format!("`{}` is no address of a request: {error}", base.root()))
+            HttpError::Setup(Message::new(format!("`{}` is not a request address: {error}", base.root())))
         })?;
         let proxy = proxy(base, &destination, &Matcher::from_env());
         let forwards = !base.is_encrypted() && protocol == Protocol::Http1;
@@ -73,7 +74,7 @@ impl Route {
         });
         let tls_to_server = encrypted
             .transpose()
-            .map_err(|error| HttpError::Tls(format!("{} is no name for a certificate: {error}", base.host())))?;
+            .map_err(|error| HttpError::Tls(format!("{} is not a certificate name: {error}", base.host()).into()))?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -144,14 +145,14 @@ impl Route {
         if self.tls.is_none() || wire.has_chosen_http2() {
             return Ok(());
         }
-        Err(no_http2("it did not choose it when the encryption was agreed on"))
+        Err(no_http2("it did not select it during the TLS handshake"))
     }
 }
 
-/// That a server does not speak HTTP/2.
+/// The failure for a server that does not support HTTP/2.
 pub(super) fn no_http2(why: &str) -> RequestError {
-    let cause = format!("the server does not speak HTTP/2: {why}. hint: --http 1.1");
-    RequestError::new(FailureKind::Malformed, cause)
+    RequestError::new(FailureKind::Malformed, format!("the server does not support HTTP/2: {why}"))
+        .with_hint(hint!("use ", option("http").value("1.1")))
 }
 
 /// The proxy that stands between, as the environment says.
@@ -186,8 +187,9 @@ fn via(proxy: &Intercept, forwards: bool) -> Result<Via, HttpError> {
         Some(scheme @ ("socks4" | "socks4a")) => Via::Socks4 { looks_up_here: scheme == "socks4", proxy: uri },
         other => {
             let scheme = other.unwrap_or("none");
-            let known = "hint: http, https, socks4, socks4a, socks5 and socks5h are known";
-            return Err(HttpError::Setup(format!("a proxy with the scheme {scheme} is not known. {known}")));
+            let hint = Hint::text("use a proxy with http, https, socks4, socks4a, socks5 or socks5h");
+            let text = format!("the proxy scheme {scheme} is not supported");
+            return Err(HttpError::Setup(Message::new(text).with_hint(hint)));
         }
     })
 }
