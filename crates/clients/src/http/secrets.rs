@@ -115,9 +115,15 @@ mod tests {
             let error = try_headers("http://localhost", &[wrong], None).unwrap_err();
             assert!(error.contains("header") && !error.contains("hunter2"), "{error}");
         }
-        assert!(try_headers("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set"));
+        assert!(
+            try_headers("http://localhost", &[], Some("ERGOMETER_NO_SUCH_KEY")).unwrap_err().contains("is not set")
+        );
         let pasted = try_headers("http://localhost", &[], Some("sk-hunter2")).unwrap_err();
         assert!(pasted.contains("not the key") && !pasted.contains("hunter2"), "{pasted}");
-        assert!(try_headers("http://localhost", &["Content-Length: 3"], None).unwrap_err().contains("by the request itself"));
+        assert!(
+            try_headers("http://localhost", &["Content-Length: 3"], None)
+                .unwrap_err()
+                .contains("by the request itself")
+        );
     }
 }

@@ -110,10 +110,11 @@ impl Ollama {
 
     async fn tags(&self) -> Result<Vec<Tag>, RequestError> {
         let body = self.connection.get(&self.connection.base().path("api/tags")).await?;
-        let tags: Tags = serde_json::from_slice(&body).map_err(|error| {
-            RequestError::new(FailureKind::Malformed, format!("the server is not Ollama ({error})"))
-                .with_hint(hint!("use ", option("client").value("openai"), " for other servers"))
-        })?;
+        let tags: Tags =
+            serde_json::from_slice(&body).map_err(|error| {
+                RequestError::new(FailureKind::Malformed, format!("the server is not Ollama ({error})"))
+                    .with_hint(hint!("use ", option("client").value("openai"), " for other servers"))
+            })?;
         Ok(tags.models)
     }
 
@@ -191,7 +192,9 @@ impl Client for Ollama {
             let known: Vec<&str> = tags.iter().take(12).map(|tag| tag.name.as_str()).collect();
             let installed = if known.is_empty() { String::from("none") } else { known.join(", ") };
             let hint = Hint::text(format!("fetch it with `ollama pull {}`; installed models: {installed}", self.model));
-            return Err(ClientError::Model(Message::new(format!("Ollama has no model `{}`", self.model)).with_hint(hint)));
+            return Err(ClientError::Model(
+                Message::new(format!("Ollama has no model `{}`", self.model)).with_hint(hint),
+            ));
         };
         let show = self.show().await;
         let number = |ending: &str| show.as_ref().and_then(|show| show.number(ending));

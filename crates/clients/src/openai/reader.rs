@@ -4,7 +4,7 @@ use ergometer_units::{Seconds, Timestamp};
 
 use super::chunk::{Choice, Chunk, Said, Text, Timings, Word};
 use super::pattern::Pattern;
-use crate::http::{message, error_message};
+use crate::http::{error_message, message};
 use crate::reading::{Progress, Reader, excerpt};
 use crate::stream::{Event, EventStream, LONGEST, TooLong};
 use crate::{ChunkKind, FailureKind, RequestError, TokenSource, Transcript, Usage};

@@ -82,8 +82,7 @@ impl Sensor for ServerSensor {
     fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         self.sample(clock, batch)?;
         if self.failed > 1 {
-            let message =
-                format!("{} of {} reads of the server metrics failed", self.failed, self.asked);
+            let message = format!("{} of {} reads of the server metrics failed", self.failed, self.asked);
             batch.event(clock.now(), EventKind::ScrapeFailed, message);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 use ergometer_telemetry::Clock;
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use super::prompt::{SYSTEM, question};
 use super::verdict::{Verdict, verdict};
 use crate::config::{JudgeSpec, Retries};
 use crate::journal::{Exchange, Judgement};
-use ergometer_clients::{Client, ClientSpec, Request, RequestError, RequestOptions, Transcript};
+use ergometer_clients::{Client, ClientError, ClientSpec, Request, RequestError, RequestOptions, Transcript};
 
 /// Enough for some sentences, and for a model that thinks before it speaks.
 const MAX_TOKENS: u64 = 1024;
@@ -17,7 +18,31 @@ const MAX_TOKENS: u64 = 1024;
 /// Why a judge cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the judge cannot be used: {0}")]
-pub struct JudgeError(String);
+pub struct JudgeError(Message);
+
+impl Diagnostic for JudgeError {
+    fn hint(&self) -> Option<Hint> {
+        self.0.hint()
+    }
+}
+
+impl From<ClientError> for JudgeError {
+    /// Names the options of the judge in the hint instead of those of the run's client.
+    fn from(error: ClientError) -> Self {
+        let mut message = error.to_message();
+        message.hint = match error {
+            ClientError::Unreachable(_) => Some(hint!(
+                "check that the server is running; ",
+                option("judge"),
+                " takes the address of an OpenAI-compatible server"
+            )),
+            _ => message.hint.map(|hint| {
+                hint.with_renamed_option("api-key-env", "judge-api-key-env").with_renamed_option("base-url", "judge")
+            }),
+        };
+        Self(message)
+    }
+}
 
 /// A model that grades.
 #[derive(Clone)]
@@ -38,7 +63,7 @@ impl Judge {
             let nameless = client_of(spec)?;
             let only = ergometer_clients::only_model(&*nameless, "judge-model").await;
             let _ = nameless.close().await;
-            spec.model = only.map_err(told)?;
+            spec.model = only?;
         }
         Self::admit(client_of(spec)?, &spec.model).await
     }
@@ -60,7 +85,7 @@ impl Judge {
         };
         if let Err(error) = ready.await {
             let _ = client.close().await;
-            return Err(told(error));
+            return Err(error.into());
         }
         Ok(Self { client: Arc::from(client), model: model.to_owned(), common: Arc::new(common) })
     }
@@ -123,22 +148,13 @@ fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
     client.network.api_key_env.clone_from(&spec.api_key_env);
     client.network.ca.clone_from(&spec.ca);
     client.network.insecure = spec.insecure;
-    ergometer_clients::open(&client).map_err(told)
-}
-
-/// The same in the words of the judge's options: those of the run's client are others.
-fn told(error: impl std::fmt::Display) -> JudgeError {
-    let text = error.to_string().replace("--api-key-env", "--judge-api-key-env").replace("--base-url", "--judge");
-    JudgeError(match text.split_once(". hint: is it running?") {
-        Some((cause, _)) => {
-            format!("{cause}. hint: is it running? --judge takes the address of an OpenAI-compatible server")
-        }
-        None => text,
-    })
+    Ok(ergometer_clients::open(&client)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::CommandLine;
+
     use super::*;
 
     fn spec(base_url: &str, api_key_env: Option<&str>) -> JudgeSpec {
@@ -147,19 +163,19 @@ mod tests {
     }
 
     async fn refused(mut spec: JudgeSpec) -> String {
-        Judge::open(&mut spec).await.err().unwrap().to_string()
+        Judge::open(&mut spec).await.err().unwrap().one_line(&CommandLine)
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_told_in_the_words_of_its_own_options() {
+    async fn errors_name_the_options_of_the_judge() {
         let error = refused(spec("http://localhost:1", Some("ERGOMETER_NO_SUCH_KEY"))).await;
-        assert!(error.contains("of --judge-api-key-env is not set"), "{error}");
+        assert!(error.contains("is not set") && error.contains("with --judge-api-key-env"), "{error}");
         // PATH is set wherever tests run.
         let error = refused(spec("http://judge.example", Some("PATH"))).await;
         assert!(error.contains("the judge cannot be used") && error.contains("over plain HTTP"), "{error}");
         // A port that nobody listens on: it was free a moment ago.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
-        assert!(error.contains("no server answers") && error.contains("hint: is it running? --judge takes"), "{error}");
+        assert!(error.contains("no server answers") && error.contains("is running; --judge takes"), "{error}");
     }
 }

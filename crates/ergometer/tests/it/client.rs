@@ -146,7 +146,7 @@ impl Client for Scripted {
 
     async fn health(&self) -> Result<(), ClientError> {
         self.calls.add(Call::Health);
-        if self.is_healthy { Ok(()) } else { Err(ClientError::Unavailable(String::from("nobody is at home"))) }
+        if self.is_healthy { Ok(()) } else { Err(ClientError::Unavailable("nobody is at home".into())) }
     }
 
     async fn models(&self) -> Result<Vec<String>, ClientError> {
@@ -155,7 +155,7 @@ impl Client for Scripted {
 
     async fn prepare(&self, _: &RequestOptions) -> Result<ModelFacts, ClientError> {
         self.calls.add(Call::Prepare);
-        if self.has_model { Ok(self.facts.clone()) } else { Err(ClientError::Model(String::from("no such model"))) }
+        if self.has_model { Ok(self.facts.clone()) } else { Err(ClientError::Model("no such model".into())) }
     }
 
     async fn stream(

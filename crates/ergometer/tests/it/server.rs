@@ -175,7 +175,7 @@ async fn a_server_that_dies_does_not_disturb_the_run() {
     assert_eq!((run.summary.outcomes.completed, run.summary.complete), (3, true));
     let told = run.summary.server.as_ref().unwrap();
     assert_eq!(told.generation_tokens, None, "there is no reading after the requests");
-    let warned = run.summary.warnings.iter().filter(|warning| warning.contains("did not tell its metrics"));
+    let warned = run.summary.warnings.iter().filter(|warning| warning.contains("cannot read server metrics"));
     assert_eq!(warned.count(), 1, "{:?}", run.summary.warnings);
 }
 

@@ -19,7 +19,7 @@ use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
-use ergometer_diagnostics::{Hint, Message, command, hint, option};
+use ergometer_diagnostics::{Diagnostic as _, Hint, Message, command, hint, option};
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};
@@ -206,12 +206,23 @@ pub(super) fn failure(error: RunError) -> Failure {
         )
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
-        | RunError::Config(_) => Failure::usage(diagnosed!(error)),
+        | RunError::Config(_) => Failure::usage(message(&error)),
         RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(diagnosed!(error)).hint(hint!(
             "free disk space or raise the file size limit; the journal has everything measured so far, so resume with ",
             command("profile --resume RUN_FOLDER")
         )),
-        _ => Failure::failed(diagnosed!(error)),
+        _ => Failure::failed(message(&error)),
+    }
+}
+
+/// The text and the hint of an error.
+fn message(error: &RunError) -> Message {
+    match error {
+        RunError::Dataset(error) => diagnosed!(*error),
+        RunError::Client(error) => error.to_message(),
+        RunError::Judge(error) => error.to_message(),
+        RunError::Metrics(error) => error.to_message(),
+        error => diagnosed!(*error),
     }
 }
 
