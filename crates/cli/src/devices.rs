@@ -1,7 +1,7 @@
 //! Selects the sensors of a command: those of the machine and those of `--sensor`, filtered by `--device`.
 
 use ergometer_diagnostics::{CommandLine, Diagnostic};
-use ergometer_sensors::{external, modelled::Modelled};
+use ergometer_sensors::{external, modelled::ModelPolicy};
 use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
 use crate::arguments::SensorArguments;
@@ -47,7 +47,7 @@ pub(crate) fn examine(arguments: &SensorArguments) -> Result<SelectedSensors, Fa
 }
 
 fn probe_machine(arguments: &SensorArguments) -> Probe {
-    ergometer_sensors::probe_machine(if arguments.no_model { Modelled::Off } else { Modelled::WhereUnmeasured })
+    ergometer_sensors::probe_machine(if arguments.no_model { ModelPolicy::Off } else { ModelPolicy::WhereUnmeasured })
 }
 
 fn filter(probe: Probe, arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {

@@ -1,5 +1,5 @@
-//! Records the energy counters of a Mac with Apple Silicon: prints samples of every channel of `IOReport`'s energy model,
-//! 100 ms apart, in the format of `fixtures/apple`. The argument is the number of samples (default: 60).
+//! Records the energy counters of a Mac with Apple Silicon: prints samples of every channel of `IOReport`'s energy
+//! model, 100 ms apart, in the format of `fixtures/apple`. The argument is the number of samples (default: 60).
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,23 +1,23 @@
 //! Samples the energy counters of one device, from RAPL or hwmon.
 //!
-//! Each sample gives one reading per counter. A CPU counter that does not move while the processors are busy is reported
-//! as stuck, except the counter of the uncore, which may be idle. Counters of rails are never reported as stuck. The
-//! sensor ends when its last counter is gone.
+//! Each sample gives one reading per counter. A CPU counter that does not move while the processors are busy is
+//! reported as stuck, except the counter of the uncore, which may be idle. Counters of rails are never reported as
+//! stuck. The sensor ends when its last counter is gone.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use ergometer_diagnostics::Message;
-
-use crate::counted::{BusyProcessors, CountedEnergy, Presence, ReadCounter};
 use ergometer_telemetry::{Batch, Channel, Clock, Scope, Sensor, SensorError, SensorInfo};
+
+use crate::energy_counter::{BusyProcessors, EnergyCounter, Presence, ReadCounter};
 
 /// The energy counters of one device.
 pub(super) struct Counters {
     info: SensorInfo,
     channels: Vec<Channel>,
     /// In the order of `channels`; `None` for a counter that is gone.
-    meters: Vec<Option<CountedEnergy>>,
+    meters: Vec<Option<EnergyCounter>>,
     /// Whether the counters of a CPU must move.
     processors: Option<BusyProcessors>,
     /// The error when the last counter is gone.
@@ -25,7 +25,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn new(info: SensorInfo, counters: Vec<(Channel, CountedEnergy)>, gone: impl Into<Message>) -> Self {
+    pub(super) fn new(info: SensorInfo, counters: Vec<(Channel, EnergyCounter)>, gone: impl Into<Message>) -> Self {
         let (channels, meters) = counters.into_iter().map(|(channel, meter)| (channel, Some(meter))).unzip();
         Self { info, channels, meters, processors: None, gone: gone.into() }
     }
@@ -87,7 +87,7 @@ mod tests {
     use ergometer_units::{Joules, Seconds};
 
     use super::*;
-    use crate::counted::Identity;
+    use crate::energy_counter::Identity;
     use ergometer_telemetry::{CounterLimits, DeviceId, EventKind, Provenance, Signal};
 
     struct Script(VecDeque<u64>);
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    fn counter(counts: &[u64]) -> (Channel, CountedEnergy) {
+    fn counter(counts: &[u64]) -> (Channel, EnergyCounter) {
         let device = DeviceId::rail(0);
         let channel = Channel {
             device,
@@ -115,7 +115,7 @@ mod tests {
             update_period: Seconds::new(0.1),
         };
         let identity = Identity { label: "BIG".to_owned(), device };
-        (channel, CountedEnergy::new(identity, limits, Box::new(Script(counts.iter().copied().collect()))))
+        (channel, EnergyCounter::new(identity, limits, Box::new(Script(counts.iter().copied().collect()))))
     }
 
     #[test]

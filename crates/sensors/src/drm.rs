@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::sysfs::{parse_number, read_text};
+use crate::sysfs::{parse_number, read_text};
 
 /// One graphics card.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
-//! Small sensors and channels for tests.
+//! Sensors, channels and samples for tests.
 
 use std::time::Duration;
 
-use ergometer_telemetry::{Channel, DeviceId, Provenance, Scope, SensorInfo, Signal};
+use ergometer_telemetry::{Batch, Channel, Clock, DeviceId, EventKind, Provenance, Scope, Sensor, SensorInfo, Signal};
 use ergometer_units::Timestamp;
 
 pub(crate) fn time(time_ns: i64) -> Timestamp {
@@ -19,4 +19,16 @@ pub(crate) fn sensor(id: &str) -> SensorInfo {
 pub(crate) fn gauge(signal: Signal) -> Channel {
     let (device, scope) = (DeviceId::gpu(0), Scope::Device);
     Channel { device, scope, signal, provenance: Provenance::Gauge, update_period: None }
+}
+
+/// Samples a sensor once.
+pub(crate) fn sample(sensor: &mut dyn Sensor, clock: &Clock) -> Batch {
+    let mut batch = Batch::default();
+    sensor.sample(clock, &mut batch).unwrap();
+    batch
+}
+
+/// The kinds of the events of a batch.
+pub(crate) fn kinds(batch: &Batch) -> Vec<EventKind> {
+    batch.events.iter().map(|event| event.kind).collect()
 }

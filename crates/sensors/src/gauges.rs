@@ -7,9 +7,9 @@
 use std::io;
 
 use ergometer_diagnostics::Message;
-
-use super::sysfs::{Attribute, is_gone};
 use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Reading, Sensor, SensorError, SensorInfo};
+
+use crate::sysfs::{Attribute, is_gone};
 
 /// One value that can be read again and again.
 pub(super) trait ReadGauge: Send {
@@ -18,24 +18,24 @@ pub(super) trait ReadGauge: Send {
 }
 
 /// A number in a file, times a factor that converts it to the unit of its signal.
-pub(super) struct Scaled {
+pub(super) struct ScaledFile {
     pub(super) file: Attribute,
     pub(super) factor: f64,
 }
 
-impl ReadGauge for Scaled {
+impl ReadGauge for ScaledFile {
     fn read(&mut self) -> io::Result<Option<f64>> {
         Ok(Some(self.file.read::<f64>()? * self.factor))
     }
 }
 
 /// The product of the numbers in two files (a voltage and a current), times a factor.
-pub(super) struct Product {
+pub(super) struct FileProduct {
     pub(super) files: [Attribute; 2],
     pub(super) factor: f64,
 }
 
-impl ReadGauge for Product {
+impl ReadGauge for FileProduct {
     fn read(&mut self) -> io::Result<Option<f64>> {
         let [first, second] = &mut self.files;
         Ok(Some(first.read::<f64>()? * second.read::<f64>()? * self.factor))

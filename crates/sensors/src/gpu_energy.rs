@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use ergometer_diagnostics::Message;
-use ergometer_units::{Joules, Seconds};
-
-use super::counted::{CountedEnergy, Identity, Presence, ReadCounter};
 use ergometer_telemetry::{
     Batch, Channel, Clock, CounterLimits, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,
 };
+use ergometer_units::{Joules, Seconds};
+
+use crate::energy_counter::{EnergyCounter, Identity, Presence, ReadCounter};
 
 /// How long a counter may stand still while the GPU is busy.
 const WATCH: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(super) struct GpuCounter {
 pub(super) struct GpuEnergy {
     info: SensorInfo,
     channels: Vec<Channel>,
-    energy: CountedEnergy,
+    energy: EnergyCounter,
     activity: Box<dyn Activity>,
     gone: Message,
     samples_watched: u32,
@@ -59,7 +59,7 @@ impl GpuEnergy {
             update_period: Some(update_period),
         };
         let identity = Identity { label: info.name.clone(), device: info.device };
-        let energy = CountedEnergy::new(identity, limits, file);
+        let energy = EnergyCounter::new(identity, limits, file);
         Self { info, channels: vec![channel], energy, activity, gone, samples_watched: 0 }
     }
 }

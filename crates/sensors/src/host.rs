@@ -1,19 +1,19 @@
 //! Samples CPU utilization, CPU clock and memory of the machine (`host:0`), and reads its system information.
 //!
-//! The first utilization is meaningless and is not emitted. A value that the system does not provide has no channel. Only
-//! the needed values are refreshed, which takes 0.2 ms on two processors; refreshing everything takes 3.3 ms.
+//! The first utilization is meaningless and is not emitted. A value that the system does not provide has no channel.
+//! Only the needed values are refreshed, which takes 0.2 ms on two processors; refreshing everything takes 3.3 ms.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ergometer_units::Timestamp;
-use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
-
-use super::processor_time::ProcessorTime;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, EventKind, Probe, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
     Signal, Status, SystemInfo,
 };
+use ergometer_units::Timestamp;
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::processor_time::ProcessorTime;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// The pause between two reads of the clocks, as a multiple of the time one read takes, so that they cost 0.03 % of a
@@ -195,7 +195,8 @@ fn mean_frequency(system: &System) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<u64>() as f64 / known.len() as f64)
 }
 
-/// Whether sysinfo reports a clock. On Linux without cpufreq it uses `cpu MHz` on x86, but `BogoMIPS` on other machines.
+/// Whether sysinfo reports a clock. On Linux without cpufreq it uses `cpu MHz` on x86, but `BogoMIPS` on other
+/// machines.
 fn frequency_is_real(sys_root: &Path) -> bool {
     !cfg!(target_os = "linux")
         || cfg!(any(target_arch = "x86_64", target_arch = "x86"))

@@ -1,15 +1,15 @@
 //! Every sensor that Ergometer reads: GPUs, CPUs, power rails, batteries and the user's own meters.
 //!
-//! Each kind of sensor is a module. [`probe_machine`] opens every sensor that this machine has, [`select`] keeps some of
-//! them, and a [`Sampler`](ergometer_telemetry::Sampler) records their readings:
+//! Each kind of sensor is a module. [`probe_machine`] opens every sensor that this machine has, [`select`] keeps some
+//! of them, and a [`Sampler`](ergometer_telemetry::Sampler) records their readings:
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use ergometer_sensors::{modelled::Modelled, probe_machine, select};
+//! use ergometer_sensors::{modelled::ModelPolicy, probe_machine, select};
 //! use ergometer_telemetry::{Clock, Sampler};
 //!
-//! let probe = probe_machine(Modelled::WhereUnmeasured);
+//! let probe = probe_machine(ModelPolicy::WhereUnmeasured);
 //! for finding in &probe.findings {
 //!     println!("{} {}: {:?}", finding.device, finding.source, finding.status);
 //! }
@@ -26,9 +26,9 @@
 pub mod amd;
 pub mod apple;
 pub mod battery;
-mod counted;
 mod counters;
 mod drm;
+mod energy_counter;
 #[cfg(test)]
 mod example;
 pub mod external;
@@ -43,20 +43,20 @@ pub mod processes;
 mod processor_time;
 pub mod rapl;
 pub mod replay;
-#[cfg(test)]
-mod sampled;
 mod selection;
 mod sysfs;
 mod while_awake;
 
 use ergometer_telemetry::{DeviceKind, Probe, Sensor};
-use modelled::Modelled;
-pub use processor_time::ProcessorShare;
-pub use selection::{Selector, UnknownDevice, have_energy, select};
+
+use self::modelled::ModelPolicy;
+
+pub use self::processor_time::ProcessorShare;
+pub use self::selection::{Selector, UnknownDevice, have_energy, select};
 
 /// Opens every sensor of this machine. The findings also list what is missing, and why.
 #[must_use]
-pub fn probe_machine(modelled: Modelled) -> Probe {
+pub fn probe_machine(model: ModelPolicy) -> Probe {
     let mut probe = nvidia::probe_system();
     let first_gpu = |probe: &Probe| next_index(&probe.sensors, DeviceKind::Gpu);
     probe.extend(amd::probe(&amd::Options { first_gpu: first_gpu(&probe), ..Default::default() }));
@@ -66,7 +66,7 @@ pub fn probe_machine(modelled: Modelled) -> Probe {
     probe.extend(hwmon::probe(&hwmon::Options::beside(&probe.sensors)));
     // The battery and the model are used only where no better sensor measures the machine.
     probe.extend(battery::probe(&battery::Options::beside(&probe.sensors)));
-    probe.extend(modelled::probe(&modelled::Options { modelled, ..Default::default() }, &probe.sensors));
+    probe.extend(modelled::probe(&modelled::Options { policy: model, ..Default::default() }, &probe.sensors));
     probe.extend(host::probe(&host::Options::default()));
     probe
 }

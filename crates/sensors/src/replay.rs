@@ -1,17 +1,16 @@
 //! Replays a recorded timeline: one sensor for each recorded sensor.
 //!
-//! All sensors start together, when the first of them is sampled. The time between readings never changes, so energy and
-//! power are the same at any pace. A sensor ends when all its readings were replayed.
+//! All sensors start together, when the first of them is sampled. The time between readings never changes, so energy
+//! and power are the same at any pace. A sensor ends when all its readings were replayed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use ergometer_diagnostics::{Diagnostic, Hint, hint};
-use ergometer_units::{Seconds, Timestamp};
-
 use ergometer_telemetry::{
     Batch, Channel, ChannelId, Clock, Event, Reading, Sensor, SensorError, SensorInfo, Timeline,
 };
+use ergometer_units::{Seconds, Timestamp};
 
 /// How fast a recording is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::drm::is_asleep;
 use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Sensor, SensorError, SensorInfo};
+
+use crate::drm::is_asleep;
 
 /// A sensor of a GPU that may sleep.
 pub(super) struct WhileAwake {

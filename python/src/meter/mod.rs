@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use ergometer_diagnostics::{Diagnostic, Hint, Keywords, Message};
-use ergometer_sensors::{Selector, modelled::Modelled};
+use ergometer_sensors::{Selector, modelled::ModelPolicy};
 use ergometer_telemetry::{Clock, EnergyMeter, Provenance, Sampler, Timeline};
 use ergometer_units::{Seconds, Timestamp, Window};
 use pyo3::prelude::*;
@@ -96,7 +96,7 @@ impl Meter {
     #[new]
     #[pyo3(signature = (devices=None, *, model=true))]
     fn new(py: Python<'_>, devices: Option<Vec<String>>, model: bool) -> PyResult<Self> {
-        let modelled = if model { Modelled::WhereUnmeasured } else { Modelled::Off };
+        let modelled = if model { ModelPolicy::WhereUnmeasured } else { ModelPolicy::Off };
         let all_sensors = interruptible(py, move || ergometer_sensors::probe_machine(modelled).sensors)?;
         let Ok(selectors) =
             devices.unwrap_or_default().iter().map(|name| name.parse()).collect::<Result<Vec<Selector>, _>>();

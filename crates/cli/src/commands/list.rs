@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ergometer_analysis::{analyses, plots};
 use ergometer_datasets::grade;
-use ergometer_sensors::modelled::Modelled;
+use ergometer_sensors::modelled::ModelPolicy;
 use serde::Serialize;
 
 use super::profile::{config, failure};
@@ -118,11 +118,13 @@ fn items(kind: ListKind) -> Vec<Item> {
         }));
     }
     if wants(ListKind::Sensors) {
-        items.extend(ergometer_sensors::probe_machine(Modelled::WhereUnmeasured).sensors.iter().map(|sensor| Item {
-            kind: "sensor",
-            id: sensor.info().id.clone(),
-            description: format!("{}, {}", sensor.info().device, sensor.info().name),
-            parameters: Vec::new(),
+        items.extend(ergometer_sensors::probe_machine(ModelPolicy::WhereUnmeasured).sensors.iter().map(|sensor| {
+            Item {
+                kind: "sensor",
+                id: sensor.info().id.clone(),
+                description: format!("{}, {}", sensor.info().device, sensor.info().name),
+                parameters: Vec::new(),
+            }
         }));
     }
     if wants(ListKind::Analyses) {

@@ -36,7 +36,7 @@ fn doctor_separates_working_meters_from_broken_ones() {
     let broken = finding("command:echo");
     assert_eq!(broken["status"], "absent");
     assert!(broken["detail"].as_str().unwrap().ends_with("`fish. hint: none`"), "{broken}");
-    assert!(broken["fix"].as_str().unwrap().starts_with("give pattern="), "{broken}");
+    assert!(broken["fix"].as_str().unwrap().starts_with("set pattern="), "{broken}");
     assert_eq!(finding("command:echo-2")["status"], "works", "each has an id of its own");
     assert!(!report.to_string().contains("hunter2"), "a command line is shown nowhere: {report}");
 }
@@ -56,7 +56,10 @@ fn an_invalid_meter_is_reported_without_its_command() {
         let output = ergo().args(arguments).args(["--sensor", wrong]).output().unwrap();
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("error: --sensor: `timout` is no key of command\nhint: it has name, every"), "{told}");
+        assert!(
+            told.contains("error: --sensor: a command sensor has no key `timout`\nhint: the keys are name, every"),
+            "{told}"
+        );
         assert!(!told.contains("hunter2"), "{told}");
     }
 }

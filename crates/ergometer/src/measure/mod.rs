@@ -5,10 +5,10 @@
 //! use std::time::Duration;
 //!
 //! use ergometer::measure::{MeasureSpec, measure};
-//! use ergometer_sensors::modelled::Modelled;
+//! use ergometer_sensors::modelled::ModelPolicy;
 //! use ergometer_sensors::probe_machine;
 //!
-//! let sensors = probe_machine(Modelled::WhereUnmeasured).sensors;
+//! let sensors = probe_machine(ModelPolicy::WhereUnmeasured).sensors;
 //! let spec = MeasureSpec { repeats: 2, idle: Duration::ZERO, ..MeasureSpec::new(["true"]) };
 //! let report = measure(&spec, sensors, None, &mut ())?.report();
 //! for device in &report.devices {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ergometer_sensors::{amd, external, modelled::Modelled, nvidia};
+use ergometer_sensors::{amd, external, modelled::ModelPolicy, nvidia};
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, DeviceKind, Provenance, Sensor};
 
@@ -83,7 +83,7 @@ impl Sensing {
             Ok(Ok(machine)) => machine,
             _ => Machine::default(),
         };
-        let modelled = if model_cpu { Modelled::WhereUnmeasured } else { Modelled::Off };
+        let modelled = if model_cpu { ModelPolicy::WhereUnmeasured } else { ModelPolicy::Off };
         let probing = tokio::task::spawn_blocking(move || ergometer_sensors::probe_machine(modelled).sensors);
         let sensors = match tokio::time::timeout(PROBE_TIMEOUT, probing).await {
             Ok(Ok(sensors)) => sensors,

@@ -1,7 +1,7 @@
 //! Opens the energy counter of an AMD GPU and detects a stuck one.
 //!
-//! On some GPUs (MI100) the counter can stop until a reboot. A counter that does not move while the GPU is busy or draws
-//! power is stuck.
+//! On some GPUs (MI100) the counter can stop until a reboot. A counter that does not move while the GPU is busy or
+//! draws power is stuck.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use ergometer_units::Joules;
 use super::card::{Card, Chip};
 use super::files::read_whole;
 use super::metrics::{UNIT_J, parse};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 use crate::gpu_energy::Activity;
 use crate::sysfs::Attribute;
 

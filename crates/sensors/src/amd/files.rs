@@ -1,21 +1,21 @@
 //! Opens the gauges of an AMD GPU: power, temperatures, clocks, memory, utilization.
 //!
-//! A power of zero is not a reading: the second die of an MI250 reports it, because the first die reports both. A file that
-//! the driver does not support has no channel.
+//! A power of zero is not a reading: the second die of an MI250 reports it, because the first die reports both. A file
+//! that the driver does not support has no channel.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use ergometer_telemetry::{Channel, DeviceId, Provenance, Scope, Signal};
 use ergometer_units::Seconds;
 
 use super::card::Card;
 use super::metrics::parse;
 use super::throttle::ThrottleReasons;
 use crate::drm::find_labelled;
-use crate::gauges::{Gauge, ReadGauge, Scaled};
+use crate::gauges::{Gauge, ReadGauge, ScaledFile};
 use crate::sysfs::{Attribute, read_text};
-use ergometer_telemetry::{Channel, DeviceId, Provenance, Scope, Signal};
 
 /// The largest known table has 3872 bytes. Sysfs returns at most a page per read.
 const LARGEST: usize = 16 * 1024;
@@ -108,7 +108,8 @@ impl Search {
     }
 
     fn file(&mut self, kind: GaugeKind, path: &Path, factor: f64) {
-        let open = |path: &Path| Ok(Box::new(Scaled { file: Attribute::open(path)?, factor }) as Box<dyn ReadGauge>);
+        let open =
+            |path: &Path| Ok(Box::new(ScaledFile { file: Attribute::open(path)?, factor }) as Box<dyn ReadGauge>);
         let source = self.try_open(kind.1, path, open);
         self.add(kind, source);
     }

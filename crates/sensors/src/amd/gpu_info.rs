@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use ergometer_telemetry::DeviceId;
 use ergometer_units::{Bytes, Watts};
 
 use super::Options;
 use super::card::{Card, find_cards};
 use crate::nvidia::GpuInfo;
 use crate::sysfs::{parse_number, read_text};
-use ergometer_telemetry::DeviceId;
 
 /// Describes this machine's AMD GPUs, with the same indices as [`probe`](super::probe).
 #[must_use]

@@ -1,8 +1,8 @@
 //! Parses the table `gpu_metrics`, in which the driver shows the counters of the firmware.
 //!
 //! The energy count and the throttle counters are read for the revisions with a known layout and unit (see the kernel's
-//! `kgd_pp_interface.h`). Both the revision and the size must be known. A field of all ones is absent. Any other table is
-//! an [`UnknownTable`].
+//! `kgd_pp_interface.h`). Both the revision and the size must be known. A field of all ones is absent. Any other table
+//! is an [`UnknownTable`].
 //!
 //! | revision | GPUs | energy |
 //! |---|---|---|

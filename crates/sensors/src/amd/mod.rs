@@ -3,9 +3,9 @@
 //! Each GPU has a sensor for its power and gauges and, if it has a reliable counter, one for its energy. AMD's library
 //! (amdsmi) reads the same files and is not needed.
 //!
-//! A counter with an uncertain layout or unit is not read. A counter that does not move is reported as stuck, and power is
-//! used instead. A sleeping GPU is not woken. On a chip with processors and graphics, the power is that of the whole chip:
-//! it belongs to the module of `cpu:0`, which is not added to a measured CPU package.
+//! A counter with an uncertain layout or unit is not read. A counter that does not move is reported as stuck, and power
+//! is used instead. A sleeping GPU is not woken. On a chip with processors and graphics, the power is that of the whole
+//! chip: it belongs to the module of `cpu:0`, which is not added to a measured CPU package.
 
 mod card;
 mod energy;
@@ -21,15 +21,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{DeviceId, Probe, Scope, Sensor, SensorInfo, Status};
 use ergometer_units::Seconds;
 
 use self::card::{Card, find_cards};
 use self::energy::{CardActivity, NoCounter, find_stuck_reason, open_counter};
 use self::files::{CardGauges, find_gauges, read_whole};
-use super::gauges::{Gauge, Gauges};
-use super::gpu_energy::{GpuCounter, GpuEnergy};
-use super::while_awake::WhileAwake;
-use ergometer_telemetry::{DeviceId, Probe, Scope, Sensor, SensorInfo, Status};
+use crate::gauges::{Gauge, Gauges};
+use crate::gpu_energy::{GpuCounter, GpuEnergy};
+use crate::while_awake::WhileAwake;
 
 pub use gpu_info::system_gpus;
 

@@ -1,7 +1,7 @@
 //! Reads why an AMD GPU reduces its clocks, as NVML's bits, from `gpu_metrics`.
 //!
-//! Only limiters with the same meaning as an NVML bit are reported: current limits have none. Radeon cards are not read,
-//! because some report a temperature limit at 9 W and 30 degrees.
+//! Only limiters with the same meaning as an NVML bit are reported: current limits have none. Radeon cards are not
+//! read, because some report a temperature limit at 9 W and 30 degrees.
 
 use std::fs::File;
 use std::io;
@@ -16,8 +16,8 @@ const POWER_CAP: u32 = 0x04;
 const HARDWARE_SLOWDOWN: u32 = 0x08;
 const THERMAL_SLOWDOWN: u32 = 0x20;
 
-/// The driver's bits with the same meaning on every chip (`SMU_THROTTLER_*` in `amdgpu_smu.h`): power limits, temperature
-/// limits, and the signals for an overheated chip.
+/// The driver's bits with the same meaning on every chip (`SMU_THROTTLER_*` in `amdgpu_smu.h`): power limits,
+/// temperature limits, and the signals for an overheated chip.
 const POWER_LIMITERS: u64 = 0xff;
 const THERMAL_LIMITERS: u64 = 0x0fff << 32;
 const HOT_SIGNALS: u64 = 0b1011 << 44;

@@ -1,9 +1,9 @@
 //! Binds `IOReport`, the system library of macOS behind `powermetrics`.
 //!
-//! This is the only module with unsafe code on macOS. The library has no public header: the functions are declared as in
-//! macmon, zeus-apple-silicon and all-smi. The library is loaded at run time, so a missing function is an error and not a
-//! crash. Core Foundation objects are held by `objc2-core-foundation` (which sysinfo also uses): each is released once,
-//! when it is dropped, and its type is checked before it is used as an array or a dictionary.
+//! This is the only module with unsafe code on macOS. The library has no public header: the functions are declared as
+//! in macmon, zeus-apple-silicon and all-smi. The library is loaded at run time, so a missing function is an error and
+//! not a crash. Core Foundation objects are held by `objc2-core-foundation` (which sysinfo also uses): each is released
+//! once, when it is dropped, and its type is checked before it is used as an array or a dictionary.
 #![expect(unsafe_code, reason = "a system library without a Rust binding that gives counters")]
 
 use std::ffi::c_void;
@@ -21,8 +21,8 @@ use super::samples::{Entry, GROUP, ReadSample, Sample};
 const LIBRARY: &str = "/usr/lib/libIOReport.dylib";
 /// The key of the array in a description of channels and in a sample.
 const CHANNELS: &str = "IOReportChannels";
-/// The key of a channel's `IOReportElement` bytes (xnu, `IOReportTypes.h`), and the offset of its `timestamp`: after the ids
-/// of provider and channel and the channel's type, 8 bytes each.
+/// The key of a channel's `IOReportElement` bytes (xnu, `IOReportTypes.h`), and the offset of its `timestamp`: after
+/// the ids of provider and channel and the channel's type, 8 bytes each.
 const RAW_ELEMENTS: &str = "RawElements";
 const TIMESTAMP_AT: usize = 24;
 
@@ -77,8 +77,8 @@ impl Functions {
     fn text(channel: &CFDictionary, get: GetText) -> String {
         // SAFETY: the dictionary is from a description or sample of IOReport and lives through the call.
         let text = unsafe { get(channel) };
-        // SAFETY: the pointer is null or a string that the channel owns (Core Foundation's rule for functions named `Get`).
-        // It is retained first, and released when it is dropped.
+        // SAFETY: the pointer is null or a string that the channel owns (Core Foundation's rule for functions named
+        // `Get`). It is retained first, and released when it is dropped.
         NonNull::new(text)
             .map(|text| unsafe { CFRetained::retain(text) })
             .map(|text| text.to_string())
@@ -107,8 +107,8 @@ struct IoReport {
     functions: Functions,
 }
 
-// SAFETY: Core Foundation objects may be used and released on any thread, by one thread at a time. This is the only owner
-// of these two, and all methods that use them take `&mut self`.
+// SAFETY: Core Foundation objects may be used and released on any thread, by one thread at a time. This is the only
+// owner of these two, and all methods that use them take `&mut self`.
 unsafe impl Send for IoReport {}
 
 impl IoReport {
@@ -133,16 +133,16 @@ impl IoReport {
         // SAFETY: this copies a live dictionary. The capacity 0 does not limit its size.
         let channels = unsafe { CFMutableDictionary::new_copy(None, 0, Some(&all)) };
         let channels = channels.ok_or_else(|| io::Error::other("cannot copy the description of the channels"))?;
-        // SAFETY: key and value are live objects. The dictionary, a copy of one from IOReport, retains them. IOReport looks
-        // up the array by this key.
+        // SAFETY: key and value are live objects. The dictionary, a copy of one from IOReport, retains them. IOReport
+        // looks up the array by this key.
         unsafe {
             let key = CFString::from_static_str(CHANNELS);
             CFMutableDictionary::set_value(Some(&channels), (&raw const *key).cast(), (&raw const *kept).cast());
         }
         let mut subscribed = ptr::null_mut();
-        // SAFETY: the channels are a live dictionary in IOReport's format, and the pointer is to a writable location. The
-        // dictionary written there is neither used nor released, because its ownership is not documented: this leaks one
-        // dictionary.
+        // SAFETY: the channels are a live dictionary in IOReport's format, and the pointer is to a writable location.
+        // The dictionary written there is neither used nor released, because its ownership is not documented: this
+        // leaks one dictionary.
         let subscription = unsafe {
             (functions.create_subscription)(ptr::null(), &raw const *channels, &raw mut subscribed, 0, ptr::null())
         };
@@ -158,8 +158,8 @@ impl IoReport {
             subgroup: Functions::text(channel, self.functions.subgroup),
             name: Functions::text(channel, self.functions.name),
             unit: Functions::text(channel, self.functions.unit),
-            // SAFETY: the dictionary is from a sample of IOReport and lives through the call. For a channel that is not an
-            // integer it returns the minimum, which is rejected as an energy.
+            // SAFETY: the dictionary is from a sample of IOReport and lives through the call. For a channel that is not
+            // an integer it returns the minimum, which is rejected as an energy.
             value: unsafe { (self.functions.integer)(channel, 0) },
             published_ns: value_of(channel, RAW_ELEMENTS)
                 .and_then(|raw| raw.downcast::<CFData>().ok())
@@ -177,7 +177,8 @@ impl ReadSample for IoReport {
         };
         // SAFETY: it has no arguments and reads a register.
         let now = unsafe { mach_absolute_time() };
-        // SAFETY: the pointer is null or a dictionary that we own (Core Foundation's rule for functions named `Create`).
+        // SAFETY: the pointer is null or a dictionary that we own (Core Foundation's rule for functions named
+        // `Create`).
         let sample = NonNull::new(sample).map(|sample| unsafe { CFRetained::from_raw(sample) });
         let sample = sample.ok_or_else(|| io::Error::other("IOReport returned no sample"))?;
         let channels = channels_of(&sample)?.iter().map(|channel| self.entry(channel)).collect();

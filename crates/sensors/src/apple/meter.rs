@@ -1,20 +1,21 @@
 //! Turns samples into readings of one component's energy, the sum of its channels.
 //!
-//! A reading has the time at which the driver updated the counters. The power manager updates the counters of CPU, DRAM and
-//! Neural Engine: at every read on older systems, every 0.4 to 2.2 s on macOS 27 (M1 Ultra, M5 Max), or every half hour
-//! without a display (M5 Ultra), as measured by all-smi. The GPU's counter is updated at every read. A value that was not
-//! updated is not a reading.
+//! A reading has the time at which the driver updated the counters. The power manager updates the counters of CPU, DRAM
+//! and Neural Engine: at every read on older systems, every 0.4 to 2.2 s on macOS 27 (M1 Ultra, M5 Max), or every half
+//! hour without a display (M5 Ultra), as measured by all-smi. The GPU's counter is updated at every read. A value that
+//! was not updated is not a reading.
 //!
-//! If a channel is missing or invalid, the component has no reading. A decrease of one channel is a reset of the sum, which
-//! then starts from zero. A sum that does not move while the CPU runs is reported and gives no readings until it moves. If
-//! the driver's timestamps are missing or do not change with the value, the times of the reads are used from then on.
+//! If a channel is missing or invalid, the component has no reading. A decrease of one channel is a reset of the sum,
+//! which then starts from zero. A sum that does not move while the CPU runs is reported and gives no readings until it
+//! moves. If the driver's timestamps are missing or do not change with the value, the times of the reads are used from
+//! then on.
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 use ergometer_units::{Joules, Seconds, Timestamp};
 
 use super::sample_cache::TimedSample;
 use super::samples::{Component, ComponentChannels, GROUP, nanojoules};
-use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 
 /// The longest usual time between two updates: 2.23 s on an M5 Max.
 const LONGEST_PERIOD: Seconds = Seconds::new(2.3);
@@ -52,7 +53,7 @@ struct Count {
 
 /// The previous sample.
 #[derive(Debug, Clone)]
-struct Last {
+struct PreviousSample {
     counts: Vec<Count>,
     began: Timestamp,
     ended: Timestamp,
@@ -75,7 +76,7 @@ pub(super) struct Meter {
     members: Vec<Member>,
     times: Times,
     state: State,
-    last: Option<Last>,
+    last: Option<PreviousSample>,
     /// The total at the last reset.
     start: Joules,
 }
@@ -135,7 +136,7 @@ impl Meter {
         } else {
             last_at
         };
-        self.last = Some(Last { counts, began, ended, moved, at });
+        self.last = Some(PreviousSample { counts, began, ended, moved, at });
     }
 
     /// The count of each member. The error names the one that is missing or invalid.
@@ -162,15 +163,15 @@ impl Meter {
         }
     }
 
-    fn is_new(&self, counts: &[Count], last: &Last) -> bool {
+    fn is_new(&self, counts: &[Count], last: &PreviousSample) -> bool {
         match self.times {
             Times::Driver => counts != last.counts,
             Times::Reads => counts.iter().zip(&last.counts).any(|(new, old)| new.nanojoules != old.nanojoules),
         }
     }
 
-    /// With the driver's timestamps: from the oldest to the newest update of the members. With the times of the reads: from
-    /// the last read of the old value to this read. The first value may be as old as a period.
+    /// With the driver's timestamps: from the oldest to the newest update of the members. With the times of the reads:
+    /// from the last read of the old value to this read. The first value may be as old as a period.
     fn span(
         &self,
         counts: &[Count],

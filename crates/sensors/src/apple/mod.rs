@@ -2,8 +2,8 @@
 //!
 //! There are up to three sensors: `ioreport-cpu` (the CPU clusters as package, and DRAM), `ioreport-gpu` and
 //! `ioreport-npu`. They read the counters of Apple's energy model, which `powermetrics` shows as power. The rest of the
-//! machine is not included: display, storage, radios, the fabric and the other engines of the chip. Other systems have no
-//! sensors and no findings.
+//! machine is not included: display, storage, radios, the fabric and the other engines of the chip. Other systems have
+//! no sensors and no findings.
 
 #[cfg_attr(not(target_os = "macos"), path = "unsupported.rs")]
 mod ioreport;
@@ -16,11 +16,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ergometer_telemetry::{Probe, Scope, Status};
+
 use self::sample_cache::{Now, SampleCache};
 use self::samples::{Component, ComponentChannels, find_totals, is_total};
-pub use self::samples::{Entry, ReadSample, Sample};
 use self::sensor::{EnergyModel, Identity};
-use ergometer_telemetry::{Probe, Scope, Status};
+
+pub use self::samples::{Entry, ReadSample, Sample};
 
 /// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

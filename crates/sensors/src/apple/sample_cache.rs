@@ -1,8 +1,8 @@
 //! Shares one `IOReport` subscription among the sensors of CPU, GPU and Neural Engine.
 //!
-//! Each sensor gets the latest sample, which is read again if it is older than half an interval. A sample takes 3.5 ms on
-//! an M1 Ultra and 9 ms on an M5 Max, however few channels it has (measured by all-smi), so three subscriptions would cost
-//! three times as much.
+//! Each sensor gets the latest sample, which is read again if it is older than half an interval. A sample takes 3.5 ms
+//! on an M1 Ultra and 9 ms on an M5 Max, however few channels it has (measured by all-smi), so three subscriptions
+//! would cost three times as much.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,31 +28,31 @@ pub(super) struct TimedSample {
 #[derive(Clone)]
 pub(super) struct SampleCache {
     now: Now,
-    inner: Arc<Mutex<Inner>>,
+    state: Arc<Mutex<CacheState>>,
 }
 
-struct Inner {
+struct CacheState {
     source: Box<dyn ReadSample>,
     latest: Option<Arc<TimedSample>>,
 }
 
 impl SampleCache {
     pub(super) fn new(source: Box<dyn ReadSample>, now: Now) -> Self {
-        Self { now, inner: Arc::new(Mutex::new(Inner { source, latest: None })) }
+        Self { now, state: Arc::new(Mutex::new(CacheState { source, latest: None })) }
     }
 
     /// The latest sample. A failure is not cached: the next call reads again.
     pub(super) fn latest(&self) -> io::Result<Arc<TimedSample>> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let began = (self.now)();
-        if let Some(latest) = &inner.latest
+        if let Some(latest) = &state.latest
             && began.saturating_duration_since(latest.ended) < MAX_AGE
         {
             return Ok(latest.clone());
         }
-        let sample = inner.source.read()?;
+        let sample = state.source.read()?;
         let latest = Arc::new(TimedSample { began, ended: (self.now)(), sample });
-        inner.latest = Some(latest.clone());
+        state.latest = Some(latest.clone());
         Ok(latest)
     }
 }

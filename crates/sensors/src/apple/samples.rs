@@ -1,20 +1,19 @@
 //! Samples of `IOReport`'s group "Energy Model", and the channels whose sum is the energy of each component.
 //!
 //! Only totals are summed, never a total and its parts. Besides the totals, the group lists cores, clusters and caches
-//! (`EACC_CPU0`, `PACC0_CPU`, `MCPU0_0_SRAM`, hundreds of `PCPUDTL0a`). A sum over all names that contain `CPU` was 107 W
-//! for a CPU that drew 36 W (all-smi, M5 Max).
+//! (`EACC_CPU0`, `PACC0_CPU`, `MCPU0_0_SRAM`, hundreds of `PCPUDTL0a`). A sum over all names that contain `CPU` was 107
+//! W for a CPU that drew 36 W (all-smi, M5 Max).
 //!
 //! The names on M1 to M5, by macmon, zeus-apple-silicon and all-smi: the CPU is `CPU Energy`, or `DIE_0_CPU Energy` and
 //! `DIE_1_CPU Energy` on an Ultra. The GPU is `GPU Energy` (in nanojoules), and again `GPU`, `GPU0` or `GPU0_0` (in
-//! millijoules). The Neural Engine is `ANE`, `ANE0`, or `ANE0_0` and `ANE0_1`; memory is `DRAM…` in the same way. Not used
-//! are the image, video and display engines, the fabric, the memory controllers, `PCIe`, and the GPU's SRAM: it is unknown
-//! whether the GPU's total includes it (0.002 W compared to 0.08 W on an M1 Ultra).
+//! millijoules). The Neural Engine is `ANE`, `ANE0`, or `ANE0_0` and `ANE0_1`; memory is `DRAM…` in the same way. Not
+//! used are the image, video and display engines, the fabric, the memory controllers, `PCIe`, and the GPU's SRAM: it is
+//! unknown whether the GPU's total includes it (0.002 W compared to 0.08 W on an M1 Ultra).
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
-
 use ergometer_telemetry::{DeviceId, Scope};
+use serde::{Deserialize, Serialize};
 
 /// The group of the energy counters.
 pub(super) const GROUP: &str = "Energy Model";
@@ -97,8 +96,8 @@ impl Component {
     }
 }
 
-/// The component of a channel, and its level: the channels of one level are summed, and the lowest existing level is used.
-/// `None` for a name that is not a known total.
+/// The component of a channel, and its level: the channels of one level are summed, and the lowest existing level is
+/// used. `None` for a name that is not a known total.
 fn classify(name: &str) -> Option<(Component, u8)> {
     let is_die =
         |name: &str| name.strip_prefix("DIE_").and_then(|rest| rest.strip_suffix("_CPU Energy")).is_some_and(is_number);
@@ -136,8 +135,8 @@ pub(super) struct ComponentChannels {
     pub(super) names: Vec<String>,
 }
 
-/// Finds the channels of each component: the lowest level with known units and without duplicate names (one of two channels
-/// with the same name may be a copy). A component without such a level is skipped.
+/// Finds the channels of each component: the lowest level with known units and without duplicate names (one of two
+/// channels with the same name may be a copy). A component without such a level is skipped.
 pub(super) fn find_totals(sample: &Sample) -> Vec<ComponentChannels> {
     let classified: Vec<(&Entry, Component, u8)> = sample
         .channels
@@ -159,8 +158,8 @@ pub(super) fn find_totals(sample: &Sample) -> Vec<ComponentChannels> {
     Component::ALL.into_iter().filter_map(|component| (0..=3).find_map(|level| at(component, level))).collect()
 }
 
-/// The energy of a channel in nanojoules, the smallest unit. A `u64` of nanojoules holds 1.8e10 J. The error describes an
-/// invalid value.
+/// The energy of a channel in nanojoules, the smallest unit. A `u64` of nanojoules holds 1.8e10 J. The error describes
+/// an invalid value.
 pub(super) fn nanojoules(entry: &Entry) -> Result<u64, String> {
     let Some(factor) = nanojoules_per_count(&entry.unit) else {
         return Err(format!("`{}` is in `{}`, which is not a known unit of energy", entry.name, entry.unit));

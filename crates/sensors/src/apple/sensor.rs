@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
-use super::meter::Meter;
-use super::sample_cache::SampleCache;
-use super::samples::ComponentChannels;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, EventKind, Provenance, Sensor, SensorError, SensorInfo, Signal,
 };
+
+use super::meter::Meter;
+use super::sample_cache::SampleCache;
+use super::samples::ComponentChannels;
 
 /// Short compared to a query, and long compared to the 3.5 to 9 ms of a sample.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use ergometer_telemetry::{Batch, Clock, DeviceId, EventKind, Sensor};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::*;
-use ergometer_telemetry::{Batch, Clock, DeviceId, EventKind, Sensor};
 
 const ONE_DIE: &str = include_str!("../../../../fixtures/apple/one_die.json");
 const TWO_DIES: &str = include_str!("../../../../fixtures/apple/two_dies.json");

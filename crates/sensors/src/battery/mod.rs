@@ -1,8 +1,8 @@
 //! Measures the power of a laptop by its batteries while it runs on battery.
 //!
-//! All batteries together are one sensor, a meter of the whole machine. There are no readings while a charger is plugged
-//! in. If CPU packages or the whole machine are already measured, there is no battery sensor and no finding. Fuel gauges
-//! update their value every 1 to 30 s.
+//! All batteries together are one sensor, a meter of the whole machine. There are no readings while a charger is
+//! plugged in. If CPU packages or the whole machine are already measured, there is no battery sensor and no finding.
+//! Fuel gauges update their value every 1 to 30 s.
 
 mod supply;
 #[cfg(test)]
@@ -11,11 +11,12 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::supply::{PowerSource, Supplies, find};
-use super::gauges::{Gauge, Gauges};
 use ergometer_telemetry::{
     Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
 };
+
+use self::supply::{PowerSource, Supplies, find};
+use crate::gauges::{Gauge, Gauges};
 
 /// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]

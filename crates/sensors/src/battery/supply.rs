@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::gauges::{Product, ReadGauge, Scaled};
+use crate::gauges::{FileProduct, ReadGauge, ScaledFile};
 use crate::sysfs::{Attribute, is_gone, read_text};
 
 /// The current power source of the machine.
@@ -67,17 +67,17 @@ pub(super) fn find(root: &Path) -> io::Result<Supplies> {
 fn open_power(folder: &Path) -> io::Result<Box<dyn ReadGauge>> {
     let open = |file: &str| Attribute::open(&folder.join(file));
     match open("power_now") {
-        Ok(file) => Ok(Box::new(Scaled { file, factor: 1e-6 })),
+        Ok(file) => Ok(Box::new(ScaledFile { file, factor: 1e-6 })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Box::new(Product { files: [open("current_now")?, open("voltage_now")?], factor: 1e-12 }))
+            Ok(Box::new(FileProduct { files: [open("current_now")?, open("voltage_now")?], factor: 1e-12 }))
         }
         Err(error) => Err(error),
     }
 }
 
 impl Battery {
-    /// The power without its sign. The kernel's ACPI battery driver returns `ENODEV` when the firmware does not know the
-    /// rate, although the battery is present.
+    /// The power without its sign. The kernel's ACPI battery driver returns `ENODEV` when the firmware does not know
+    /// the rate, although the battery is present.
     fn watts(&mut self) -> io::Result<Option<f64>> {
         match self.power.read() {
             Ok(watts) => Ok(watts.map(f64::abs)),

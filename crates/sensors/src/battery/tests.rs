@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use ergometer_telemetry::{Batch, Clock, EventKind, SensorError};
 use tempfile::TempDir;
 
 use super::*;
-use ergometer_telemetry::{Batch, Clock, EventKind, SensorError};
 
 struct FakeSupplies(TempDir);
 

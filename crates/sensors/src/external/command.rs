@@ -1,9 +1,9 @@
 //! Runs a shell command at intervals and reads the power or energy that it prints.
 //!
-//! The command runs as `sh -c` in its own process group, with an empty standard input. The first 64 KiB of its output are
-//! kept. At the timeout, and when the sensor is dropped, the whole process group is killed. A sample waits at most 100 ms
-//! for the command, so stopping a run never waits for a slow command. A command that cannot be killed (with `sudo` it
-//! runs as another user) is not started again until it ends, so only one is ever running.
+//! The command runs as `sh -c` in its own process group, with an empty standard input. The first 64 KiB of its output
+//! are kept. At the timeout, and when the sensor is dropped, the whole process group is killed. A sample waits at most
+//! 100 ms for the command, so stopping a run never waits for a slow command. A command that cannot be killed (with
+//! `sudo` it runs as another user) is not started again until it ends, so only one is ever running.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, process, thread};
 
+use ergometer_telemetry::{Clock, EventKind};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -21,7 +22,6 @@ use super::meter::{Moment, Source, SourceError, Update, Value};
 use super::output::{Amount, Finder, excerpt};
 use super::spec::SecretText;
 use super::with_hint;
-use ergometer_telemetry::{Clock, EventKind};
 
 const OUTPUT_LIMIT: usize = 64 * 1024;
 const ERROR_LIMIT: usize = 4096;
@@ -98,7 +98,7 @@ impl Command {
         SourceError::Failed(with_hint(format!("the command did not end within {limit} s and {end}"), hint))
     }
 
-    fn value(&self, done: &Done, audience: Audience) -> Result<Amount, SourceError> {
+    fn value(&self, done: &RunResult, audience: Audience) -> Result<Amount, SourceError> {
         if done.is_held {
             let why = "a process that the command started keeps its output open";
             return Err(SourceError::Lost(with_hint(why, "redirect that process with >/dev/null 2>&1")));
@@ -210,12 +210,12 @@ impl Source for Command {
 struct Run {
     started: Instant,
     group: Option<Pid>,
-    done: Receiver<Done>,
+    done: Receiver<RunResult>,
     is_killed: Arc<AtomicBool>,
 }
 
 /// The result of a run that ended.
-struct Done {
+struct RunResult {
     ended: Instant,
     status: io::Result<ExitStatus>,
     stdout: Vec<u8>,
@@ -257,7 +257,7 @@ impl Run {
         Ok(run)
     }
 
-    fn wait(&mut self, timeout: Duration) -> Option<Done> {
+    fn wait(&mut self, timeout: Duration) -> Option<RunResult> {
         let done = self.done.recv_timeout(timeout).ok()?;
         // The process was reaped, so its id may already belong to another process.
         self.group = None;
@@ -284,7 +284,7 @@ fn kill(group: Option<Pid>) -> Result<(), Errno> {
     group.map_or(Ok(()), |group| kill_process_group(group, Signal::KILL))
 }
 
-fn wait_for(mut child: Child, group: Option<Pid>, stdout: &CollectedOutput, stderr: &CollectedOutput) -> Done {
+fn wait_for(mut child: Child, group: Option<Pid>, stdout: &CollectedOutput, stderr: &CollectedOutput) -> RunResult {
     let status = child.wait();
     let ended = Instant::now();
     let ends = || stdout.ends_within(GRACE) && stderr.ends_within(GRACE);
@@ -292,7 +292,7 @@ fn wait_for(mut child: Child, group: Option<Pid>, stdout: &CollectedOutput, stde
         let _ = kill(group);
         !ends()
     };
-    Done { ended, status, stdout: stdout.take(), stderr: stderr.take(), is_held }
+    RunResult { ended, status, stdout: stdout.take(), stderr: stderr.take(), is_held }
 }
 
 /// Collects the output of a pipe on a thread, up to a limit.

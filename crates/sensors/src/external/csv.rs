@@ -1,12 +1,13 @@
 //! Follows a CSV file that a meter appends to and reads the value of each new row.
 //!
-//! Rows that were in the file before do not count, except the last one if its time is at most ten seconds old: it is the
-//! value at the start of the measurement. A row without a time gets the time of the read that found it. Of several such
-//! rows in one read, power is their mean and energy is the last one. Rows without a value and rows whose time goes
+//! Rows that were in the file before do not count, except the last one if its time is at most ten seconds old: it is
+//! the value at the start of the measurement. A row without a time gets the time of the read that found it. Of several
+//! such rows in one read, power is their mean and energy is the last one. Rows without a value and rows whose time goes
 //! backwards are skipped and reported once.
 
 use std::path::Path;
 
+use ergometer_telemetry::{Clock, EventKind};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::layout::{ColumnOptions, Layout};
@@ -15,7 +16,6 @@ use super::output::excerpt;
 use super::tail::{Change, Tail};
 use super::unit::Quantity;
 use super::with_hint;
-use ergometer_telemetry::{Clock, EventKind};
 
 /// A larger difference means that the meter's clock is wrong or in another time zone (30 or 60 minutes apart).
 const MAX_CLOCK_DIFFERENCE: Seconds = Seconds::new(60.0);

@@ -1,20 +1,20 @@
 //! Turns the values of a user's source into readings and events.
 //!
 //! A failure is reported once until the source gives a value again. A source without new values is also reported once:
-//! after ten times its usual interval, but not before ten seconds. The interval of a file is known after its second value;
-//! until then the limit is two minutes. A source that never gave a value is reported at the end.
+//! after ten times its usual interval, but not before ten seconds. The interval of a file is known after its second
+//! value; until then the limit is two minutes. A source that never gave a value is reported at the end.
 
 use std::time::Duration;
 
-use ergometer_units::{Joules, Seconds, Timestamp};
-
-use super::unit::{Quantity, Unit};
-use crate::counted::{Count, Identity, Tally};
 use ergometer_diagnostics::Message;
 use ergometer_telemetry::{
     Batch, Channel, Clock, CounterLimits, EventKind, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
     Signal,
 };
+use ergometer_units::{Joules, Seconds, Timestamp};
+
+use super::unit::{Quantity, Unit};
+use crate::energy_counter::{Count, CounterTotals, Identity};
 
 /// A pause up to this long is never reported. A first value older than this is not used.
 pub(super) const LEAST_SILENCE: Seconds = Seconds::new(10.0);
@@ -98,7 +98,7 @@ pub(super) struct Meter {
     info: SensorInfo,
     channels: [Channel; 1],
     source: Box<dyn Source>,
-    tally: Option<Tally>,
+    totals: Option<CounterTotals>,
     is_failing: bool,
     silence: Silence,
 }
@@ -108,19 +108,19 @@ impl Meter {
         let bound = Scope::Psys.power_bound();
         // A counter with coarse steps adds the energy of a long time at once.
         let update_period = Seconds::new(info.interval.as_secs_f64()) + scale.step / bound;
-        let (signal, provenance, period, tally) = match scale.quantity {
+        let (signal, provenance, period, totals) = match scale.quantity {
             Quantity::Power => (Signal::PowerInstant, Provenance::SampledPower, None, None),
             Quantity::Energy => {
                 let limits = CounterLimits { unit: Joules::from_micros(1.0), range: None, bound, update_period };
                 let identity = Identity { label: info.id.clone(), device: info.device };
-                (Signal::Energy, Provenance::Counter, Some(update_period), Some(Tally::new(identity, limits)))
+                (Signal::Energy, Provenance::Counter, Some(update_period), Some(CounterTotals::new(identity, limits)))
             }
         };
         let channel = Channel { device: info.device, scope: Scope::Psys, signal, provenance, update_period: period };
         // Only a command sets its own pause. The interval of a file is not known yet.
         let spacing = source.pause().map(|every| Seconds::new(every.as_secs_f64()));
         let silence = Silence { spacing, ..Silence::default() };
-        Self { info, channels: [channel], source, tally, is_failing: false, silence }
+        Self { info, channels: [channel], source, totals, is_failing: false, silence }
     }
 
     fn read(&mut self, moment: Moment, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
@@ -133,10 +133,10 @@ impl Meter {
         }
         let has_values = !update.values.is_empty();
         for Value { after, at, amount } in update.values {
-            match &mut self.tally {
+            match &mut self.totals {
                 None => batch.readings.push(Reading { channel: 0, after, at, value: amount }),
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count saturates")]
-                Some(tally) => tally.push(0, Count { after, at, raw: (amount * 1e6).round() as u64 }, batch),
+                Some(totals) => totals.push(0, Count { after, at, raw: (amount * 1e6).round() as u64 }, batch),
             }
         }
         if has_values {

@@ -1,8 +1,8 @@
 //! Reads the user's own meters: a command that prints power or energy, a CSV file, or a Prometheus text file.
 //!
-//! Each [`Spec`] becomes one sensor of the whole machine's power (`meter:N`). Every source is read once when it is opened,
-//! so a wrong definition is an error at the start of a run and not an empty column at the end. Commands are never shown,
-//! because they may contain passwords.
+//! Each [`Spec`] becomes one sensor of the whole machine's power (`meter:N`). Every source is read once when it is
+//! opened, so a wrong definition is an error at the start of a run and not an empty column at the end. Commands are
+//! never shown, because they may contain passwords.
 
 mod command;
 mod csv;
@@ -20,16 +20,18 @@ mod unit;
 
 use std::borrow::Cow;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
+use ergometer_telemetry::{DeviceId, Sensor, SensorInfo};
+
 use self::command::Command;
 use self::csv::Csv;
 use self::layout::ColumnOptions;
 use self::meter::{Meter, Scale, SourceError};
 use self::prometheus::Prometheus;
 use self::spec::Source;
-pub use self::spec::{Spec, SpecError};
 use self::unit::Quantity;
-use ergometer_diagnostics::{Diagnostic, Hint, Message};
-use ergometer_telemetry::{DeviceId, Sensor, SensorInfo};
+
+pub use self::spec::{Spec, SpecError};
 
 /// An external sensor gave no value when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +49,8 @@ impl Diagnostic for ExternalError {
     }
 }
 
-/// Opens every sensor and stops at the first that gives no value. Meters are numbered from `first_meter`. A second sensor
-/// with the same id gets the suffix `-2`. Each source is read once; a command runs until it ends or times out.
+/// Opens every sensor and stops at the first that gives no value. Meters are numbered from `first_meter`. A second
+/// sensor with the same id gets the suffix `-2`. Each source is read once; a command runs until it ends or times out.
 ///
 /// ```
 /// use ergometer_sensors::external::{self, Spec};
@@ -61,8 +63,8 @@ pub fn open_all(specs: &[Spec], first_meter: u32) -> Result<Vec<Box<dyn Sensor>>
     open_lazily(specs, first_meter).collect()
 }
 
-/// Opens every sensor and returns the result of each. A sensor that fails keeps its id and number, so that the ids of the
-/// others do not change when it is repaired.
+/// Opens every sensor and returns the result of each. A sensor that fails keeps its id and number, so that the ids of
+/// the others do not change when it is repaired.
 #[must_use]
 pub fn open_each(specs: &[Spec], first_meter: u32) -> Vec<Result<Box<dyn Sensor>, ExternalError>> {
     open_lazily(specs, first_meter).collect()

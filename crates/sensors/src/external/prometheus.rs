@@ -1,8 +1,8 @@
 //! Reads one metric of a Prometheus text file whenever the file is rewritten.
 //!
 //! A file that is not rewritten gives no readings, so it does not look like a steady meter. The time of a value is the
-//! timestamp of its sample if it has one, else the file's modification time if that lies between the last two reads, else
-//! the time of the read. A value whose timestamp goes backwards is skipped and reported once.
+//! timestamp of its sample if it has one, else the file's modification time if that lies between the last two reads,
+//! else the time of the read. A value whose timestamp goes backwards is skipped and reported once.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use ergometer_diagnostics::Message;
+use ergometer_telemetry::exposition::{Line, Sample, lines};
+use ergometer_telemetry::{Clock, EventKind};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::meter::{Moment, Source, SourceError, Update, Value};
@@ -18,8 +20,6 @@ use super::output::excerpt;
 use super::time;
 use super::unit::{Quantity, Unit};
 use super::with_hint;
-use ergometer_telemetry::exposition::{Line, Sample, lines};
-use ergometer_telemetry::{Clock, EventKind};
 
 const SIZE_LIMIT: u64 = 1024 * 1024;
 /// How many metrics an error lists.

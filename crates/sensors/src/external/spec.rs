@@ -285,8 +285,8 @@ impl Source {
     }
 }
 
-/// The file name of the program in a command, if it is certain. `None` if the program follows a word with quotes or `$`,
-/// which may be part of a password.
+/// The file name of the program in a command, if it is certain. `None` if the program follows a word with quotes or
+/// `$`, which may be part of a password.
 fn program(line: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/".contains(c);
     let mut words = line.split_ascii_whitespace().peekable();

@@ -68,8 +68,8 @@ impl Tail {
         Ok(lines.into_iter().skip(first).rfind(|line| !line.trim_ascii().is_empty()))
     }
 
-    /// Checks whether the file was truncated or replaced, and moves to the start of the current one. Call this before and
-    /// after [`lines`](Self::lines): a replaced file is only left once it is read to its end.
+    /// Checks whether the file was truncated or replaced, and moves to the start of the current one. Call this before
+    /// and after [`lines`](Self::lines): a replaced file is only left once it is read to its end.
     pub(super) fn follow(&mut self) -> io::Result<Change> {
         let own = self.file.metadata()?;
         if own.len() < self.offset {

@@ -1,7 +1,7 @@
 //! Parses times as meters write them.
 //!
-//! Numbers are seconds, milliseconds, microseconds or nanoseconds since the epoch, distinguished by their size. Dates are
-//! `YYYY-MM-DD HH:MM:SS[.fraction]` or RFC 3339. A date without an offset is UTC.
+//! Numbers are seconds, milliseconds, microseconds or nanoseconds since the epoch, distinguished by their size. Dates
+//! are `YYYY-MM-DD HH:MM:SS[.fraction]` or RFC 3339. A date without an offset is UTC.
 
 use ergometer_units::Timestamp;
 

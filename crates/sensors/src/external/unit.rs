@@ -64,8 +64,8 @@ impl Unit {
         UNITS.into_iter().find(|unit| unit.name == name)
     }
 
-    /// The unit of a word as people and headers write it: `watts`, `kwh`, `Milliwatts`. A capital M is mega if the rest is
-    /// in the usual case (`MWh`); else it is ambiguous (`MWH`), since milli and mega differ by a factor of 10⁹.
+    /// The unit of a word as people and headers write it: `watts`, `kwh`, `Milliwatts`. A capital M is mega if the rest
+    /// is in the usual case (`MWh`); else it is ambiguous (`MWH`), since milli and mega differ by a factor of 10⁹.
     pub(super) fn from_word(word: &str) -> Option<Self> {
         if let Some(exact) = Self::from_symbol(word) {
             return Some(exact);

@@ -1,16 +1,16 @@
 //! Lists the power and energy channels of known hwmon chips.
 //!
 //! Channels are ordered by the path of their device, because the numbers of `hwmonN` change between boots, and then by
-//! their number. Chips are identified by name: the voltages of a fan controller are not a meter. Only names and labels are
-//! read here.
+//! their number. Chips are identified by name: the voltages of a fan controller are not a meter. Only names and labels
+//! are read here.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use ergometer_telemetry::Scope;
 use ergometer_units::Seconds;
 
 use crate::sysfs::{parse_number, read_text};
-use ergometer_telemetry::Scope;
 
 /// What a channel measures, before devices are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +51,8 @@ pub(super) struct ChipChannel {
 const NOT_CONNECTED: &str = "NC";
 
 /// The names of the whole module's input in NVIDIA's developer guides: Orin NX and Nano, Xavier NX and TX2 (`VDD_IN`),
-/// Nano (`POM_5V_IN`), Thor (`VIN`). `VIN_SYS_5V0` of AGX Orin is not a total: it supplies the 5 V parts, besides the rails
-/// of CPU and GPU.
+/// Nano (`POM_5V_IN`), Thor (`VIN`). `VIN_SYS_5V0` of AGX Orin is not a total: it supplies the 5 V parts, besides the
+/// rails of CPU and GPU.
 const TOTALS: [&str; 3] = ["VDD_IN", "POM_5V_IN", "VIN"];
 
 /// Chips with one channel that compute power themselves (drivers ina2xx and ina238).
@@ -110,8 +110,8 @@ impl Chip<'_> {
         Some(channel(subject, label.unwrap_or_else(|| "whole machine".to_owned()), quantity))
     }
 
-    /// One of the three shunts of an INA3221. Current 4 and voltage 7 are sums over rails with different voltages and are
-    /// skipped.
+    /// One of the three shunts of an INA3221. Current 4 and voltage 7 are sums over rails with different voltages and
+    /// are skipped.
     fn shunt(&self, number: u32) -> Option<ChipChannel> {
         let label = self.text(&format!("in{number}_label")).unwrap_or_else(|| format!("{} {number}", self.address()));
         if label == NOT_CONNECTED || self.text(&format!("in{number}_enable")).as_deref() == Some("0") {
@@ -202,9 +202,9 @@ fn rail_or_total(label: &str) -> Subject {
     if TOTALS.contains(&label) { Subject::Supply } else { Subject::Rail }
 }
 
-/// What a meter with this OEM text measures. On Grace, `Module` is the socket with memory and GPU, `Grace` is the socket,
-/// `CPU` the rail of the cores and `SysIO` the rail of the rest of the chip. Another text with a socket is one of its rails.
-/// Any other text is the name of a meter of the whole machine.
+/// What a meter with this OEM text measures. On Grace, `Module` is the socket with memory and GPU, `Grace` is the
+/// socket, `CPU` the rail of the cores and `SysIO` the rail of the rest of the chip. Another text with a socket is one
+/// of its rails. Any other text is the name of a meter of the whole machine.
 fn parse_oem_text(text: &str) -> Subject {
     let Some((part, socket)) = text.split_once(" Power Socket ") else {
         return if text.contains("Socket") { Subject::Rail } else { Subject::Supply };

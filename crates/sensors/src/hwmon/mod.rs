@@ -1,10 +1,10 @@
-//! Reads power meters and rails from Linux hwmon: ACPI meters (NVIDIA Grace), the shunts of Jetson and other Arm boards,
-//! the sensors of Arm firmware, and AMD's energy counters.
+//! Reads power meters and rails from Linux hwmon: ACPI meters (NVIDIA Grace), the shunts of Jetson and other Arm
+//! boards, the sensors of Arm firmware, and AMD's energy counters.
 //!
 //! Each device has one sensor for power and one for energy, if it has them. Only chips with a known name are read. No
-//! device has two channels of one scope, and a CPU that is already measured is skipped. A meter of a CPU or of the machine
-//! that shows 0 W has no sensor, nor has a CPU counter that does not move while a processor is busy. More power than the
-//! part can draw is an error. A machine without these chips gets no finding.
+//! device has two channels of one scope, and a CPU that is already measured is skipped. A meter of a CPU or of the
+//! machine that shows 0 W has no sensor, nor has a CPU counter that does not move while a processor is busy. More power
+//! than the part can draw is an error. A machine without these chips gets no finding.
 
 mod chip;
 mod source;
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ergometer_diagnostics::{Message, hint};
-
-use self::chip::{ChipChannel, Quantity, Subject, find};
-use self::source::{OpenFile, Source, open};
-use super::counted::{BusyProcessors, CountedEnergy, Identity};
-use super::counters::{Counters, is_stuck};
-use super::gauges::{Gauge, Gauges};
-use super::processor_time::ProcessorTime;
-use super::sysfs::Attribute;
 use ergometer_telemetry::{
     Channel, DeviceId, DeviceKind, Probe, Provenance, Scope, Sensor, SensorInfo, Signal, Status,
 };
+
+use self::chip::{ChipChannel, Quantity, Subject, find};
+use self::source::{OpenFile, Source, open};
+use crate::counters::{Counters, is_stuck};
+use crate::energy_counter::{BusyProcessors, EnergyCounter, Identity};
+use crate::gauges::{Gauge, Gauges};
+use crate::processor_time::ProcessorTime;
+use crate::sysfs::Attribute;
 
 /// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
@@ -148,7 +148,7 @@ struct Search<'a> {
 #[derive(Default)]
 struct DeviceChannels {
     gauges: Vec<Gauge>,
-    counters: Vec<(Channel, CountedEnergy)>,
+    counters: Vec<(Channel, EnergyCounter)>,
     labels: Vec<String>,
     chip: String,
 }
@@ -177,7 +177,7 @@ impl Search<'_> {
                     Ok(false) => {
                         let identity = Identity { label: found.label.clone(), device };
                         let opened = self.channels_of(device, found);
-                        opened.counters.push((channel, CountedEnergy::new(identity, limits, file)));
+                        opened.counters.push((channel, EnergyCounter::new(identity, limits, file)));
                         return;
                     }
                     Err(error) => format!("cannot read the sensor: {error}"),

@@ -5,14 +5,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ergometer_telemetry::{CounterLimits, Scope};
 use ergometer_units::{Joules, Seconds, Watts};
 
 use super::INTERVAL;
 use super::chip::Quantity;
-use crate::counted::ReadCounter;
-use crate::gauges::{Product, ReadGauge, Scaled};
+use crate::energy_counter::ReadCounter;
+use crate::gauges::{FileProduct, ReadGauge, ScaledFile};
 use crate::sysfs::Attribute;
-use ergometer_telemetry::{CounterLimits, Scope};
 
 const MICRO: f64 = 1e-6;
 
@@ -29,14 +29,14 @@ pub(super) enum Source {
 pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Result<Source, (PathBuf, io::Error)> {
     let file = |path: &Path| open(path).map_err(|error| (path.to_owned(), error));
     let bound = scope.power_bound();
-    let gauge = |source: Box<dyn ReadGauge>| Source::Gauge(Box::new(Bounded { source, bound }));
+    let gauge = |source: Box<dyn ReadGauge>| Source::Gauge(Box::new(BoundedGauge { source, bound }));
     Ok(match quantity {
         Quantity::Power { path, .. } | Quantity::Average { path, .. } => {
-            gauge(Box::new(Scaled { file: file(path)?, factor: MICRO }))
+            gauge(Box::new(ScaledFile { file: file(path)?, factor: MICRO }))
         }
         // Millivolts times milliamperes are microwatts.
         Quantity::Product { paths: [volts, amperes], .. } => {
-            gauge(Box::new(Product { files: [file(volts)?, file(amperes)?], factor: MICRO }))
+            gauge(Box::new(FileProduct { files: [file(volts)?, file(amperes)?], factor: MICRO }))
         }
         Quantity::Energy { path, period } => {
             let limits = CounterLimits {
@@ -53,12 +53,12 @@ pub(super) fn open(quantity: &Quantity, scope: Scope, open: OpenFile<'_>) -> Res
 }
 
 /// A power with an upper bound: a failed ACPI meter shows 2^32 - 1 mW.
-struct Bounded {
+struct BoundedGauge {
     source: Box<dyn ReadGauge>,
     bound: Watts,
 }
 
-impl ReadGauge for Bounded {
+impl ReadGauge for BoundedGauge {
     fn read(&mut self) -> io::Result<Option<f64>> {
         match self.source.read()? {
             Some(watts) if watts > self.bound.get() => {

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 use ergometer_units::Seconds;
 use tempfile::TempDir;
 
 use super::*;
-use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 
 /// A class folder with a link to the device of each chip, as in the kernel.
 struct FakeHwmon(TempDir);

@@ -1,22 +1,22 @@
 //! Reads Intel graphics cards from the hwmon files of the drivers xe and i915.
 //!
 //! Each card has a sensor for its energy counter and one for its gauges. The counter is that of the whole card, or else
-//! that of its package, never both. A sleeping card is not woken. Integrated graphics have no such files: their energy is
-//! part of the CPU package (RAPL).
+//! that of its package, never both. A sleeping card is not woken. Integrated graphics have no such files: their energy
+//! is part of the CPU package (RAPL).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{Channel, DeviceId, Probe, Provenance, Scope, SensorInfo, Signal, Status};
 use ergometer_units::{Joules, Seconds};
 
-use super::drm::{DrmCard, find_cards, find_labelled, is_asleep};
-use super::gauges::{Gauge, Gauges, Scaled};
-use super::gpu_energy::{Activity, GpuCounter, GpuEnergy};
-use super::sysfs::Attribute;
-use super::while_awake::WhileAwake;
-use ergometer_telemetry::{Channel, DeviceId, Probe, Provenance, Scope, SensorInfo, Signal, Status};
+use crate::drm::{DrmCard, find_cards, find_labelled, is_asleep};
+use crate::gauges::{Gauge, Gauges, ScaledFile};
+use crate::gpu_energy::{Activity, GpuCounter, GpuEnergy};
+use crate::sysfs::Attribute;
+use crate::while_awake::WhileAwake;
 
 /// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,7 @@ impl IntelCard {
             let file = Attribute::open(&path?).ok()?;
             let provenance = Provenance::Gauge;
             let channel = Channel { device: self.device, scope, signal, provenance, update_period: None };
-            Some(Gauge { channel, what: what.to_owned(), source: Box::new(Scaled { file, factor }) })
+            Some(Gauge { channel, what: what.to_owned(), source: Box::new(ScaledFile { file, factor }) })
         });
         let gauges: Vec<Gauge> = gauges.collect();
         if !gauges.is_empty() {

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 use tempfile::TempDir;
 
 use super::*;
-use ergometer_telemetry::{Batch, Clock, EventKind, Sensor};
 
 struct FakeTree(TempDir);
 

@@ -1,23 +1,24 @@
 //! Models CPU power where no sensor measures it: idle W + (TDP - idle W) x utilization.
 //!
-//! The inputs are the processor's name, the number of its threads that this machine has, and its utilization. Modelled
-//! power always has the signal `power_modelled` and the provenance `modelled`, so it is never added to measured power.
-//! The model is not used if a CPU package is measured, or if it is switched off.
+//! The inputs are the processor's name, the number of its threads that this machine has, and its utilization.
+//! ModelPolicy power always has the signal `power_modelled` and the provenance `modelled`, so it is never added to
+//! measured power. The model is not used if a CPU package is measured, or if it is switched off.
 
 mod processor;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ergometer_units::{Seconds, Timestamp};
-
-pub use self::processor::PowerModel;
-use super::processor_time::ProcessorTime;
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, DeviceKind, Probe, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo,
     Signal, Status,
 };
+use ergometer_units::{Seconds, Timestamp};
+
+use crate::processor_time::ProcessorTime;
+
+pub use self::processor::PowerModel;
 
 /// Ten ticks of `/proc/stat`: the utilization has steps of 10 % on one processor, and smaller steps on more.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -26,7 +27,7 @@ const SOURCE: &str = "modelled power";
 
 /// Whether to model CPU power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Modelled {
+pub enum ModelPolicy {
     /// Model it if no CPU package is measured.
     #[default]
     WhereUnmeasured,
@@ -38,7 +39,7 @@ pub enum Modelled {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Whether to model power.
-    pub modelled: Modelled,
+    pub policy: ModelPolicy,
     /// The folder with the file `stat`.
     pub proc_root: PathBuf,
     /// The machine, with its processor's name and number of threads.
@@ -48,7 +49,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            modelled: Modelled::default(),
+            policy: ModelPolicy::default(),
             proc_root: PathBuf::from("/proc"),
             system: crate::host::read_system_info(),
         }
@@ -65,7 +66,7 @@ impl Default for Options {
 #[must_use]
 pub fn probe(options: &Options, sensors: &[Box<dyn Sensor>]) -> Probe {
     let mut probe = Probe::default();
-    if options.modelled == Modelled::Off || sensors.iter().any(|sensor| measures_package(&**sensor)) {
+    if options.policy == ModelPolicy::Off || sensors.iter().any(|sensor| measures_package(&**sensor)) {
         return probe;
     }
     let model = PowerModel::for_system(&options.system);
@@ -166,7 +167,7 @@ mod tests {
             ..SystemInfo::default()
         };
         let proc_root = folder.path().to_owned();
-        (folder, Options { modelled: Modelled::WhereUnmeasured, proc_root, system })
+        (folder, Options { policy: ModelPolicy::WhereUnmeasured, proc_root, system })
     }
 
     #[test]
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn there_is_no_model_if_it_is_off_or_a_package_is_measured() {
         let (_folder, options) = options("cpu 0 0 0 0\n");
-        let off = Options { modelled: Modelled::Off, ..options.clone() };
+        let off = Options { policy: ModelPolicy::Off, ..options.clone() };
         assert!(probe(&off, &[]).sensors.is_empty());
         let modelled = probe(&options, &[]).sensors;
         assert_eq!(probe(&options, &modelled).sensors.len(), 1, "a model is not a measurement");

@@ -1,15 +1,14 @@
 //! The idle power and TDP of a processor, by its brand string.
 //!
-//! TDPs and thread counts are the published values of the named reference model: the base power if Intel gives two values,
-//! and the upper end if AMD gives a range. They agree with codecarbon 3.3 for the models that it lists. Apple and AWS
-//! publish none, so their values are marked as estimates. No vendor publishes idle power: it is assumed as a share of the
-//! TDP by class, accurate to a factor of two.
+//! TDPs and thread counts are the published values of the named reference model: the base power if Intel gives two
+//! values, and the upper end if AMD gives a range. They agree with codecarbon 3.3 for the models that it lists. Apple
+//! and AWS publish none, so their values are marked as estimates. No vendor publishes idle power: it is assumed as a
+//! share of the TDP by class, accurate to a factor of two.
 
 use std::fmt;
 
-use ergometer_units::Watts;
-
 use ergometer_telemetry::SystemInfo;
+use ergometer_units::Watts;
 
 /// The class of a processor, which determines its idle power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,8 +155,8 @@ pub struct PowerModel {
 
 impl PowerModel {
     /// The model for a machine. The values of one socket are scaled by the number of visible threads, because a virtual
-    /// machine has only a part of a socket and a server may have several. (With simultaneous multithreading switched off,
-    /// the result is up to 50 % too low.)
+    /// machine has only a part of a socket and a server may have several. (With simultaneous multithreading switched
+    /// off, the result is up to 50 % too low.)
     #[must_use]
     pub fn for_system(system: &SystemInfo) -> Self {
         let brand = system.cpu_brand.clone().unwrap_or_else(|| "unnamed CPU".to_owned());

@@ -3,9 +3,10 @@
 //! An H200 steps its counter every 99.9998 ms with a constant phase (measured), and a read blocks for 3-5 ms. So the
 //! regular grid of steps is learned, and the counter is read only around the next expected step.
 //!
-//! Each observed step is an interval: from the start of the last read with the old value to the end of the first read with
-//! the new value. The period and the last step are known as lower and upper bounds, and each new step narrows them. A step
-//! that contradicts the bounds means that the grid has moved: then reads are at even intervals until it is learned again.
+//! Each observed step is an interval: from the start of the last read with the old value to the end of the first read
+//! with the new value. The period and the last step are known as lower and upper bounds, and each new step narrows
+//! them. A step that contradicts the bounds means that the grid has moved: then reads are at even intervals until it is
+//! learned again.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +18,10 @@ const EVEN_WAIT: Duration = Duration::from_millis(5);
 const NEAR_PERIOD: Duration = Duration::from_millis(5);
 /// The shortest wait, so that slow reads do not become a busy loop.
 const LEAST_WAIT: Duration = Duration::from_micros(500);
-/// How long before the earliest expected step the reads begin. One whole read must still return the old value; otherwise
-/// the step is only known within a whole period. In a simulation with read times recorded on an H200, a lead of 8 ms has
-/// more than one such step in ten and 2.5 reads per step; 16 ms has fewer than one in twenty and 3.5 reads per step. Reads
-/// at even intervals need 12.6 per step.
+/// How long before the earliest expected step the reads begin. One whole read must still return the old value;
+/// otherwise the step is only known within a whole period. In a simulation with read times recorded on an H200, a lead
+/// of 8 ms has more than one such step in ten and 2.5 reads per step; 16 ms has fewer than one in twenty and 3.5 reads
+/// per step. Reads at even intervals need 12.6 per step.
 const LEAD: Seconds = Seconds::new(0.016);
 /// How far a step may deviate from the grid.
 const JITTER: Seconds = Seconds::new(0.001);
@@ -33,7 +34,8 @@ const STEPS_TO_LEARN: u32 = 4;
 const PERIOD_KNOWN_TO: Seconds = Seconds::new(0.015);
 /// For a shorter period, reads at even intervals are as good.
 const LEAST_PERIOD: Seconds = Seconds::new(0.040);
-/// The period is refined over this many steps (a minute, to about 30 us). Over more steps the drift of the clocks matters.
+/// The period is refined over this many steps (a minute, to about 30 us). Over more steps the drift of the clocks
+/// matters.
 const STEPS_TO_REFINE: u32 = 600;
 
 /// How many consecutive steps are read before some are skipped.
@@ -249,8 +251,8 @@ mod tests {
 
     const STEP: Duration = Duration::from_micros(99_999);
 
-    /// Reads a counter that steps every `STEP`; `read` is the duration of each read. Returns the number of reads and the
-    /// width of each step's interval.
+    /// Reads a counter that steps every `STEP`; `read` is the duration of each read. Returns the number of reads and
+    /// the width of each step's interval.
     fn follow(
         grid: &mut EdgeGrid,
         from: Instant,

@@ -1,12 +1,14 @@
 //! Samples the energy counter of one GPU at its updates.
 //!
-//! The counter is in millijoules and steps every 100 ms. Each reading is one step with the interval in which it happened.
-//! While the counter does not move, its value is repeated, so that a steady counter and a stalled sensor look different.
+//! The counter is in millijoules and steps every 100 ms. Each reading is one step with the interval in which it
+//! happened. While the counter does not move, its value is repeated, so that a steady counter and a stalled sensor look
+//! different.
 //!
 //! A read keeps a core busy for 3-5 ms, so reading every step costs a quarter of a core. If power samples show the
-//! progress between steps, one step in fifty is as accurate (the errors in the truth recording are the same). So once the
-//! times of the steps are known, the counter is read every four seconds in the middle between two steps, where it is
-//! certain which step was read. The times are checked at increasing intervals by a step that is observed from both sides.
+//! progress between steps, one step in fifty is as accurate (the errors in the truth recording are the same). So once
+//! the times of the steps are known, the counter is read every four seconds in the middle between two steps, where it
+//! is certain which step was read. The times are checked at increasing intervals by a step that is observed from both
+//! sides.
 //!
 //! A decrease is a reset and reported as such, never a wrap. A counter that does not move while its GPU draws power is
 //! reported as stuck; it does not mean 0 W.
@@ -15,15 +17,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{
+    Batch, Channel, Clock, EventKind, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal,
+};
 use ergometer_units::{Joules, Seconds, Timestamp, Watts};
 
 use super::edge_grid::EdgeGrid;
 use super::faults::{Faults, lost};
 use super::library::{Nvml, NvmlError, PowerField};
 use super::{Now, Target};
-use ergometer_telemetry::{
-    Batch, Channel, Clock, EventKind, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal,
-};
 
 const WHAT: &str = "energy counter";
 /// How often the counter steps, as measured on H100 and H200.
@@ -94,8 +96,8 @@ pub(super) struct EnergySensor {
     wait: Duration,
 }
 
-/// What the counter of a GPU includes. On a GH200 it counts the whole module, with the Grace CPU and its memory, although
-/// the power is that of the GPU.
+/// What the counter of a GPU includes. On a GH200 it counts the whole module, with the Grace CPU and its memory,
+/// although the power is that of the GPU.
 fn counter_scope(name: &str) -> Scope {
     if name.contains("GH200") { Scope::Module } else { Scope::Device }
 }
@@ -123,7 +125,8 @@ impl EnergySensor {
         }
     }
 
-    /// The next check of the grid, after twice the time of the last. `None` if every step is read or the grid is unknown.
+    /// The next check of the grid, after twice the time of the last. `None` if every step is read or the grid is
+    /// unknown.
     fn next_check(&self, now: Instant) -> Option<Checks> {
         let apart = self.checks.map_or(FIRST_CHECK, |checks| (2 * checks.apart).min(LAST_CHECK));
         (self.steps == Steps::Few && self.grid.is_known()).then(|| Checks { due: now + apart, apart })
@@ -278,12 +281,12 @@ fn emit(batch: &mut Batch, after: Timestamp, at: Timestamp, value_mj: u64) {
 #[cfg(test)]
 mod tests {
     use super::super::library::Utilization;
-    use super::super::scripted::{Script, Scripted, Time};
+    use super::super::scripted::{Script, ScriptedNvml, Time};
     use super::*;
 
     struct Bench {
         time: Time,
-        nvml: Arc<Scripted>,
+        nvml: Arc<ScriptedNvml>,
         sensor: EnergySensor,
         clock: Clock,
         batch: Batch,
@@ -292,7 +295,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let (clock, time) = (Clock::start(), Time::start());
-            let nvml = Scripted::new(&time, vec![Script::default()]);
+            let nvml = ScriptedNvml::new(&time, vec![Script::default()]);
             let sensor = EnergySensor::new(&nvml.target(0), Steps::Every);
             Self { time, nvml, sensor, clock, batch: Batch::default() }
         }

@@ -1,10 +1,10 @@
 //! Turns an NVML error into an event, once until the signal works again, or into the end of the sensor.
 
 use ergometer_diagnostics::{Hint, Message};
+use ergometer_telemetry::{Batch, DeviceId, EventKind, SensorError};
 use ergometer_units::Timestamp;
 
 use super::library::NvmlError;
-use ergometer_telemetry::{Batch, DeviceId, EventKind, SensorError};
 
 /// The signals of one sensor that currently fail.
 #[derive(Debug)]

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ergometer_telemetry::{
+    Batch, Channel, Clock, DeviceId, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal,
+};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::faults::Faults;
 use super::library::{ClockDomain, Nvml, NvmlError, PowerField};
 use super::{Now, Target};
-use ergometer_telemetry::{
-    Batch, Channel, Clock, DeviceId, Provenance, Reading, Scope, Sensor, SensorError, SensorInfo, Signal,
-};
 
 /// How often the gauges are read. One sample costs 0.3 ms of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,13 +203,13 @@ impl Sensor for GaugeSensor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripted::{Script, Scripted, Time};
+    use super::super::scripted::{Script, ScriptedNvml, Time};
     use super::*;
     use ergometer_telemetry::EventKind;
 
-    fn bench() -> (Clock, Time, Arc<Scripted>, GaugeSensor) {
+    fn bench() -> (Clock, Time, Arc<ScriptedNvml>, GaugeSensor) {
         let (clock, time) = (Clock::start(), Time::start());
-        let nvml = Scripted::new(&time, vec![Script::default()]);
+        let nvml = ScriptedNvml::new(&time, vec![Script::default()]);
         let sensor = GaugeSensor::new(&nvml.target(0), &Gauge::ALL, Pace::Fast);
         (clock, time, nvml, sensor)
     }

@@ -1,10 +1,10 @@
 //! Reads the name, driver version, power limit and memory of GPUs for the record of a run.
 
+use ergometer_telemetry::DeviceId;
 use ergometer_units::{Bytes, Watts};
 
 use super::library::{Nvml, NvmlError};
 use super::system::{OpenError, open};
-use ergometer_telemetry::DeviceId;
 
 /// The description of one GPU. A value that the driver does not report is `None`.
 #[derive(Debug, Clone, PartialEq)]

@@ -53,8 +53,8 @@ pub trait Nvml: Send + Sync {
     /// and returns `None`. Use one caller per GPU: a second one would shorten the periods of the first.
     fn activity(&self, gpu: u32) -> Result<Option<Activity>, NvmlError>;
 
-    /// The processes that have a context of this kind on the GPU. Their ids are those of the host: inside a container the
-    /// same processes have other ids.
+    /// The processes that have a context of this kind on the GPU. Their ids are those of the host: inside a container
+    /// the same processes have other ids.
     fn processes(&self, gpu: u32, context: Context) -> Result<Vec<GpuProcess>, NvmlError>;
 
     /// The utilization of the GPU by process after a timestamp of the driver. Idle processes are not included.

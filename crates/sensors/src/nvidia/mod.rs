@@ -3,8 +3,8 @@
 //! [`probe`] opens up to three sensors per GPU from an [`Nvml`] library: the real one ([`open`]), or a scripted one in
 //! tests.
 //!
-//! There are three sensors because the sampler runs each on its own thread: a read of the energy counter blocks for 3-5 ms
-//! (one in twenty for 20-35 ms), the power ring must be read before it overflows, and the gauges take microseconds.
+//! There are three sensors because the sampler runs each on its own thread: a read of the energy counter blocks for 3-5
+//! ms (one in twenty for 20-35 ms), the power ring must be read before it overflows, and the gauges take microseconds.
 //!
 //! A lost GPU ends its own sensors only. A signal that is not supported has no channel. A reading has the driver's
 //! timestamp if there is one.

@@ -1,11 +1,13 @@
 //! Opens the sensors of NVIDIA GPUs, with a finding for each source.
 //!
-//! Each source is read once here, so a sensor has only channels that work. A GPU that does not respond is one finding and
-//! does not affect the others.
+//! Each source is read once here, so a sensor has only channels that work. A GPU that does not respond is one finding
+//! and does not affect the others.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+
+use ergometer_telemetry::{DeviceId, Finding, Probe, Sensor, Status};
 
 use super::energy::{EnergySensor, Steps};
 use super::faults::lost_fix;
@@ -14,7 +16,6 @@ use super::library::{Nvml, NvmlError, Ring};
 use super::rings::RingSensor;
 use super::system::{OpenError, open};
 use super::{Now, Target};
-use ergometer_telemetry::{DeviceId, Finding, Probe, Sensor, Status};
 
 /// Opens the sensors of this machine's GPUs. A machine without an NVIDIA driver has one finding.
 #[must_use]
@@ -236,13 +237,13 @@ fn in_container() -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::gpu_info::gpus;
-    use super::super::scripted::{Script, Scripted, Time};
+    use super::super::scripted::{Script, ScriptedNvml, Time};
     use super::*;
     use ergometer_telemetry::{Batch, Clock, SensorError, Signal};
 
-    fn probe_scripts(scripts: Vec<Script>) -> (Arc<Scripted>, Probe) {
+    fn probe_scripts(scripts: Vec<Script>) -> (Arc<ScriptedNvml>, Probe) {
         let time = Time::start();
-        let scripted = Scripted::new(&time, scripts);
+        let scripted = ScriptedNvml::new(&time, scripts);
         let nvml: Arc<dyn Nvml> = scripted.clone();
         let found = probe_at(&nvml, &time.source());
         (scripted, found)

@@ -6,10 +6,10 @@
 use std::time::Instant;
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{Batch, Channel, Clock, DeviceId, EventKind, Provenance, Scope, Signal};
 use ergometer_units::{Seconds, Timestamp};
 
 use super::library::{Ring, RingSample};
-use ergometer_telemetry::{Batch, Channel, Clock, DeviceId, EventKind, Provenance, Scope, Signal};
 
 /// Two samples closer than this are one sample read twice. Different samples were at least 8 ms apart.
 const SAME_SAMPLE: Seconds = Seconds::new(0.001);

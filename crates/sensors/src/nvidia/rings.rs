@@ -1,16 +1,17 @@
 //! Samples the driver's rings: power about every 20 ms and utilization every 200 ms, both with the driver's timestamps.
 //!
-//! A ring holds 119 samples: 2.4 s of power or 24 s of utilization. Reading one keeps a core busy for 1-2 ms, so a ring is
-//! read well before it is full and not more often: power every second, utilization every fourth time.
+//! A ring holds 119 samples: 2.4 s of power or 24 s of utilization. Reading one keeps a core busy for 1-2 ms, so a ring
+//! is read well before it is full and not more often: power every second, utilization every fourth time.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
 
 use super::faults::Faults;
 use super::library::{Nvml, Ring};
 use super::ring::{RingContext, RingReader};
 use super::{Now, Target};
-use ergometer_telemetry::{Batch, Channel, Clock, Sensor, SensorError, SensorInfo};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The utilization is read with every fourth read of the power ring.
@@ -87,7 +88,7 @@ impl RingSensor {
 #[cfg(test)]
 mod tests {
     use super::super::library::{NvmlError, RingSample};
-    use super::super::scripted::{Script, Scripted, Time};
+    use super::super::scripted::{Script, ScriptedNvml, Time};
     use super::*;
     use ergometer_telemetry::{EventKind, Signal};
 
@@ -101,7 +102,7 @@ mod tests {
             utilization_ring: Ok(vec![sample(150, 55.0)]),
             ..Script::default()
         };
-        let nvml = Scripted::new(&time, vec![script]);
+        let nvml = ScriptedNvml::new(&time, vec![script]);
         let rings = [Ring::Power, Ring::GpuUtilization];
         let mut sensor = RingSensor::new(&nvml.target(0), &rings);
         assert_eq!(sensor.channels()[1].signal, Signal::Utilization);

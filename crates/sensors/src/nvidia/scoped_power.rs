@@ -1,7 +1,7 @@
 //! Reads one power field of one scope with `nvmlDeviceGetFieldValues`.
 //!
-//! This needs unsafe code because `field_values_for` of `nvml-wrapper` always reads scope 0, and the power of the memory
-//! has scope 2. All three power fields are read this way.
+//! This needs unsafe code because `field_values_for` of `nvml-wrapper` always reads scope 0, and the power of the
+//! memory has scope 2. All three power fields are read this way.
 #![expect(unsafe_code, reason = "nvml-wrapper 0.13 cannot name the scope of a field value")]
 
 use nvml_wrapper::Device;
@@ -32,9 +32,9 @@ pub(super) fn read_mw(device: &Device<'_>, field: PowerField) -> Result<u32, Wra
         value: nvmlValue_t { ullVal: 0 },
     };
     let get_field_values = nvml_sym(device.nvml().lib().nvmlDeviceGetFieldValues.as_ref())?;
-    // SAFETY: the symbol was loaded from NVML under this name and has the type in nvml.h. The handle belongs to `device`,
-    // whose lifetime keeps the library loaded and initialised. The count is 1 and the pointer is to exactly one writable
-    // value that outlives the call. NVML keeps no pointer to it.
+    // SAFETY: the symbol was loaded from NVML under this name and has the type in nvml.h. The handle belongs to
+    // `device`, whose lifetime keeps the library loaded and initialised. The count is 1 and the pointer is to exactly
+    // one writable value that outlives the call. NVML keeps no pointer to it.
     nvml_try(unsafe { get_field_values(device.handle(), 1, &raw mut value) })?;
     nvml_try(value.nvmlReturn)?;
     if value.valueType != nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use ergometer_telemetry::DeviceId;
 use ergometer_units::{Bytes, Celsius, Watts};
 
 use super::library::{
@@ -10,7 +11,6 @@ use super::library::{
     Utilization,
 };
 use super::{Now, Target};
-use ergometer_telemetry::DeviceId;
 
 /// A clock that a test controls.
 #[derive(Clone)]
@@ -104,12 +104,12 @@ impl Script {
 }
 
 /// A library with several scripted GPUs.
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedNvml {
     time: Time,
     scripts: Mutex<Vec<Script>>,
 }
 
-impl Scripted {
+impl ScriptedNvml {
     pub(crate) fn new(time: &Time, scripts: Vec<Script>) -> Arc<Self> {
         Arc::new(Self { time: time.clone(), scripts: Mutex::new(scripts) })
     }
@@ -134,7 +134,7 @@ impl Scripted {
     }
 }
 
-impl Nvml for Scripted {
+impl Nvml for ScriptedNvml {
     fn driver_version(&self) -> Result<String, NvmlError> {
         Ok("580.159.03".into())
     }

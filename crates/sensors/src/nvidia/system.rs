@@ -1,7 +1,7 @@
 //! Loads the real NVML (`libnvidia-ml.so.1`) at run time.
 //!
-//! The library is loaded once and never unloaded. So handles and counter samples are `'static`, and no thread can shut NVML
-//! down while another one reads.
+//! The library is loaded once and never unloaded. So handles and counter samples are `'static`, and no thread can shut
+//! NVML down while another one reads.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

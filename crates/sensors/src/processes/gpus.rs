@@ -1,27 +1,27 @@
 //! Reads the use of NVIDIA GPUs by process through NVML.
 //!
-//! On an H200 with driver 580, the process lists contain only the processes of this container, with the container's ids.
-//! The utilization also contains processes outside the container, with the host's ids. So a process that used the GPU and
-//! is in no list is external, and must not be confused with a local process of the same id. Older drivers use the host's
-//! ids in the lists too. So in a container the id is not enough to match a process: it must also have a GPU open
-//! (`proc_files`).
+//! On an H200 with driver 580, the process lists contain only the processes of this container, with the container's
+//! ids. The utilization also contains processes outside the container, with the host's ids. So a process that used the
+//! GPU and is in no list is external, and must not be confused with a local process of the same id. Older drivers use
+//! the host's ids in the lists too. So in a container the id is not enough to match a process: it must also have a GPU
+//! open (`proc_files`).
 //!
-//! The driver returns one sample per process: its mean since the given time, which is zero for an idle process. It drops a
-//! process when it ends. The lists take 0.3 ms and the utilization 2 ms.
+//! The driver returns one sample per process: its mean since the given time, which is zero for an idle process. It
+//! drops a process when it ends. The lists take 0.3 ms and the utilization 2 ms.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use ergometer_diagnostics::{Message, command, hint};
+use ergometer_telemetry::DeviceId;
 use ergometer_units::{Bytes, Seconds};
 
 use super::GpuUse;
 use crate::nvidia::{Context, Nvml, NvmlError, OpenError, ProcessSample, open};
-use ergometer_telemetry::DeviceId;
 
-/// The longest sampling period of the utilization: 1/6 s to 1 s, depending on the product (nvidia-smi(1)). A process without
-/// a sample over this time was idle. Over a shorter time its utilization is unknown.
+/// The longest sampling period of the utilization: 1/6 s to 1 s, depending on the product (nvidia-smi(1)). A process
+/// without a sample over this time was idle. Over a shorter time its utilization is unknown.
 const LONGEST_PERIOD: Seconds = Seconds::new(1.0);
 
 /// The driver. It is opened at the first sample, because that may take seconds.
@@ -62,8 +62,8 @@ impl GpuWatch {
         Self { driver, seen_us: BTreeMap::new() }
     }
 
-    /// Reads the use of all GPUs. `since_last` is `None` for the first sample, which has no utilization. `now_us` is the
-    /// wall clock.
+    /// Reads the use of all GPUs. `since_last` is `None` for the first sample, which has no utilization. `now_us` is
+    /// the wall clock.
     pub(super) fn sample(&mut self, since_last: Option<Seconds>, now_us: u64) -> GpuUses {
         let mut uses = GpuUses::default();
         if let Driver::Unopened = self.driver {
@@ -94,15 +94,15 @@ impl GpuWatch {
         uses: &mut GpuUses,
     ) {
         let device = DeviceId::gpu(gpu);
-        let (memory, listed) = match memory_by_process(nvml, gpu) {
-            Ok(memory) => (memory, Listed::All),
+        let (memory, lists) = match memory_by_process(nvml, gpu) {
+            Ok(memory) => (memory, ProcessLists::Complete),
             Err(error) => {
                 uses.notes.push(note("processes", device, &error));
                 if error == NvmlError::GpuLost {
                     self.seen_us.remove(&gpu);
                     return;
                 }
-                (BTreeMap::new(), Listed::Unknown)
+                (BTreeMap::new(), ProcessLists::Unknown)
             }
         };
         // If the wall clock was set back, no sample would be newer for a while: start again.
@@ -121,7 +121,7 @@ impl GpuWatch {
                 let is_complete = !sums.is_empty() || since_last >= LONGEST_PERIOD;
                 self.seen_us.insert(gpu, newest_us.unwrap_or(if is_complete { now_us } else { seen_us }));
                 let unlisted = sums.keys().filter(|id| !memory.contains_key(id)).map(|&id| (id, None)).collect();
-                let others = if listed == Listed::All { &mut uses.external } else { &mut uses.local };
+                let others = if lists == ProcessLists::Complete { &mut uses.external } else { &mut uses.local };
                 add(others, device, unlisted, |id| sums.get(&id).copied());
                 add(&mut uses.local, device, memory, |id| sums.get(&id).copied().or(is_complete.then_some((0.0, 0.0))));
             }
@@ -135,8 +135,8 @@ impl GpuWatch {
 
 /// Whether the process lists of the driver could be read.
 #[derive(PartialEq)]
-enum Listed {
-    All,
+enum ProcessLists {
+    Complete,
     Unknown,
 }
 
@@ -164,8 +164,8 @@ fn open_driver() -> Driver {
     }
 }
 
-/// The GPU memory of each process: the sum over MIG instances, and the maximum over the kinds of context, because a process
-/// with two kinds is in both lists with all its memory.
+/// The GPU memory of each process: the sum over MIG instances, and the maximum over the kinds of context, because a
+/// process with two kinds is in both lists with all its memory.
 fn memory_by_process(nvml: &dyn Nvml, gpu: u32) -> Result<BTreeMap<u32, Option<Bytes>>, NvmlError> {
     let mut all = BTreeMap::new();
     for context in [Context::Compute, Context::Graphics, Context::Mps] {
@@ -193,8 +193,8 @@ fn memory_by_process(nvml: &dyn Nvml, gpu: u32) -> Result<BTreeMap<u32, Option<B
     Ok(all)
 }
 
-/// Whether a sample is valid. Some drivers leave parts of the buffer unchanged, with the id 0, a utilization of 37100 % or
-/// an old timestamp, as users of nvtop reported.
+/// Whether a sample is valid. Some drivers leave parts of the buffer unchanged, with the id 0, a utilization of 37100 %
+/// or an old timestamp, as users of nvtop reported.
 fn is_valid(sample: &ProcessSample, newer_than_us: u64) -> bool {
     let used = sample.utilization;
     sample.id != 0 && sample.time_us > newer_than_us && used.gpu_percent <= 100 && used.memory_percent <= 100
@@ -223,7 +223,7 @@ fn note(what: &str, device: DeviceId, error: &NvmlError) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nvidia::scripted::{Script, Scripted, Time};
+    use crate::nvidia::scripted::{Script, ScriptedNvml, Time};
     use crate::nvidia::{GpuProcess, Utilization};
 
     /// The wall clock of the first sample.
@@ -237,8 +237,8 @@ mod tests {
         ProcessSample { id, time_us: START_US + after_us, utilization: Utilization { gpu_percent, memory_percent: 10 } }
     }
 
-    fn watch(scripts: Vec<Script>) -> (Arc<Scripted>, GpuWatch) {
-        let scripted = Scripted::new(&Time::start(), scripts);
+    fn watch(scripts: Vec<Script>) -> (Arc<ScriptedNvml>, GpuWatch) {
+        let scripted = ScriptedNvml::new(&Time::start(), scripts);
         (Arc::clone(&scripted), GpuWatch::new(Driver::Open(scripted)))
     }
 

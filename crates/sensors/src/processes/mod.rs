@@ -1,10 +1,10 @@
 //! Lists the processes of this machine with their CPU time, memory and GPU use.
 //!
-//! Each sample of a [`ProcessWatch`] is a [`ProcessTable`] of the time since the previous sample. A value that cannot be
-//! read is absent. [`split_by_cpu_time`] divides an energy among the processes.
+//! Each sample of a [`ProcessWatch`] is a [`ProcessTable`] of the time since the previous sample. A value that cannot
+//! be read is absent. [`split_by_cpu_time`] divides an energy among the processes.
 //!
-//! A process that starts and ends between two samples is not listed, and the CPU time between the last sample and the end
-//! of a process is lost. Threads are not listed; their time belongs to their process.
+//! A process that starts and ends between two samples is not listed, and the CPU time between the last sample and the
+//! end of a process is lost. Threads are not listed; their time belongs to their process.
 
 #[cfg(all(test, target_os = "linux"))]
 mod fake;
@@ -60,8 +60,8 @@ pub struct ProcessTable {
 /// One process.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
-    /// Its id on this machine (or in this container), or on the host if only the GPU driver knows the process. So a table
-    /// may have an id twice, once with a name or a user and once without.
+    /// Its id on this machine (or in this container), or on the host if only the GPU driver knows the process. So a
+    /// table may have an id twice, once with a name or a user and once without.
     pub id: u32,
     /// Its name, as shown by `ps -o comm`. `None` if the process is not visible, for example outside this container.
     pub name: Option<String>,

@@ -1,7 +1,7 @@
 //! Lists processes from `/proc` on Linux.
 //!
-//! A process that ends while it is read is skipped, or has the values that were read before. A process that is hidden from
-//! this user (`hidepid`) has only its id and owner, and a note reports it. Threads are not listed.
+//! A process that ends while it is read is skipped, or has the values that were read before. A process that is hidden
+//! from this user (`hidepid`) has only its id and owner, and a note reports it. Threads are not listed.
 //!
 //! Each process needs three reads: its `stat` (time, memory, name), its `cmdline`, and the owner of its folder.
 
@@ -39,8 +39,8 @@ enum Ids {
     Container,
 }
 
-/// The initial namespace of process ids, which has this number on every machine (`PROC_PID_INIT_INO`). `NSpid` in `status`
-/// does not help: it starts with the namespace of `/proc`, so a container sees only one id there.
+/// The initial namespace of process ids, which has this number on every machine (`PROC_PID_INIT_INO`). `NSpid` in
+/// `status` does not help: it starts with the namespace of `/proc`, so a container sees only one id there.
 const OUTERMOST: &str = "pid:[4026531836]";
 
 /// The files that a process with an NVIDIA GPU has open. The second is for the Windows Subsystem for Linux.
@@ -76,8 +76,8 @@ impl ProcFiles {
         Self { root, read, users: Users::read(&options.passwd), machine, ids }
     }
 
-    /// Whether a process id of the GPU driver is the local process with this id. In a container some drivers use the host's
-    /// ids, so a process only matches if it has a GPU open.
+    /// Whether a process id of the GPU driver is the local process with this id. In a container some drivers use the
+    /// host's ids, so a process only matches if it has a GPU open.
     pub(super) fn is_known_to_driver(&self, id: u32) -> bool {
         let is_gpu =
             |path: PathBuf| path.to_str().is_some_and(|path| GPU_FILES.iter().any(|gpu| path.starts_with(gpu)));

@@ -1,8 +1,8 @@
 //! Divides an energy among processes by their CPU time.
 //!
-//! This is a convention, not a measurement. An idle processor still draws power, a second of vector arithmetic costs more
-//! than a second of waiting for memory, and no counter attributes energy to a process. Here a process gets
-//! `energy x its CPU time / (processors x time)`. The rest is not attributed: idle power, processes that ended between two
+//! This is a convention, not a measurement. An idle processor still draws power, a second of vector arithmetic costs
+//! more than a second of waiting for memory, and no counter attributes energy to a process. Here a process gets `energy
+//! x its CPU time / (processors x time)`. The rest is not attributed: idle power, processes that ended between two
 //! samples, and CPU time that belongs to no process.
 //!
 //! No share is negative. The shares and the rest sum exactly to the energy, in any order.
@@ -31,8 +31,8 @@ pub struct Share {
 
 /// Divides an energy among the processes of a table by their CPU time.
 ///
-/// CPU time is counted in ticks of 10 ms, so over a short time its sum may exceed the available time. Then the energy is
-/// divided by the sum, and the rest is zero.
+/// CPU time is counted in ticks of 10 ms, so over a short time its sum may exceed the available time. Then the energy
+/// is divided by the sum, and the rest is zero.
 ///
 /// `None` if the number of processors is unknown, no process has a known CPU time (as in the first sample), no time has
 /// passed, or the energy is negative or infinite.

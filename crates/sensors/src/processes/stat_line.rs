@@ -1,7 +1,7 @@
 //! Parses `/proc/PID/stat`, one line about a process.
 //!
-//! The name is in parentheses and may contain anything (spaces, parentheses, newlines, invalid UTF-8), so the fields are
-//! counted from the last `)`.
+//! The name is in parentheses and may contain anything (spaces, parentheses, newlines, invalid UTF-8), so the fields
+//! are counted from the last `)`.
 
 /// The used fields of the line, in the kernel's units.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Samples processes and compares each sample with the previous one.
 //!
-//! A process is the same as before if both its id and its start time are. With another start time it is a new process with
-//! a reused id.
+//! A process is the same as before if both its id and its start time are. With another start time it is a new process
+//! with a reused id.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -60,8 +60,8 @@ impl ProcessWatch {
 
     /// Lists the processes with what they used since the previous sample, or since the start.
     ///
-    /// Call this on a separate thread: on Linux it takes about 20 us per process, and some milliseconds more with an NVIDIA
-    /// GPU. If the driver hangs, for example after a GPU fault, this call hangs too.
+    /// Call this on a separate thread: on Linux it takes about 20 us per process, and some milliseconds more with an
+    /// NVIDIA GPU. If the driver hangs, for example after a GPU fault, this call hangs too.
     pub fn sample(&mut self) -> ProcessTable {
         let at = Instant::now();
         let listing = self.source.list();
@@ -124,8 +124,8 @@ fn process(listed: ListedProcess, previous: Option<&Previous>, gpus: Vec<GpuUse>
     }
 }
 
-/// The CPU time since the previous sample. A process that was not in it and did not start before its newest process is new:
-/// all its CPU time counts. An older one was not readable then, so its CPU time is unknown.
+/// The CPU time since the previous sample. A process that was not in it and did not start before its newest process is
+/// new: all its CPU time counts. An older one was not readable then, so its CPU time is unknown.
 fn used_since(previous: &Previous, id: u32, now: Time) -> Option<Duration> {
     match previous.times.get(&id) {
         // The kernel may report a tick less than before, when it splits the time between user and system.
@@ -144,7 +144,7 @@ mod tests {
 
     use super::super::fake::FakeProc;
     use super::*;
-    use crate::nvidia::scripted::{Script, Scripted, Time as ScriptedTime};
+    use crate::nvidia::scripted::{Script, ScriptedNvml, Time as ScriptedTime};
     use crate::nvidia::{GpuProcess, ProcessSample, Utilization};
 
     fn watch(tree: &FakeProc) -> ProcessWatch {
@@ -211,7 +211,7 @@ mod tests {
             process_utilization: Ok(vec![sample(815), sample(444)]),
             ..Script::default()
         };
-        let scripted = Scripted::new(&ScriptedTime::start(), vec![script]);
+        let scripted = ScriptedNvml::new(&ScriptedTime::start(), vec![script]);
         let mut watch = ProcessWatch::with_driver(&tree.options(), Driver::Open(scripted));
         watch.sample();
         let table = watch.sample();
@@ -241,7 +241,7 @@ mod tests {
         let held = |id| GpuProcess { id, memory: Some(Bytes::new(916_455_424)) };
         let holders = |tree: &FakeProc| {
             let script = Script { compute: Ok((20..24).map(held).collect()), ..Script::default() };
-            let scripted = Scripted::new(&ScriptedTime::start(), vec![script]);
+            let scripted = ScriptedNvml::new(&ScriptedTime::start(), vec![script]);
             let table = ProcessWatch::with_driver(&tree.options(), Driver::Open(scripted)).sample();
             let holders = table.processes.into_iter().filter(|process| !process.gpus.is_empty());
             holders.map(|process| (process.id, process.name.is_some())).collect::<Vec<_>>()

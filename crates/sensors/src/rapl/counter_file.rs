@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 use crate::sysfs::Attribute;
 
 /// Opens counters.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::counter_file::{OpenCounter, Sysfs};
 use super::{Options, zone::Tree, zone::read_tree};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 
 pub(super) const RANGE: &str = "262143328850";
 

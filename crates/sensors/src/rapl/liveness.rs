@@ -1,16 +1,17 @@
 //! Detects counters that do not move and counters that are copies of another one.
 //!
-//! The calling thread spins meanwhile, so a working counter must move. A copy is detected by reading one counter between two
-//! reads of the other. Perf events start from zero at different times, so their difference is measured first and must stay
-//! the same.
+//! The calling thread spins meanwhile, so a working counter must move. A copy is detected by reading one counter
+//! between two reads of the other. Perf events start from zero at different times, so their difference is measured
+//! first and must stay the same.
 
 use std::io;
 use std::time::{Duration, Instant};
 
+use ergometer_telemetry::Scope;
+
 use super::OpenZone;
 use super::zone::{Counts, Zone};
-use crate::counted::ReadCounter;
-use ergometer_telemetry::Scope;
+use crate::energy_counter::ReadCounter;
 
 /// The state of a watched counter.
 #[derive(Debug)]
@@ -25,11 +26,11 @@ pub(super) enum Verdict {
     Unreadable(io::Error),
 }
 
-/// How often two counters are compared. Two different counters agree within the energy of a millisecond (0.1 J of 65 kJ)
-/// by chance once in half a million comparisons. Counters that agree four times are copies.
+/// How often two counters are compared. Two different counters agree within the energy of a millisecond (0.1 J of 65
+/// kJ) by chance once in half a million comparisons. Counters that agree four times are copies.
 const ROUNDS: u32 = 4;
 
-struct Watched {
+struct WatchedCounter {
     zone: Zone,
     file: Box<dyn ReadCounter>,
     first: io::Result<u64>,
@@ -38,11 +39,11 @@ struct Watched {
 
 /// Watches the counters for this time.
 pub(super) fn watch(opened: Vec<OpenZone>, time: Duration) -> Vec<(Zone, Box<dyn ReadCounter>, Verdict)> {
-    let mut watched: Vec<Watched> = opened
+    let mut watched: Vec<WatchedCounter> = opened
         .into_iter()
         .map(|(zone, mut file)| {
             let first = file.read();
-            Watched { zone, file, first, last: Ok(0) }
+            WatchedCounter { zone, file, first, last: Ok(0) }
         })
         .collect();
     let mut pairs = pairs_of_one_scope(&watched);
@@ -85,7 +86,7 @@ struct Pair {
 /// takes some microseconds.
 const ATTEMPTS: u32 = 8;
 
-fn pairs_of_one_scope(watched: &[Watched]) -> Vec<Pair> {
+fn pairs_of_one_scope(watched: &[WatchedCounter]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (original, first) in watched.iter().enumerate() {
         for (other, second) in watched.iter().enumerate().skip(original + 1) {
@@ -99,14 +100,14 @@ fn pairs_of_one_scope(watched: &[Watched]) -> Vec<Pair> {
 
 impl Pair {
     /// Reads `other` between two reads of `original`.
-    fn read(&self, watched: &mut [Watched]) -> Option<[i128; 3]> {
+    fn read(&self, watched: &mut [WatchedCounter]) -> Option<[i128; 3]> {
         let order = [self.original, self.other, self.original];
         let [before, between, after] = order.map(|index| watched[index].file.read().ok().map(i128::from));
         Some([before?, between?, after?])
     }
 
     /// Measures the distance. Returns whether it is known.
-    fn measure_distance(&mut self, watched: &mut [Watched]) -> bool {
+    fn measure_distance(&mut self, watched: &mut [WatchedCounter]) -> bool {
         if !matches!(watched[self.original].zone.counts, Counts::SinceOpened { .. }) {
             return true;
         }
@@ -121,20 +122,20 @@ impl Pair {
         false
     }
 
-    /// Whether `other` is between two reads of `original`. A wrap or an error counts as no: it is rare, and to count a copy
-    /// twice is better than to lose a package.
-    fn agrees(&self, watched: &mut [Watched]) -> bool {
+    /// Whether `other` is between two reads of `original`. A wrap or an error counts as no: it is rare, and to count a
+    /// copy twice is better than to lose a package.
+    fn agrees(&self, watched: &mut [WatchedCounter]) -> bool {
         self.read(watched).is_some_and(|[before, between, after]| (before..=after).contains(&(between - self.distance)))
     }
 }
 
-impl Watched {
+impl WatchedCounter {
     fn moved(&self) -> bool {
         matches!((&self.first, &self.last), (Ok(first), Ok(last)) if first != last)
     }
 }
 
-fn verdict(watched: &mut [Watched], index: usize) -> Verdict {
+fn verdict(watched: &mut [WatchedCounter], index: usize) -> Verdict {
     let device = watched[index].zone.device;
     let package_moves = watched.iter().any(|counter| counter.zone.device == device && counter.moved());
     let counter = &mut watched[index];

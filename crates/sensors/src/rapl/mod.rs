@@ -1,9 +1,9 @@
 //! Reads RAPL, the energy counters of CPU packages, their parts and the platform, through powercap or perf events.
 //!
-//! Each package (or die) has a sensor, and the platform has one. Perf events are used only if no powercap counter can be
-//! opened. No energy has two channels with the same scope: the `intel-rapl-mmio` view and mirrored dies are skipped. A
-//! counter that does not move while a processor is busy has no sensor. Psys includes the packages, and a package includes
-//! core and uncore, so a sum must use disjoint scopes.
+//! Each package (or die) has a sensor, and the platform has one. Perf events are used only if no powercap counter can
+//! be opened. No energy has two channels with the same scope: the `intel-rapl-mmio` view and mirrored dies are skipped.
+//! A counter that does not move while a processor is busy has no sensor. Psys includes the packages, and a package
+//! includes core and uncore, so a sum must use disjoint scopes.
 
 mod counter_file;
 #[cfg(test)]
@@ -18,14 +18,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ergometer_telemetry::{DeviceId, Probe, Scope, Status};
+
 use self::counter_file::{OpenCounter, Sysfs};
 use self::liveness::{Verdict, watch};
 use self::perf::{Kernel, OpenEvent};
 use self::sensor::open_sensor;
 use self::zone::{Counts, Zone};
-use super::counted::ReadCounter;
-use super::processor_time::ProcessorTime;
-use ergometer_telemetry::{DeviceId, Probe, Scope, Status};
+use crate::energy_counter::ReadCounter;
+use crate::processor_time::ProcessorTime;
 
 /// Options of [`probe`].
 #[derive(Debug, Clone, PartialEq)]

@@ -5,10 +5,11 @@
 use std::io;
 use std::path::Path;
 
+use ergometer_telemetry::{Probe, Status};
+
 use super::counter_file::OpenCounter;
 use super::zone::{Tree, Zone, read_tree};
 use super::{OpenZone, Options, SOURCE};
-use ergometer_telemetry::{Probe, Status};
 
 /// The counters of powercap.
 #[derive(Default)]
@@ -100,8 +101,9 @@ impl Powercap {
         }
     }
 
-    /// The command that makes the denied counters readable. The class folder has a link for each zone and sub-zone, so the
-    /// glob matches exactly the counters. `chmod -R` on the class folder does not work, because it does not follow links.
+    /// The command that makes the denied counters readable. The class folder has a link for each zone and sub-zone, so
+    /// the glob matches exactly the counters. `chmod -R` on the class folder does not work, because it does not follow
+    /// links.
     pub(super) fn permission(&self) -> Option<String> {
         let class = self.denied.first()?.energy_path.parent()?.parent()?;
         Some(format!("sudo chmod a+r {}/intel-rapl*:*/energy_uj", class.display()))

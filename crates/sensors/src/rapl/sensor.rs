@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use ergometer_diagnostics::{Message, hint};
+use ergometer_telemetry::{Channel, CounterLimits, DeviceId, Provenance, SensorInfo, Signal};
 use ergometer_units::Seconds;
 
 use super::OpenZone;
 use super::zone::Zone;
-use crate::counted::{BusyProcessors, CountedEnergy, Identity};
 use crate::counters::Counters;
+use crate::energy_counter::{BusyProcessors, EnergyCounter, Identity};
 use crate::processor_time::ProcessorTime;
-use ergometer_telemetry::{Channel, CounterLimits, DeviceId, Provenance, SensorInfo, Signal};
 
 /// Much shorter than a wrap (65 kJ at 500 W is two minutes), and long compared to the cost of a read.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ pub(super) fn open_sensor(device: DeviceId, zones: Vec<OpenZone>, activity: Opti
     let counted = zones.into_iter().map(|(zone, file)| {
         let (channel, limits) = (channel(&zone), limits(&zone));
         let identity = Identity { label: zone.label, device: zone.device };
-        (channel, CountedEnergy::new(identity, limits, file))
+        (channel, EnergyCounter::new(identity, limits, file))
     });
     Counters::new(info, counted.collect(), gone()).moved_by(BusyProcessors::new(activity, WATCH_SAMPLES))
 }

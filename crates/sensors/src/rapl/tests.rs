@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use ergometer_telemetry::{Batch, Clock, EventKind, Provenance, Sensor, SensorError, Signal};
+
 use super::fake::{Denied, FakeCounters, FakeTree};
 use super::*;
-use crate::sampled::{kinds, sample};
-use ergometer_telemetry::{Batch, Clock, EventKind, Provenance, Sensor, SensorError, Signal};
+use crate::example::{kinds, sample};
 
 const LAPTOP: [(&str, &str, &str); 6] = [
     ("intel-rapl:0", "package-0", "1000000"),

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use ergometer_telemetry::{DeviceId, Scope};
 use ergometer_units::Joules;
 
 use crate::sysfs::parse_number;
-use ergometer_telemetry::{DeviceId, Scope};
 
 /// One zone to read.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,8 @@ pub(super) struct Zone {
 pub(super) enum Counts {
     /// A powercap counter in microjoules, which wraps at `range`. `None` if the range is unknown.
     Microjoules { range: Option<u64> },
-    /// A perf event in this unit, which starts at zero when it is opened. The kernel extends it to 64 bits, so it does not
-    /// wrap.
+    /// A perf event in this unit, which starts at zero when it is opened. The kernel extends it to 64 bits, so it does
+    /// not wrap.
     SinceOpened { unit: Joules },
 }
 

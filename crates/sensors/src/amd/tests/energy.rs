@@ -8,7 +8,7 @@ use ergometer_units::Joules;
 
 use super::super::*;
 use super::*;
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 
 #[test]
 fn the_energy_counter_of_an_mi300x_is_read() {

@@ -1,11 +1,11 @@
 //! Cards, their gauges and descriptions.
 
+use ergometer_telemetry::{EventKind, Provenance};
 use ergometer_units::{Bytes, Seconds, Watts};
 
 use super::super::fake::fields_1_9;
 use super::super::*;
 use super::*;
-use ergometer_telemetry::{EventKind, Provenance};
 
 const RX_7900: FakeCard = FakeCard { number: 1, address: "0000:03:00.0", chip: "0x744c" };
 const MI250X: FakeCard = FakeCard { number: 2, address: "0000:c1:00.0", chip: "0x7408" };

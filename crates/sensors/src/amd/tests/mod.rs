@@ -3,9 +3,10 @@
 mod energy;
 mod gauges;
 
-use super::fake::{FakeCard, FakeTree, table};
-use crate::sampled::{kinds, sample};
 use ergometer_telemetry::{Batch, Channel, Clock, EventKind, Probe, Scope, Sensor, Signal, Status};
+
+use super::fake::{FakeCard, FakeTree, table};
+use crate::example::{kinds, sample};
 
 const MI300X: FakeCard = FakeCard { number: 3, address: "0001:01:00.0", chip: "0x74a1" };
 

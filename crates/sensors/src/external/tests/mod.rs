@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use ergometer_diagnostics::CommandLine;
+use ergometer_telemetry::{Batch, Clock, EventKind, Provenance, Signal};
 use ergometer_units::Timestamp;
 
 use super::*;
-use ergometer_telemetry::{Batch, Clock, EventKind, Provenance, Signal};
 
 fn spec(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::fd::FromRawFd;
 
 use super::{Event, OpenEvent};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 
 /// The first 64 bytes of the kernel's `perf_event_attr`, which are its whole first version (`PERF_ATTR_SIZE_VER0`). The
 /// kernel treats the rest as zero.
@@ -43,8 +43,8 @@ impl OpenEvent for Kernel {
         let (process, group): (libc::pid_t, libc::c_int) = (-1, -1);
         let processor = libc::c_int::try_from(event.processor).map_err(io::Error::other)?;
         // SAFETY: the call takes these five arguments of these types (perf_event_open(2)). The pointer is to a whole
-        // `Attributes`, which has the kernel's layout and the length in its field `size`. The kernel reads it during the
-        // call and keeps no pointer to it.
+        // `Attributes`, which has the kernel's layout and the length in its field `size`. The kernel reads it during
+        // the call and keeps no pointer to it.
         let descriptor = unsafe {
             libc::syscall(libc::SYS_perf_event_open, &raw const attributes, process, processor, group, CLOSE_ON_EXEC)
         };
@@ -53,15 +53,15 @@ impl OpenEvent for Kernel {
         }
         let descriptor = libc::c_int::try_from(descriptor).map_err(io::Error::other)?;
         // SAFETY: the call has just created this descriptor, so it is open and has no other owner.
-        Ok(Box::new(Counting(unsafe { File::from_raw_fd(descriptor) })))
+        Ok(Box::new(EventFile(unsafe { File::from_raw_fd(descriptor) })))
     }
 }
 
-/// An open event. With a `read_format` of 0, a read returns only the count. If the kernel could not schedule the event, it
-/// returns nothing, which is an error here.
-struct Counting(File);
+/// An open event. With a `read_format` of 0, a read returns only the count. If the kernel could not schedule the event,
+/// it returns nothing, which is an error here.
+struct EventFile(File);
 
-impl ReadCounter for Counting {
+impl ReadCounter for EventFile {
     fn read(&mut self) -> io::Result<u64> {
         let mut count = [0; 8];
         self.0.read_exact(&mut count)?;
@@ -83,7 +83,7 @@ mod tests {
         let counts = [(7_u64 << 32) + 3, u64::MAX].map(u64::to_ne_bytes).concat();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&counts).and_then(|()| file.write_all(&[1; 7])).and_then(|()| file.rewind()).unwrap();
-        let mut counter = Counting(file);
+        let mut counter = EventFile(file);
         assert_eq!(counter.read().unwrap(), 30_064_771_075);
         assert_eq!(counter.read().unwrap(), u64::MAX);
         assert!(counter.read().is_err(), "seven bytes are not a count");

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use ergometer_telemetry::Scope;
 use ergometer_units::Joules;
 
 use super::Event;
 use crate::rapl::zone::{Counts, Die, Subject, Zone};
 use crate::sysfs::{parse_number, read_text};
-use ergometer_telemetry::Scope;
 
 /// The event names of the kernel's driver (arch/x86/events/rapl.c) with their scopes.
 const KNOWN: [(&str, Scope); 5] = [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Event, OpenEvent};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 use crate::rapl::Options;
 use crate::rapl::fake::FakeTree;
 

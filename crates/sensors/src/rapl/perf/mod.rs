@@ -1,8 +1,8 @@
 //! Opens RAPL counters as perf events, if powercap is not readable, missing or hidden.
 //!
-//! There is one counter for each event and package (or die), and a finding for each event that cannot be opened. A machine
-//! without the event source `power` gets no finding. AMD's second source, `power_core`, is not used: it counts single
-//! cores, which the package includes.
+//! There is one counter for each event and package (or die), and a finding for each event that cannot be opened. A
+//! machine without the event source `power` gets no finding. AMD's second source, `power_core`, is not used: it counts
+//! single cores, which the package includes.
 
 #[cfg(target_os = "linux")]
 mod event_file;
@@ -15,15 +15,16 @@ mod unsupported;
 use std::io;
 use std::path::Path;
 
+use ergometer_telemetry::{Probe, Status};
+
 #[cfg(target_os = "linux")]
 pub(super) use self::event_file::Kernel;
 #[cfg(not(target_os = "linux"))]
 pub(super) use self::unsupported::Kernel;
 use super::{Options, SOURCE};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 use crate::rapl::OpenZone;
 use crate::sysfs::read_text;
-use ergometer_telemetry::{Probe, Status};
 
 /// The numbers that identify an event on one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +72,8 @@ pub(super) fn open(options: &Options, opener: &dyn OpenEvent) -> (Vec<OpenZone>,
 const FOR_ALL: &str = "sudo sysctl kernel.perf_event_paranoid=0";
 const FOR_ERGO: &str = r#"sudo setcap cap_perfmon=ep "$(readlink -f "$(command -v ergo)")""#;
 
-/// The finding for missing permission. `EACCES` comes from the kernel's setting, `EPERM` from a system call filter such as
-/// that of a container. A capability belongs to a file: the program `ergo` can have it, but not a script or a link.
+/// The finding for missing permission. `EACCES` comes from the kernel's setting, `EPERM` from a system call filter such
+/// as that of a container. A capability belongs to a file: the program `ergo` can have it, but not a script or a link.
 fn denied_status(error: &io::Error, proc_root: &Path, program: Option<&Path>) -> Status {
     const EPERM: i32 = 1;
     if error.raw_os_error() == Some(EPERM) {

@@ -1,10 +1,11 @@
 //! Perf events are used only if powercap is not available.
 
+use ergometer_telemetry::{Batch, Clock, DeviceId, Scope};
+
 use super::fake::{FakeEvents, FakeSource};
 use super::*;
 use crate::rapl::fake::{Denied, FakeCounters, FakeTree};
 use crate::rapl::probe_with;
-use ergometer_telemetry::{Batch, Clock, DeviceId, Scope};
 
 const ALL: [&str; 5] = ["energy-cores", "energy-pkg", "energy-ram", "energy-gpu", "energy-psys"];
 const EACCES: i32 = 13;
@@ -202,8 +203,8 @@ fn without_a_topology_each_listed_processor_is_a_package() {
     assert_eq!(channels(&probe), [(DeviceId::cpu(0), Scope::Package), (DeviceId::cpu(1), Scope::Package)]);
 }
 
-/// A test with this machine's kernel, if it permits perf events. A processor's clock, read as nanojoules, is a package of
-/// 1 W. Alignment faults, of which there are none, are a platform counter that does not move.
+/// A test with this machine's kernel, if it permits perf events. A processor's clock, read as nanojoules, is a package
+/// of 1 W. Alignment faults, of which there are none, are a platform counter that does not move.
 #[cfg(target_os = "linux")]
 #[test]
 fn real_events_move_or_are_stuck_or_denied() {

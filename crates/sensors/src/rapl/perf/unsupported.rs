@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Event, OpenEvent};
-use crate::counted::ReadCounter;
+use crate::energy_counter::ReadCounter;
 
 /// The events of this machine's kernel, which has none.
 pub(in crate::rapl) struct Kernel;

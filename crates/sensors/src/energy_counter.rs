@@ -1,17 +1,17 @@
 //! Turns the counts of an energy counter (of a CPU package, a rail or a GPU) into readings.
 //!
-//! Readings are unwrapped totals in joules, one per call, even if the counter did not move. `after` is one update period
-//! before the start of the read, because the count can be that old; `at` is the end of the read. After a reset the
-//! totals start from zero again, so that readers see the reset. A stuck counter gives one event and then no readings
-//! until it moves, because a stuck counter does not mean zero watts.
+//! Readings are unwrapped totals in joules, one per call, even if the counter did not move. `after` is one update
+//! period before the start of the read, because the count can be that old; `at` is the end of the read. After a reset
+//! the totals start from zero again, so that readers see the reset. A stuck counter gives one event and then no
+//! readings until it moves, because a stuck counter does not mean zero watts.
 
 use std::io;
 
+use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
 use ergometer_units::{Joules, Seconds, Timestamp};
 
-use super::processor_time::ProcessorTime;
-use super::sysfs::{Attribute, is_gone};
-use ergometer_telemetry::{Batch, Clock, Counter, CounterLimits, DeviceId, EventKind, Reading, Step};
+use crate::processor_time::ProcessorTime;
+use crate::sysfs::{Attribute, is_gone};
 
 /// An open counter.
 pub(super) trait ReadCounter: Send {
@@ -60,7 +60,7 @@ pub(super) struct Count {
 }
 
 /// Turns counts that were read elsewhere into readings.
-pub(super) struct Tally {
+pub(super) struct CounterTotals {
     identity: Identity,
     counter: Counter,
     /// The total at the last reset.
@@ -70,15 +70,15 @@ pub(super) struct Tally {
 }
 
 /// An energy counter and its source.
-pub(super) struct CountedEnergy {
-    tally: Tally,
+pub(super) struct EnergyCounter {
+    totals: CounterTotals,
     update_period: Seconds,
     source: Box<dyn ReadCounter>,
 }
 
-impl CountedEnergy {
+impl EnergyCounter {
     pub(super) fn new(identity: Identity, limits: CounterLimits, source: Box<dyn ReadCounter>) -> Self {
-        Self { update_period: limits.update_period, tally: Tally::new(identity, limits), source }
+        Self { update_period: limits.update_period, totals: CounterTotals::new(identity, limits), source }
     }
 
     /// Reads the counter once and adds a reading of this channel.
@@ -88,16 +88,16 @@ impl CountedEnergy {
         let at = clock.now();
         match count {
             Ok(raw) => {
-                self.tally.push(channel, Count { after, at, raw }, batch);
+                self.totals.push(channel, Count { after, at, raw }, batch);
                 Presence::Present
             }
-            Err(error) => self.tally.fail(&error, at, batch),
+            Err(error) => self.totals.fail(&error, at, batch),
         }
     }
 
     /// Whether the counter moved since the last call. The first count is a movement.
     pub(super) fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.tally.moved)
+        std::mem::take(&mut self.totals.moved)
     }
 
     /// Reports the counter as stuck if it had to move and did not since the last call.
@@ -109,7 +109,7 @@ impl CountedEnergy {
 
     /// Reports that the counter does not move although `reason` (`the processors are busy`), once until it moves again.
     pub(super) fn report_stuck(&mut self, reason: &str, at: Timestamp, batch: &mut Batch) {
-        self.tally.report_stuck(reason, at, batch);
+        self.totals.report_stuck(reason, at, batch);
     }
 }
 
@@ -146,7 +146,7 @@ impl BusyProcessors {
     }
 }
 
-impl Tally {
+impl CounterTotals {
     pub(super) fn new(identity: Identity, limits: CounterLimits) -> Self {
         Self { identity, counter: Counter::new(limits), start: Joules::ZERO, state: State::Works, moved: false }
     }
