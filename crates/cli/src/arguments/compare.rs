@@ -10,7 +10,7 @@ use super::Format;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ergo compare runs/a runs/b                                  b against a
-  ergo compare a1+a2+a3 b1+b2+b3                              three repeats each: intervals include variation between runs
+  ergo compare a1+a2+a3 b1+b2+b3                              three repeats each, with intervals between runs
   ergo compare runs/sweep_H200_llama_builtin                  the points of a sweep, and its knee
   ergo compare base new --fail-if 'joules_per_token > +5%' --fail-if 'accuracy < -2'")]
 pub(crate) struct CompareArguments {

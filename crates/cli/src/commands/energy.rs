@@ -10,6 +10,7 @@ use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnerg
 use ergometer_units::Window;
 
 use crate::arguments::{EnergyArguments, Format};
+use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::figures::{digits, joules, or_dash, window_of};
@@ -81,9 +82,9 @@ pub(crate) fn read(path: &Path, lenient: bool, screen: Screen) -> Result<Timelin
 }
 
 fn unreadable(path: &Path, error: &RecordingError) -> Failure {
-    let mut message = error.to_string();
-    if !message.contains(&*path.to_string_lossy()) {
-        message = format!("{}: {message}", path.display());
+    let mut message = diagnosed!(error);
+    if !message.text.contains(&*path.to_string_lossy()) {
+        message = message.at(path.display());
     }
     let failure = Failure::failed(message);
     match error {

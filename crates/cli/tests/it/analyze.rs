@@ -97,12 +97,12 @@ fn all_runs_of_a_sweep_are_analysed() {
 fn an_unwritable_folder_still_prints_the_analysis() {
     let folder = tempfile::tempdir().unwrap();
     let run = copied("h200_one", &folder.path().join("run"));
-    // Whoever may write everywhere cannot make a folder where a file is.
+    // A file in place of the folder fails even for root.
     std::fs::write(run.join("analysis"), "").unwrap();
     let output = ergo().arg("analyze").arg(&run).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("What tokens cost, as lines"));
-    assert!(stderr(&output).contains("warning: not saved: cannot make"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warning: the analysis was not saved: cannot make"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("saved /"), "{}", stderr(&output));
 }
 

@@ -46,7 +46,7 @@ fn a_recording_made_here_can_be_read_again() {
         let cut = folder.path().join(format!("cut-{name}"));
         fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
         let cut = cut.to_string_lossy().into_owned();
-        assert_fails(&["energy", &cut, "--window", &window], 1, &["hint: --lenient"]);
+        assert_fails(&["energy", &cut, "--window", &window], 1, &["hint: pass --lenient"]);
         let lenient = ergo().args(["energy", &cut, "--lenient", "--window", &window]).output().unwrap();
         assert!(lenient.status.success() && stderr(&lenient).contains("warning:"), "{}", stderr(&lenient));
         let rows: serde_json::Value = serde_json::from_slice(&lenient.stdout).unwrap();

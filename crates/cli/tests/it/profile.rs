@@ -61,7 +61,7 @@ fn the_default_run_gives_a_run_folder_and_a_summary() {
     for part in ["accuracy", "79.7 %", "TTFT", "tok/s"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(said.contains("embedded tiny (0.1 M parameters)  ·  builtin, 600 problems"), "{said}");
+    assert!(said.contains("embedded tiny (0.1 M parameters)  ·  builtin, 600 queries"), "{said}");
     assert!(said.contains("saved"), "{said}");
     let run = run_in(folder.path());
     assert!(run.to_string_lossy().ends_with("_tiny_builtin"));
@@ -177,7 +177,7 @@ fn every_file_format_is_opened_and_mapped_columns_are_printed() {
         let output = ergo().args(QUICK).arg(&runs).args(["--dataset", &dataset]).args(part).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{told}");
-        assert!(told.contains("(problem=question, answer=target, subject=category), 3 problems"), "{told}");
+        assert!(told.contains("(problem=question, answer=target, subject=category), 3 queries"), "{told}");
     }
     let dataset = format!("{fixtures}/splits");
     assert_fails(&["profile", "--dataset", &dataset], 1, &["several splits: train, test", "split=NAME"]);

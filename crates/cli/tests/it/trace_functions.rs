@@ -62,9 +62,9 @@ fn the_table_has_times_and_comparisons() {
     insta::assert_snapshot!("trace_functions", table(&[&gpu()]));
     insta::assert_snapshot!("trace_functions_compare", table(&[&gpu(), "--compare"]));
     let once = table(&[&gpu(), "--compare", "--regex", "nvjet|gemm_fusion_dot$", "--pattern", "fn_[03]"]);
-    assert!(once.contains("fn_0") && once.contains("fn_3") && once.contains("corrected for 1 comparison,"), "{once}");
+    assert!(once.contains("fn_0") && once.contains("fn_3") && once.contains("corrected for 1 comparison"), "{once}");
     let alone = table(&[&gpu(), "--compare", "--pattern", "fn_0"]);
-    assert!(alone.contains("nothing to compare it with") && !alone.contains("corrected"), "{alone}");
+    assert!(alone.contains("nothing to compare") && !alone.contains("corrected"), "{alone}");
 }
 
 #[test]

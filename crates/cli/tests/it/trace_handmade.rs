@@ -134,7 +134,7 @@ fn a_file_that_is_not_a_trace_is_named() {
         writer.finish().unwrap()
     };
     let json = b" \n{\"traceEvents\": []}";
-    let says = ["is JSON: a Chrome or PyTorch trace", "does not read yet", "hint: "];
+    let says = ["is JSON (a Chrome or PyTorch trace)", "not supported yet", "hint: "];
     assert_fails(&["trace", "ops", &write("trace.json", json)], 1, &says);
     assert_fails(&["trace", "ops", &write("trace.json.gz", &pack(json))], 1, &says);
     let whole = space(&[("a", 0, 10, 0)], "");
