@@ -9,9 +9,13 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
-use ergometer_analysis::AnalysisError;
-use ergometer_analysis::saved::{Estimate, Summary, Sweep, SweepPoint, data_files};
 use ergometer_diagnostics::{Hint, Message, command, hint};
+use ergometer_runs::config::Axis;
+use ergometer_runs::folder::record_files;
+use ergometer_runs::saved::SavedSweep as FoundSweep;
+use ergometer_runs::store::{REQUESTS_FILE, TELEMETRY_FILE};
+use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread};
+use ergometer_runs::{ReadError, Summary, Sweep};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -35,9 +39,9 @@ pub(crate) fn open_run(py: Python<'_>, folder: PathBuf) -> PyResult<SavedRun> {
         let message = Message::new(format!("{} is a sweep, not a run", folder.display()));
         return Err(exception::<RunError>(&message.with_hint(Hint::text("open it with load_sweep()"))));
     }
-    let summary = interruptible(py, move || Summary::open(&path).map(|summary| summary.value().clone()))?;
+    let summary = interruptible(py, move || Summary::read_json(&path))?;
     let summary = summary.map_err(|error| match error {
-        AnalysisError::NotARun { path, .. } if !path.exists() => {
+        ReadError::NotARun { path, .. } if !path.exists() => {
             let message = Message::new(format!("cannot read {}: no such file or folder", path.display()));
             missing_file(&message.with_hint(hint!("pass the folder that ", command("profile"), " wrote")), &path)
         }
@@ -75,23 +79,23 @@ pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep
         return Err(exception::<RunError>(&message.with_hint(Hint::text("open a run with load_run()"))));
     }
     let path = folder.clone();
-    let sweep = interruptible(py, move || Sweep::open(&path))?.map_err(|error| run_error(&error))?;
-    if sweep.points.iter().all(|point| point.runs.is_empty()) {
-        return Err(damaged(&folder.join("sweep.json"), &"none of its runs exists"));
+    let sweep = interruptible(py, move || FoundSweep::open(&path))?.map_err(|error| run_error(&error))?;
+    let points = &sweep.sweep.points;
+    let value = |point: &Point| Axis::value(&point.schedule);
+    let runs: Vec<(f64, PathBuf)> = points
+        .iter()
+        .flat_map(|point| sweep.folders(point).into_iter().map(move |run| (Axis::value(&point.schedule), run)))
+        .collect();
+    if runs.is_empty() {
+        return Err(damaged(&folder.join(SWEEP_FILE), &"none of its runs exists"));
     }
-    let figures = |point: &SweepPoint| {
-        let figure = |estimate: &Estimate| {
-            (estimate.value, estimate.interval.map(|ends| ends.0), estimate.interval.map(|ends| ends.1))
-        };
-        point.figures.iter().map(|(name, estimate)| (name.clone(), figure(estimate))).collect()
+    let figures = |point: &Point| {
+        let figure = |spread: &Spread| (spread.mean, spread.low, spread.high);
+        point.figures.iter().map(|(name, spread)| (name.clone(), figure(spread))).collect()
     };
-    let runs = sweep.points.iter().flat_map(|point| point.runs.iter().map(|run| (point.value, run.clone())));
-    Ok(SavedSweep {
-        folder,
-        axis: sweep.axis.clone(),
-        runs: runs.collect(),
-        points: sweep.points.iter().map(|point| (point.value, figures(point))).collect(),
-    })
+    let axis = sweep.sweep.axis.to_string();
+    let points = points.iter().map(|point| (value(point), figures(point))).collect();
+    Ok(SavedSweep { folder, axis, runs, points })
 }
 
 #[pymethods]
@@ -112,13 +116,13 @@ impl SavedRun {
     /// One row per request.
     #[getter]
     fn requests(&self, py: Python<'_>) -> PyResult<Table> {
-        self.parquet(py, "requests.parquet")
+        self.parquet(py, REQUESTS_FILE)
     }
 
     /// One row per sensor reading.
     #[getter]
     fn telemetry(&self, py: Python<'_>) -> PyResult<Table> {
-        self.parquet(py, "telemetry.parquet")
+        self.parquet(py, TELEMETRY_FILE)
     }
 
     /// `summary.json` as one row, with a column for each value, named by its path: `energy.measured.gross_j`.
@@ -153,7 +157,7 @@ impl SavedRun {
 fn records(folder: &Path) -> PyResult<Table> {
     let mut schema: Option<SchemaRef> = None;
     let mut batches = Vec::new();
-    for path in data_files(folder).map_err(|error| run_error(&error))? {
+    for path in record_files(folder).map_err(|error| run_error(&error))? {
         let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|cause| damaged(&path, &cause))?;
         let first = schema.get_or_insert_with(|| reader.schema());
@@ -193,16 +197,16 @@ fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
     values.push((path, array));
 }
 
-fn run_error(error: &AnalysisError) -> PyErr {
+fn run_error(error: &ReadError) -> PyErr {
     let message = match error {
-        AnalysisError::NotARun { path, why } => Message::new(format!("{} is not a run: {why}", path.display()))
+        ReadError::NotARun { path, why } => Message::new(format!("{} is not a run: {why}", path.display()))
             .with_hint(hint!("pass the folder that ", command("profile"), " wrote, with summary.json in it")),
-        AnalysisError::NotClosed { path } => {
+        ReadError::NotClosed { path } => {
             let finalize = command(format!("finalize {}", path.display()));
             Message::new(format!("{} has a journal but no results: the run was not finalized", path.display()))
                 .with_hint(hint!("write its results with ", finalize))
         }
-        AnalysisError::Damaged { path, what } => Message::new(format!("{} is damaged: {what}", path.display()))
+        ReadError::Damaged { path, what } => Message::new(format!("{} is damaged: {what}", path.display()))
             .with_hint(hint!("if the run still has journal/, write its files again with ", command("finalize"))),
         other => Message::new(other.to_string()),
     };
@@ -215,5 +219,5 @@ fn unreadable(path: &Path, cause: &std::io::Error) -> PyErr {
 }
 
 fn damaged(path: &Path, cause: &dyn std::fmt::Display) -> PyErr {
-    run_error(&AnalysisError::Damaged { path: path.to_path_buf(), what: cause.to_string() })
+    run_error(&ReadError::Damaged { path: path.to_path_buf(), what: cause.to_string() })
 }

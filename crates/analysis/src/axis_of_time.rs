@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ergometer_units::Timestamp;
 
-use crate::saved::Run;
+use ergometer_runs::saved::Run;
 
 /// Between the end of a session and the start of the next, in seconds of the axis.
 const PAUSE_S: f64 = 1.0;

@@ -1,37 +1,53 @@
-//! What can go wrong with a saved run, and what to do about it.
+//! Why an analysis has no result.
 
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
+use ergometer_runs::ReadError;
+use ergometer_runs::store::StoreError;
 
-/// Why there is no answer.
-#[derive(Debug, Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
+/// Why an analysis has no result.
+#[derive(Debug, thiserror::Error)]
 pub enum AnalysisError {
-    #[error("{path} is no run: {why}. hint: a run is a folder that `ergo profile` wrote, with summary.json in it")]
-    NotARun { path: PathBuf, why: String },
-    #[error("{path} has a journal but no results: it was not closed. hint: `ergo finalize {path}` writes them")]
-    NotClosed { path: PathBuf },
-    #[error("{path} is damaged: {what}. hint: if journal/ is still there, `ergo finalize` on the run writes it anew")]
-    Damaged { path: PathBuf, what: String },
-    #[error("{path} was written by a later version of Ergometer (format {found}, this one knows {known})")]
-    Version { path: PathBuf, found: u64, known: u64 },
-    #[error("cannot {doing} {path}: {cause}")]
-    Io { doing: &'static str, path: PathBuf, cause: std::io::Error },
-    #[error("{path} has no queries: there is nothing to analyse")]
-    NoQueries { path: PathBuf },
+    /// A run cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A result cannot be written.
+    #[error("cannot write {path}: {cause}")]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system reported.
+        cause: std::io::Error,
+    },
+    /// A file of results cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The request makes no sense for these runs.
     #[error("{0}")]
-    Impossible(String),
+    Impossible(Message),
+}
+
+impl Diagnostic for AnalysisError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Read(error) => error.hint(),
+            Self::Write { .. } => None,
+            Self::Store(error) => error.hint(),
+            Self::Impossible(message) => message.hint.clone(),
+        }
+    }
 }
 
 impl AnalysisError {
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_path_buf();
-        move |cause| Self::Io { doing, path, cause }
+    /// A run without queries.
+    #[must_use]
+    pub fn no_queries(folder: &Path) -> Self {
+        ReadError::NoQueries { path: folder.to_path_buf() }.into()
     }
 
-    pub(crate) fn damaged<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> Self {
+    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
-        move |cause| Self::Damaged { path: path.clone(), what: cause.to_string() }
+        move |cause| Self::Write { path, cause }
     }
 }

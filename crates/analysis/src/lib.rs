@@ -1,7 +1,7 @@
 //! From numbers to understanding: the folders of saved runs go in; analyses, comparisons, plots and reports come out.
 //!
 //! Everything is read from files, and nothing here can run a benchmark, so a saved run always gives the same answer.
-//! [`saved`] reads; the other modules only look at what was read.
+//! `ergometer_runs::saved` reads the files; the modules here only look at what was read.
 
 pub mod analyses;
 mod axis_of_time;
@@ -11,6 +11,5 @@ mod error;
 pub mod plots;
 mod power;
 pub mod report;
-pub mod saved;
 
 pub use error::AnalysisError;

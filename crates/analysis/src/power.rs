@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use crate::AnalysisError;
 use crate::axis_of_time::TimeAxis;
-use crate::saved::{Channel, EnergySource, Run, Telemetry};
+use ergometer_runs::EnergySource;
+use ergometer_runs::saved::{Channel, Run, Telemetry};
 
 /// The signals a curve can be drawn from, the best first: the ring has the most readings, and an average lags.
 const SIGNALS: [&str; 5] = ["power_ring", "power_instant", "power_average", "energy", "power_modelled"];
@@ -124,15 +123,9 @@ impl PowerCurve {
 
 /// The devices and scopes whose energy is part of the sum; where nothing is measured, those that are modelled.
 fn counted(run: &Run) -> Vec<(String, String)> {
-    let devices = run.summary.at("/energy/devices").and_then(Value::as_array).into_iter().flatten();
-    let is_modelled = run.energy == Some(EnergySource::Modelled);
-    let is_counted = |device: &&Value| {
-        if is_modelled { device["provenance"] == "modelled" } else { device["summed"] == true }
-    };
-    let name = |device: &Value| {
-        Some((device["device"].as_str()?.to_owned(), device["scope"].as_str().unwrap_or("device").to_owned()))
-    };
-    devices.filter(is_counted).filter_map(name).collect()
+    let source = run.energy.unwrap_or(EnergySource::Measured);
+    let devices = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));
+    devices.map(|device| (device.device.to_string(), device.scope.to_string())).collect()
 }
 
 #[cfg(test)]

@@ -36,8 +36,3 @@ macro_rules! diagnosed {
     }};
 }
 pub(crate) use diagnosed;
-
-/// A warning of a run, with its hint.
-pub(crate) fn warning_message(text: String, hint: Option<impl Into<Hint>>) -> Message {
-    Message { text, hint: hint.map(Into::into) }
-}

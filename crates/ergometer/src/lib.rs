@@ -11,11 +11,7 @@ pub mod config;
 pub mod hardware;
 pub mod journal;
 pub mod measure;
-#[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
-pub mod record;
 pub mod review;
 pub mod run;
-pub mod slug;
 mod stop;
-pub mod store;
 pub mod sweep;

@@ -42,6 +42,19 @@ impl Estimate {
         self.low.zip(self.high).map(|(low, high)| Interval { low, high })
     }
 
+    /// A figure with both ends of its interval, or with neither.
+    #[must_use]
+    pub fn with_ends(value: f64, ends: Option<(f64, f64)>) -> Self {
+        let (low, high) = ends.unzip();
+        Self { value, low, high }
+    }
+
+    /// Both ends of the interval, if both are known.
+    #[must_use]
+    pub fn ends(self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
     /// The figure and its interval multiplied by a factor. A negative factor exchanges the ends.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {

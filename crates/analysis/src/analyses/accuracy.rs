@@ -10,7 +10,8 @@ use super::cell::{self, count_cell, share_cell};
 use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
-use crate::saved::{Estimate, Query, Run};
+use ergometer_runs::saved::{Query, Run};
+use ergometer_statistics::Estimate;
 
 /// A difference that chance makes less often than this is called one.
 const SIGNIFICANT: f64 = 0.05;
@@ -113,7 +114,7 @@ impl Analysis for Accuracy {
             "subjects_differ_p": entries::number(differ.map(|found| found.p_value)),
         }));
         findings.data = entries::map(json!({
-            "grader": run.summary.at("/accuracy/grader").cloned(),
+            "grader": run.summary.accuracy.as_ref().map(|accuracy| &accuracy.grader),
             "whole": whole.json(),
             "by_subject": subjects.iter().map(|(subject, found)| named("subject", subject, found)).collect::<Vec<_>>(),
             "subjects_differ": entries::test(differ.as_ref()),
@@ -242,7 +243,7 @@ fn length_table(lengths: &[Tercile], differ: &Homogeneity) -> Table {
 mod tests {
     use super::super::example;
     use super::*;
-    use crate::saved::Outcome;
+    use ergometer_runs::saved::Outcome;
 
     /// 40 of `easy` right; of `hard` 10 of 40, of which 3 failed; 5 without a grade. Wrong answers are long.
     fn graded() -> Run {
@@ -304,7 +305,7 @@ mod tests {
     fn a_saved_run_gives_the_figures_of_its_summary() {
         let run = example::saved("mock_limits");
         let found = Accuracy.run(&run, &Options::default()).unwrap();
-        assert_eq!(Some(&found.data["whole"]["accuracy"]), run.summary.at("/accuracy/rate"));
+        assert_eq!(found.data["whole"]["accuracy"], json!(run.summary.accuracy.as_ref().unwrap().rate));
         assert_eq!((&found.summary["right"], &found.summary["graded"]), (&json!(0), &json!(120)));
         assert_eq!(found.summary["subjects_differ_p"], Value::Null, "all are wrong");
         assert_eq!(found.summary["worst_subject"], Value::Null, "all alike");

@@ -1,11 +1,12 @@
 //! What several analyses have to say about the records they were given.
 
 use crate::AnalysisError;
-use crate::saved::{EnergySource, Run};
+use ergometer_runs::EnergySource;
+use ergometer_runs::saved::Run;
 
 /// A run without a record has nothing to be found out.
 pub(super) fn check_queries(run: &Run) -> Result<(), AnalysisError> {
-    if run.queries.is_empty() { Err(AnalysisError::NoQueries { path: run.folder.clone() }) } else { Ok(()) }
+    if run.queries.is_empty() { Err(AnalysisError::no_queries(&run.folder)) } else { Ok(()) }
 }
 
 /// Numbers that are none.

@@ -5,7 +5,7 @@ use ergometer_charts::Cell;
 use ergometer_statistics::{Coefficient, Interval};
 use ergometer_units::format;
 
-use crate::saved::Estimate;
+use ergometer_statistics::Estimate;
 
 /// How much of a text from outside is shown.
 const SHOWN_CHARACTERS: usize = 60;
@@ -58,7 +58,8 @@ pub(super) fn estimate(value: Option<f64>, interval: Option<Interval>, unit: Uni
 
 /// A figure with its interval, in the unit that fits: `4.151 ms (4.080 to 4.220 ms)`.
 pub(super) fn estimate_cell(found: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
-    let Some(Estimate { value, interval }) = found else { return Cell::Absent };
+    let Some(found) = found else { return Cell::Absent };
+    let (value, interval) = (found.value, found.ends());
     match interval.filter(|(low, high)| low.is_finite() && high.is_finite()) {
         Some((low, high)) if value.is_finite() => {
             Cell::Estimate { value, low, high, shown: format!("{} ({} to {})", show(value), show(low), show(high)) }
@@ -81,13 +82,13 @@ pub(super) fn count_cell(count: u64) -> Cell {
 pub(super) fn share_cell(share: Option<Estimate>) -> Cell {
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     match share {
-        Some(Estimate { value, interval: Some((low, high)) }) => Cell::Estimate {
+        Some(Estimate { value, low: Some(low), high: Some(high) }) => Cell::Estimate {
             value,
             low,
             high,
             shown: format!("{} % ({} to {})", percent(value), percent(low), percent(high)),
         },
-        Some(Estimate { value, interval: None }) => Cell::number(Some(value), format::percent),
+        Some(Estimate { value, .. }) => Cell::number(Some(value), format::percent),
         None => Cell::Absent,
     }
 }
@@ -131,12 +132,9 @@ mod tests {
 
     #[test]
     fn a_share_and_its_interval() {
-        let half = Estimate { value: 2.0, interval: Some((f64::NAN, 3.0)) };
+        let half = Estimate::with_ends(2.0, Some((f64::NAN, 3.0)));
         assert_eq!(estimate_cell(Some(half), format::digits).shown(), "2.000");
-        assert_eq!(
-            share_cell(Some(Estimate { value: 0.5, interval: Some((0.4, 0.61)) })).shown(),
-            "50.0 % (40.0 to 61.0)"
-        );
+        assert_eq!(share_cell(Some(Estimate::with_ends(0.5, Some((0.4, 0.61))))).shown(), "50.0 % (40.0 to 61.0)");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::cell::{self, Unit};
 use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 /// Fewer ranges by powers of two than this tell little, and ranges of about equally many queries are taken.
 const FEWEST_RANGES: usize = 3;
@@ -42,7 +42,7 @@ impl Analysis for EnergyPerToken {
             .chain(ranges(&counted).into_iter().map(Some))
             .map(|range| Row::of(range, &counted, resampling))
             .collect();
-        let source = run.energy.map(crate::saved::EnergySource::name);
+        let source = run.energy.map(ergometer_runs::EnergySource::name);
         findings.summary.insert(String::from("energy_source"), source.into());
         findings.summary.insert(String::from("queries"), counted.len().into());
         for (name, ratio) in [
@@ -199,7 +199,7 @@ fn warnings(run: &Run, counted: usize) -> Vec<String> {
 }
 
 fn table(run: &Run, rows: &[Row]) -> Table {
-    let source = run.energy.map_or("no", crate::saved::EnergySource::name);
+    let source = run.energy.map_or("no", ergometer_runs::EnergySource::name);
     let mut table = Table::new(
         "energy_per_token",
         &format!("What a token costs, by the length of the answer ({source} joules)"),

@@ -3,7 +3,7 @@
 use ergometer_statistics::{Homogeneity, Interval, TestedBy};
 use serde_json::{Map, Value, json};
 
-use crate::saved::Estimate;
+use ergometer_statistics::Estimate;
 
 /// A number; null where it is not known or not finite.
 pub(super) fn number(value: Option<f64>) -> Value {
@@ -13,14 +13,14 @@ pub(super) fn number(value: Option<f64>) -> Value {
 /// `{value, low, high}`; null where the value is not known.
 pub(super) fn estimate(found: Option<Estimate>) -> Value {
     found.filter(|found| found.value.is_finite()).map_or(Value::Null, |found| {
-        let (low, high) = found.interval.unzip();
+        let (low, high) = found.ends().unzip();
         json!({"value": found.value, "low": number(low), "high": number(high)})
     })
 }
 
 /// A figure with an interval that was computed here.
 pub(super) fn with(value: f64, interval: Option<Interval>) -> Estimate {
-    Estimate { value, interval: interval.map(|interval| (interval.low, interval.high)) }
+    Estimate::with_ends(value, interval.map(|interval| (interval.low, interval.high)))
 }
 
 /// What a test of whether groups differ found.
@@ -49,8 +49,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_null() {
         assert_eq!(number(Some(f64::NAN)), Value::Null);
-        assert_eq!(estimate(Some(Estimate { value: f64::INFINITY, interval: None })), Value::Null);
-        let half = Estimate { value: 2.0, interval: Some((f64::NAN, 3.0)) };
+        assert_eq!(estimate(Some(Estimate::exact(f64::INFINITY))), Value::Null);
+        let half = Estimate::with_ends(2.0, Some((f64::NAN, 3.0)));
         assert_eq!(estimate(Some(half)), json!({"value": 2.0, "low": null, "high": 3.0}));
     }
 }

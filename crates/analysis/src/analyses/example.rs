@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use ergometer_units::{Seconds, Timestamp};
 use serde_json::{Value, json};
 
-use crate::saved::{Query, Run, Summary};
+use ergometer_runs::saved::{Query, Run};
+use ergometer_runs::testing;
 
 /// When made-up runs begin.
 pub(super) const START: Timestamp = Timestamp::from_nanos_since_epoch(1_790_000_000_000_000_000);
@@ -44,7 +45,7 @@ pub(super) fn run(queries: Vec<Query>, subjects: &[&str]) -> Run {
 pub(super) fn with_summary(queries: Vec<Query>, subjects: &[&str], summary: Value) -> Run {
     Run {
         folder: PathBuf::from("/nowhere/made_up"),
-        summary: Summary::from_value(summary),
+        summary: testing::summary(summary),
         queries,
         subjects: subjects.iter().map(|&subject| subject.to_owned()).collect(),
         energy: None,

@@ -19,7 +19,6 @@ mod phases;
 mod regression;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ergometer_charts::Table;
@@ -27,7 +26,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AnalysisError;
-use crate::saved::Run;
+use ergometer_runs::folder::ANALYSIS_FOLDER;
+use ergometer_runs::saved::Run;
+use ergometer_runs::store::write_json;
 
 /// Every analysis, in the order in which people read them.
 pub static ALL: &[&dyn Analysis] = &[
@@ -113,12 +114,10 @@ impl Findings {
 
     /// Writes them into the folder of the run or the sweep, whole or not at all. Says where.
     pub fn write(&self, folder: &Path, id: &str) -> Result<PathBuf, AnalysisError> {
-        let folder = folder.join("analysis");
-        fs::create_dir_all(&folder).map_err(AnalysisError::io("make", &folder))?;
+        let folder = folder.join(ANALYSIS_FOLDER);
+        fs::create_dir_all(&folder).map_err(AnalysisError::write(&folder))?;
         let path = folder.join(format!("{id}.json"));
-        let mut text = serde_json::to_vec_pretty(&self.artifact(id)).map_err(AnalysisError::damaged(&path))?;
-        text.push(b'\n');
-        write_whole(&path, &text)?;
+        write_json(&path, &self.artifact(id))?;
         Ok(path)
     }
 }
@@ -126,21 +125,4 @@ impl Findings {
 /// What a file has of a figure. A number that is none is null.
 fn to_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
-}
-
-/// Writes a file under another name and renames it when it is on the disk, so that what stands there is always whole.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), AnalysisError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    let written = fs::File::create(&partial).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| fs::rename(&partial, path));
-    renamed.map_err(|cause| {
-        // What is half written is of no use; the error that matters is the first.
-        let _ = fs::remove_file(&partial);
-        AnalysisError::Io { doing: "write", path: path.to_path_buf(), cause }
-    })
 }

@@ -2,7 +2,7 @@
 
 use ergometer_units::Timestamp;
 
-use crate::saved::Query;
+use ergometer_runs::saved::Query;
 
 /// What comes before what: a session after another, in it by the time of sending, and by number where that is the same.
 pub(super) fn of_sending(session: u32, sent: Option<Timestamp>, request: u64) -> (u32, Option<Timestamp>, u64) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cell;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
-use crate::saved::{Attempt, Query, Run};
+use ergometer_runs::saved::{Attempt, Query, Run};
 
 /// See the module.
 pub(super) struct Percentiles;

@@ -15,7 +15,7 @@ use super::energy_per_token::Ratio;
 use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options, caution, to_value};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 /// See the module.
 pub(super) struct PhaseCosts;
@@ -40,7 +40,7 @@ impl Analysis for PhaseCosts {
         findings.summary.insert(String::from("queries"), queries.len().into());
         findings.summary.insert(String::from("prefill_time_share"), parts.prefill.time.share.into());
         findings.summary.insert(String::from("prefill_energy_share"), parts.prefill.energy.share.into());
-        findings.data.insert(String::from("energy_source"), run.energy.map(crate::saved::EnergySource::name).into());
+        findings.data.insert(String::from("energy_source"), run.energy.map(ergometer_runs::EnergySource::name).into());
         findings.data.insert(String::from("by_clock"), to_value(&parts));
         let regressions = costs.iter().map(|cost| (cost.name.to_owned(), to_value(cost)));
         findings.data.insert(String::from("by_regression"), Value::Object(regressions.collect()));

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::cell::{self, Unit};
 use super::{Analysis, Findings, Options, caution};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 /// Below this a value is zero, as intelligence-per-watt has it.
 const ZERO: f64 = 1e-12;

@@ -7,7 +7,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Group;
-use crate::saved::{EnergySource, Run};
+use ergometer_clients::Locality;
+use ergometer_runs::Summary;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::saved::Run;
+use ergometer_telemetry::SystemInfo;
 
 /// What differs between two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -66,37 +70,92 @@ impl Warning {
     }
 }
 
-/// Where a summary has the load.
-const SCHEDULE: &str = "/profiler_config/schedule";
+/// A fact of a run, as JSON; null if the run does not have it.
+type Fact = fn(&Facts) -> Value;
 
-/// What people compare on purpose, the likeliest first, and where a summary has it.
-const SUBJECTS: &[(&str, &[&str])] = &[
-    ("model", &["/model", "/model_facts/fingerprint"]),
-    ("machine", &["/hardware_label", "/system_info/cpu_brand", "/system_info/cpu_count", "/gpu_info/name"]),
-    ("server", &["/client", "/server/software", "/profiler_config/client/base_url", "/place/is"]),
-    ("load", &[SCHEDULE]),
+/// What people compare on purpose, the likeliest first, and the facts that tell two runs apart. Each fact has its name.
+const SUBJECTS: &[(&str, &[(&str, Fact)])] = &[
+    (
+        "model",
+        &[
+            ("model", |facts| text_fact(&facts.summary.model)),
+            ("fingerprint", |facts| json!(facts.summary.model_facts.fingerprint)),
+        ],
+    ),
+    (
+        "machine",
+        &[
+            ("hardware label", |facts| text_fact(&facts.summary.hardware_label)),
+            ("cpu brand", |facts| json!(facts.system().and_then(|system| system.cpu_brand.as_ref()))),
+            ("cpu count", |facts| json!(facts.system().and_then(|system| system.cpu_count))),
+            ("gpu", |facts| json!(facts.summary.gpu_info.as_ref().map(|gpu| &gpu.name))),
+        ],
+    ),
+    (
+        "server",
+        &[
+            ("client", |facts| text_fact(&facts.summary.client)),
+            ("software", |facts| json!(facts.summary.server.as_ref().map(|server| &server.software))),
+            ("base url", |facts| json!(facts.config().and_then(|config| config.client.base_url.as_ref()))),
+            ("place", |facts| json!(facts.summary.place.as_ref().map(locality_name))),
+        ],
+    ),
+    ("load", &[("schedule", |facts| json!(facts.config().map(|config| config.schedule)))]),
     (
         "request",
         &[
-            "/profiler_config/request/system_prompt",
-            "/profiler_config/request/max_tokens",
-            "/profiler_config/request/parameters",
-            "/profiler_config/request/seed",
-            "/profiler_config/client/parameters",
+            ("system prompt", |facts| json!(facts.config().map(|config| &config.request.system_prompt))),
+            ("max tokens", |facts| json!(facts.config().map(|config| config.request.max_tokens))),
+            ("parameters", |facts| json!(facts.config().map(|config| &config.request.parameters))),
+            ("seed", |facts| json!(facts.config().map(|config| config.request.seed))),
+            ("parameters", |facts| json!(facts.config().map(|config| &config.client.parameters))),
         ],
     ),
 ];
 
 /// What must be the same.
-const OTHERS: &[(&str, &str)] = &[
-    ("host", "/system_info/host_name"),
-    ("warm-up", "/profiler_config/warmup"),
-    ("grader", "/accuracy/grader"),
-    ("judge", "/judge/model"),
-    ("version of Ergometer", "/versions/ergometer"),
-    ("limits (--slo)", "/profiler_config/slo"),
-    ("prices", "/profiler_config/prices"),
+const OTHERS: &[(&str, Fact)] = &[
+    ("host", |facts| json!(facts.system().and_then(|system| system.host_name.as_ref()))),
+    ("warm-up", |facts| json!(facts.config().map(|config| config.warmup))),
+    ("grader", |facts| json!(facts.summary.accuracy.as_ref().map(|accuracy| &accuracy.grader))),
+    ("judge", |facts| json!(facts.summary.judge.as_ref().map(|judge| &judge.model))),
+    ("version of Ergometer", |facts| json!(facts.summary.versions.get("ergometer"))),
+    ("latency limits", |facts| json!(facts.config().map(|config| config.slo))),
+    ("prices", |facts| json!(facts.config().map(|config| config.prices))),
 ];
+
+/// What is known about a run.
+struct Facts<'a> {
+    summary: &'a Summary,
+}
+
+impl<'a> Facts<'a> {
+    fn of_run(run: &'a Run) -> Self {
+        Self { summary: &run.summary }
+    }
+
+    fn system(&self) -> Option<&'a SystemInfo> {
+        self.summary.system_info.as_ref()
+    }
+
+    fn config(&self) -> Option<&'a RunConfig> {
+        self.summary.profiler_config.known()
+    }
+}
+
+/// Where the server runs, without the name of its host.
+fn locality_name(locality: &Locality) -> &'static str {
+    match locality {
+        Locality::ThisProcess => "this_process",
+        Locality::ThisMachine => "this_machine",
+        Locality::Elsewhere { .. } => "elsewhere",
+    }
+}
+
+/// A text; an empty one is absent.
+fn text_fact(text: &str) -> Value {
+    if text.is_empty() { Value::Null } else { json!(text) }
+}
 
 /// Settings that are looked at above, or that change nothing of what is measured.
 const KNOWN_SETTINGS: &[&str] = &[
@@ -169,40 +228,33 @@ impl Difference {
 
 fn differences(first: &Run, second: &Run) -> Vec<Difference> {
     let mut found = Vec::new();
-    let at = |run: &Run, path: &str| match (run.summary.at(path), run.summary.at("/profiler_config/concurrency")) {
-        // Before there were rates, a run had a number.
-        (None, Some(number)) if path == SCHEDULE => json!({ "mode": "concurrency", "concurrency": number }),
-        (found, _) => found.cloned().unwrap_or(Value::Null),
-    };
+    let (one, two) = (Facts::of_run(first), Facts::of_run(second));
     let mut subject = None;
-    for (what, paths) in SUBJECTS {
+    for (what, facts) in SUBJECTS {
         // The first thing that differs tells the two apart best.
-        let differing = paths.iter().find(|path| at(first, path) != at(second, path));
-        let Some(path) = differing else { continue };
+        let Some((name, fact)) = facts.iter().find(|(_, fact)| fact(&one) != fact(&two)) else { continue };
         let is_subject = subject.is_none();
         subject = subject.or(Some(*what));
-        let (one, two) = (text(&at(first, path)), text(&at(second, path)));
-        let leaf = path.rsplit('/').next().unwrap_or_default();
-        let what =
-            if *what == "request" { format!("request's {}", leaf.replace('_', " ")) } else { (*what).to_owned() };
+        let (baseline, candidate) = (text(&fact(&one)), text(&fact(&two)));
+        let what = if *what == "request" { format!("request's {name}") } else { (*what).to_owned() };
         found.push(Difference {
             what,
-            baseline: one,
-            candidate: two,
+            baseline,
+            candidate,
             role: if is_subject { Role::Subject } else { Role::Warning },
         });
     }
     let is_elsewhere = subject == Some("machine");
     found.extend(dataset(first, second));
     found.extend(queries(first, second));
-    let (one, two) = (energy(first), energy(second));
-    if one != two {
+    let (baseline, candidate) = (energy(first), energy(second));
+    if baseline != candidate {
         // On another machine the sensors are other ones; but modelled joules are no measured ones anywhere.
         let role = if is_elsewhere && first.energy == second.energy { Role::Note } else { Role::Warning };
-        found.push(Difference { what: String::from("energy source"), baseline: one, candidate: two, role });
+        found.push(Difference { what: String::from("energy source"), baseline, candidate, role });
     }
-    for (what, path) in OTHERS {
-        let (one, two) = (at(first, path), at(second, path));
+    for (what, fact) in OTHERS {
+        let (one, two) = (fact(&one), fact(&two));
         let is_expected = is_elsewhere && *what == "host" || *what == "prices";
         if one != two {
             let role = if is_expected { Role::Note } else { Role::Warning };
@@ -215,15 +267,15 @@ fn differences(first: &Run, second: &Run) -> Vec<Difference> {
 
 /// The dataset. A synthetic one is drawn anew for every run, which is no other dataset where it is drawn alike.
 fn dataset(first: &Run, second: &Run) -> Option<Difference> {
-    let print = |run: &Run| run.summary.text("/dataset_fingerprint").map(ToOwned::to_owned);
+    let print = |run: &Run| Some(run.summary.dataset_fingerprint.clone()).filter(|print| !print.is_empty());
     let (one, two) = (print(first), print(second));
     if one == two && one.is_some() {
         return None;
     }
     let drawn = |run: &Run| {
-        let mut drawn = run.summary.at("/profiler_config/dataset").cloned()?;
-        drawn.get_mut("parameters").and_then(Value::as_object_mut).map(|parameters| parameters.remove("seed"));
-        (drawn["id"] == "synthetic").then_some(drawn)
+        let mut spec = run.summary.profiler_config.known()?.dataset.clone();
+        spec.parameters.remove("seed");
+        (spec.id == "synthetic").then_some(spec)
     };
     if drawn(first).is_some() && drawn(first) == drawn(second) {
         let what = String::from("prompts");
@@ -231,7 +283,7 @@ fn dataset(first: &Run, second: &Run) -> Option<Difference> {
         return Some(Difference { what, baseline: String::from("synthetic"), candidate: other, role: Role::Note });
     }
     let name = |run: &Run, print: Option<String>| {
-        let name = run.summary.text("/dataset_name").unwrap_or("unknown");
+        let name = Some(run.summary.dataset_name.as_str()).filter(|name| !name.is_empty()).unwrap_or("unknown");
         let print: String = print.unwrap_or_default().chars().take(8).collect();
         format!("{name} {print}").trim_end().to_owned()
     };
@@ -242,7 +294,7 @@ fn dataset(first: &Run, second: &Run) -> Option<Difference> {
 fn queries(first: &Run, second: &Run) -> Option<Difference> {
     let count = |run: &Run| run.queries.len();
     // A run by the clock has as many as it gets done: that is a result.
-    let is_timed = |run: &Run| run.summary.at("/profiler_config/duration_s").is_some();
+    let is_timed = |run: &Run| run.summary.profiler_config.known().is_some_and(|config| config.duration_s.is_some());
     let role = if is_timed(first) && is_timed(second) { Role::Note } else { Role::Warning };
     (count(first) != count(second)).then(|| Difference {
         what: String::from("number of queries"),
@@ -255,23 +307,15 @@ fn queries(first: &Run, second: &Run) -> Option<Difference> {
 /// Measured or modelled, on which devices and by which sensors.
 fn energy(run: &Run) -> String {
     let Some(source) = run.energy else { return String::from("none") };
-    let devices = run.summary.at("/energy/devices").and_then(Value::as_array);
-    let counts = |device: &&Value| match source {
-        EnergySource::Measured => device["summed"] == true,
-        EnergySource::Modelled => device["provenance"] == "modelled",
-    };
-    let name = |device: &Value| {
-        let part = |name: &str| device[name].as_str().unwrap_or_default().to_owned();
-        format!("{} by {}", part("device"), part("provenance"))
-    };
-    let devices: Vec<String> = devices.into_iter().flatten().filter(counts).map(name).collect();
+    let devices = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));
+    let devices: Vec<String> = devices.map(|device| format!("{} by {}", device.device, device.provenance)).collect();
     format!("{} {}", source.name(), devices.join(", ")).trim_end().to_owned()
 }
 
 /// Whatever else was set differently.
 fn settings(first: &Run, second: &Run) -> Vec<Difference> {
-    let of = |run: &Run| run.summary.at("/profiler_config").and_then(Value::as_object).cloned().unwrap_or_default();
-    let (one, two) = (of(first), of(second));
+    let settings_of = |run: &Run| run.summary.profiler_config.settings();
+    let (one, two) = (settings_of(first), settings_of(second));
     let mut names: Vec<&String> = one.keys().chain(two.keys()).collect();
     names.sort_unstable();
     names.dedup();
@@ -296,10 +340,10 @@ fn conditions(group: &Group<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for run in group.runs {
         let name = if group.runs.len() == 1 { group.label.to_owned() } else { run.name() };
-        if run.summary.at("/complete") == Some(&Value::Bool(false)) {
-            found.push(format!("{name} is not whole: it ended before all of its queries"));
+        if !run.summary.complete {
+            found.push(format!("{name} is not complete: it ended before all of its queries"));
         }
-        if run.summary.at("/load/client_limited") == Some(&Value::Bool(true)) {
+        if run.summary.load.as_ref().is_some_and(|load| load.client_limited) {
             found.push(format!("{name} was limited by its client: its figures may not be the server's"));
         }
     }

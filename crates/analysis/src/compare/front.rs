@@ -5,11 +5,12 @@ use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Aim, pareto_front};
 use serde::{Serialize, Serializer};
 
-use super::metric::Metric;
+use super::metric;
 use super::pair::Pair;
 use super::row::{Row, Verdict};
 use super::{Candidate, Group, Options};
-use crate::saved::{Run, labels};
+use ergometer_runs::metrics::{self, Metric};
+use ergometer_runs::saved::{Run, labels};
 
 /// The front and those behind it.
 #[derive(Debug, Clone, Serialize)]
@@ -67,7 +68,7 @@ pub fn front_of(groups: &[Group<'_>], options: &Options, candidates: &[Candidate
     let (mut aims, mut left_out, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for names in [&["accuracy"][..], &["e2e_p50", "ttft_p50"], &["joules_per_query"]] {
         let mut tried =
-            names.iter().filter_map(|name| Metric::find(name)).map(|metric| (metric, column(metric, groups)));
+            names.iter().filter_map(|name| metrics::find(name)).map(|metric| (metric, column(metric, groups)));
         let Some(first) = tried.next() else { continue };
         let chosen = if first.1.is_err() { tried.find(|(_, column)| column.is_ok()).unwrap_or(first) } else { first };
         match chosen {
@@ -141,11 +142,11 @@ impl Judge<'_> {
 fn column(metric: &'static Metric, groups: &[Group<'_>]) -> Result<Vec<f64>, String> {
     let mut sources: Vec<_> = groups.iter().flat_map(|group| group.runs).map(|run| run.energy).collect();
     sources.dedup();
-    if metric.is_energy() && sources.len() > 1 {
+    if metric.needs_energy() && sources.len() > 1 {
         return Err(String::from("some of it is measured and some modelled or absent"));
     }
     let mean = |group: &Group<'_>| {
-        let values: Vec<f64> = group.runs.iter().filter_map(|run| metric.value(run)).collect();
+        let values: Vec<f64> = group.runs.iter().filter_map(|run| metric::value(metric, run)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("{} does not have it", group.label));
@@ -180,7 +181,7 @@ impl Front {
         for point in &self.points {
             let mut row = vec![Cell::text(point.label.clone())];
             let values = point.values.iter().zip(&self.aims);
-            row.extend(values.map(|(value, metric)| Cell::number(Some(*value), |value| metric.unit.shown(value))));
+            row.extend(values.map(|(value, metric)| Cell::number(Some(*value), |value| metric.unit.format(value))));
             row.push(Cell::text(self.beaten(point)));
             table.rows.push(row);
         }

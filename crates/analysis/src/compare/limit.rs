@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::metric::{METRICS, Metric, Unit};
 use super::row::Row;
+use ergometer_runs::metrics::{self, Metric, Unit};
 
 /// A limit.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ impl Limit {
             _ if rest.starts_with('>') => (Operator::Above, &rest[1..]),
             _ => (Operator::Below, &rest[1..]),
         };
-        let metric = Metric::find(name).ok_or_else(|| unknown(name))?;
+        let metric = metrics::find(name).filter(|metric| metric.in_comparisons).ok_or_else(|| unknown(name))?;
         let bound = parse_bound(metric, rest.trim()).ok_or_else(|| {
             let (example, sign) = example(metric);
             format!(
@@ -107,7 +107,7 @@ impl Limit {
             let why = row.reason.as_deref().unwrap_or("it has no value");
             Judgement::Absent(format!("{} cannot be judged by `{text}`: {why}", metric.name))
         };
-        let shown = |value: f64| metric.unit.shown(value);
+        let shown = |value: f64| metric.unit.format(value);
         let (bound, value, told) = match self.bound {
             Bound::Value(bound) => {
                 let Some(value) = row.candidate else { return absent() };
@@ -207,11 +207,11 @@ fn example(metric: &Metric) -> (&'static str, &'static str) {
 
 fn unknown(name: &str) -> String {
     let mut message = format!("there is no metric `{name}`");
-    let nearest = METRICS.iter().map(|metric| (distance(name, metric.name), metric.name)).min();
+    let nearest = metrics::in_comparisons().map(|metric| (distance(name, metric.name), metric.name)).min();
     if let Some((_, nearest)) = nearest.filter(|(steps, _)| *steps <= 3) {
         let _ = write!(message, ": is it {nearest}?");
     }
-    let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let names: Vec<&str> = metrics::in_comparisons().map(|metric| metric.name).collect();
     let _ = write!(message, " There are {}", names.join(", "));
     message
 }
@@ -233,6 +233,7 @@ fn distance(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::metric;
     use super::*;
     use crate::compare::{Effect, Method, Verdict};
     use ergometer_statistics::Interval;
@@ -288,10 +289,15 @@ mod tests {
     }
 
     fn row(name: &str, values: (f64, f64), change: f64, interval: Option<(f64, f64)>) -> Row {
-        let metric = Metric::find(name).unwrap();
+        let metric = metrics::find(name).unwrap();
         let interval = interval.map(|(low, high)| Interval { low, high });
-        let change =
-            Effect { kind: metric.change(), value: change, interval, method: Some(Method::Paired), is_constant: false };
+        let change = Effect {
+            kind: metric::change(metric),
+            value: change,
+            interval,
+            method: Some(Method::Paired),
+            is_constant: false,
+        };
         Row {
             metric,
             unit: metric.unit,

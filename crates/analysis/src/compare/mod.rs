@@ -18,13 +18,16 @@ use ergometer_charts::Table;
 use serde::Serialize;
 
 pub use comparable::{Comparability, Difference, Role, Warning};
+pub use ergometer_runs::metrics::{Metric, Unit};
 pub use front::{Dominance, Front, FrontPoint, front, front_of};
 pub use limit::{Bound, Judgement, Limit, Operator};
-pub use metric::{METRICS, Metric, Unit};
+pub use metric::{change, from_records, value};
 pub use row::{Effect, Method, Row, Verdict};
 
 use crate::AnalysisError;
-use crate::saved::{Run, labels};
+use ergometer_diagnostics::{Message, hint};
+use ergometer_runs::metrics;
+use ergometer_runs::saved::{Run, labels};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,12 +104,14 @@ pub fn compare(runs: &[Run], options: &Options) -> Result<Comparison, AnalysisEr
 /// Compares groups of runs with the first of them.
 pub fn compare_groups(groups: &[Group<'_>], options: &Options) -> Result<Comparison, AnalysisError> {
     if let Some(run) = groups.iter().flat_map(|group| group.runs).find(|run| run.queries.is_empty()) {
-        return Err(AnalysisError::NoQueries { path: run.folder.clone() });
+        return Err(AnalysisError::no_queries(&run.folder));
     }
     let filled = |group: &Group<'_>| !group.runs.is_empty();
     let (Some(baseline), true, true) = (groups.first(), groups.len() > 1, groups.iter().all(filled)) else {
-        let message = "there is nothing to compare with. hint: name two runs, or a sweep with several points";
-        return Err(AnalysisError::Impossible(String::from(message)));
+        let message = Message::new("there is nothing to compare with");
+        return Err(AnalysisError::Impossible(
+            message.with_hint(hint!("name two runs, or a sweep with several points")),
+        ));
     };
     for group in groups {
         let mut folders: Vec<_> =
@@ -114,8 +119,9 @@ pub fn compare_groups(groups: &[Group<'_>], options: &Options) -> Result<Compari
         folders.sort_unstable();
         if let Some(pair) = folders.windows(2).find(|pair| pair[0] == pair[1]) {
             let twice = pair[0].display();
-            let message = format!("{twice} is given twice on one side. hint: join different runs of one configuration");
-            return Err(AnalysisError::Impossible(message));
+            let message = Message::new(format!("{twice} is given twice on one side"));
+            let hint = hint!("join different runs of one configuration");
+            return Err(AnalysisError::Impossible(message.with_hint(hint)));
         }
     }
     Ok(Comparison {
@@ -136,7 +142,7 @@ impl Side {
 impl Candidate {
     fn of(baseline: &Group<'_>, group: &Group<'_>, options: &Options) -> Self {
         let compared = pair::Pair::of(baseline, group);
-        let rows: Vec<Row> = METRICS.iter().filter_map(|metric| compared.row(metric, options)).collect();
+        let rows: Vec<Row> = metrics::in_comparisons().filter_map(|metric| compared.row(metric, options)).collect();
         let comparability = Comparability::of(baseline, group);
         let is_alike = comparability.differences.is_empty() && baseline.runs.len() + group.runs.len() == 2;
         let mut notes = compared.notes();

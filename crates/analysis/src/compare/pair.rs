@@ -5,11 +5,13 @@ use ergometer_statistics::{
     sums_effect, welch_interval, welch_ratio_interval,
 };
 
-use super::metric::{MadeOf, Metric, Unit, product, ratio};
+use super::metric::{self, MadeOf, made_of, product, ratio};
 use super::row::{Effect, Method, Row, Verdict};
 use super::sample::{Samples, slices};
 use super::{Group, Options};
-use crate::saved::{EnergySource, Query, Run};
+use ergometer_runs::EnergySource;
+use ergometer_runs::metrics::{Metric, Unit};
+use ergometer_runs::saved::{Query, Run};
 
 /// Two sides that are compared.
 pub(super) struct Pair<'a> {
@@ -65,7 +67,8 @@ impl<'a> Pair<'a> {
 
     /// The row of a metric; `None` where neither side has it.
     pub(super) fn row(&self, metric: &'static Metric, options: &Options) -> Option<Row> {
-        let values = |group: &Group<'_>| group.runs.iter().filter_map(|run| metric.value(run)).collect::<Vec<f64>>();
+        let values =
+            |group: &Group<'_>| group.runs.iter().filter_map(|run| metric::value(metric, run)).collect::<Vec<f64>>();
         let (before, after) = (values(self.baseline), values(self.candidate));
         let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let (baseline, candidate) = (mean(&before), mean(&after));
@@ -79,7 +82,7 @@ impl<'a> Pair<'a> {
             row.reason = Some(format!("{lacks} does not have it"));
             return Some(row);
         };
-        if metric.is_energy() {
+        if metric.needs_energy() {
             row.reason = self.sources_differ();
             if row.reason.is_some() {
                 return Some(row);
@@ -89,7 +92,7 @@ impl<'a> Pair<'a> {
         if row.reason.is_some() {
             return Some(row);
         }
-        let kind = metric.change();
+        let kind = metric::change(metric);
         let Some(whole) = between(kind, first, second) else {
             row.reason = Some(NoInterval::NoBaseline.to_string());
             return Some(row);
@@ -111,7 +114,7 @@ impl<'a> Pair<'a> {
             if found.is_same { Verdict::Same } else { Verdict::of(metric, &effect, first, options.least_effect) };
         row.reason = match found.interval {
             Err(_) if found.is_same => Some(String::from("it is the same in every query")),
-            Err(_) if matches!(metric.made_of, MadeOf::Whole) && self.samples.is_some() => {
+            Err(_) if matches!(made_of(metric), MadeOf::Whole) && self.samples.is_some() => {
                 Some(String::from("one figure for a whole run has no interval"))
             }
             Err(why) => Some(why.to_string()),
@@ -124,9 +127,8 @@ impl<'a> Pair<'a> {
     /// Why a net energy has no ratio: what is no more than the error of idle power may as well be nothing.
     fn is_nothing(&self, metric: &Metric) -> Option<String> {
         let may_be_nothing = |run: &Run| {
-            let path = run.energy_path("net_j_per_query")?;
-            let net = run.summary.estimate(&path)?;
-            Some(net.value <= 0.0 || net.interval.is_some_and(|(low, _)| low <= 0.0))
+            let net = run.energy_totals()?.net_j_per_query?;
+            Some(net.value <= 0.0 || net.low.is_some_and(|low| low <= 0.0))
         };
         let groups = [self.baseline, self.candidate];
         let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
@@ -155,7 +157,7 @@ impl<'a> Pair<'a> {
         let (first, second) = (&self.baseline.runs[0], &self.candidate.runs[0]);
         let drawing = Drawing { draws: options.draws, seed: options.seed, pairing: samples.pairing };
         let method = samples.method();
-        match metric.made_of {
+        match made_of(metric) {
             MadeOf::Whole => Found { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
             MadeOf::Rate(amount) => {
                 let (one, two) = (slices(first, amount), slices(second, amount));
@@ -197,7 +199,7 @@ impl<'a> Pair<'a> {
         drawing: Drawing,
         fractions: impl Fn(&Query) -> Option<[(f64, f64); FACTORS]>,
     ) -> Found {
-        let kind = metric.change();
+        let kind = metric::change(metric);
         let of = |queries: &[&Query]| -> Vec<[(f64, f64); FACTORS]> {
             queries.iter().map(|query| fractions(query).unwrap_or([(0.0, 0.0); FACTORS])).collect()
         };
@@ -207,7 +209,8 @@ impl<'a> Pair<'a> {
         let (one, two) = (of(&samples.first), of(&samples.second));
         // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
         let scale = |run: &Run| {
-            let factor = metric.value(run).zip(metric.from_records(run)).map(|(value, made)| value / made);
+            let factor =
+                metric::value(metric, run).zip(metric::from_records(metric, run)).map(|(value, made)| value / made);
             factor.filter(|factor| factor.is_finite() && *factor > 0.0).unwrap_or(1.0)
         };
         let scale = match kind {

@@ -3,7 +3,7 @@
 use ergometer_statistics::{Aim, Change, Interval};
 use serde::{Serialize, Serializer};
 
-use super::metric::{Metric, Unit};
+use ergometer_runs::metrics::{Metric, Unit};
 
 /// A metric of both sides.
 #[derive(Debug, Clone, Serialize)]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ergometer_statistics::{MINIMUM_BLOCKS, Pairing, block_for};
 
 use super::row::Method;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 /// Queries of two runs.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ impl<'a> Samples<'a> {
     /// Paired by their place in the dataset, where that is the same; else apart.
     pub(super) fn of(first: &'a Run, second: &'a Run) -> Self {
         let (one, two) = (sent(first), sent(second));
-        let dataset = |run: &'a Run| run.summary.text("/dataset_fingerprint");
-        if dataset(first).is_some() && dataset(first) == dataset(second) {
+        let dataset = |run: &'a Run| &run.summary.dataset_fingerprint;
+        if !dataset(first).is_empty() && dataset(first) == dataset(second) {
             let (one, two) = matched(&one, &two);
             let block = block_for(one.len(), first.block().max(second.block()));
             // Both are drawn by the longer blocks, of which few queries have too few.
@@ -158,7 +158,7 @@ mod tests {
     fn run(queries: Vec<Query>, fingerprint: &str) -> Run {
         Run {
             folder: std::path::PathBuf::from("run"),
-            summary: crate::saved::Summary::from_value(serde_json::json!({"dataset_fingerprint": fingerprint})),
+            summary: ergometer_runs::testing::summary(serde_json::json!({"dataset_fingerprint": fingerprint})),
             queries,
             subjects: Vec::new(),
             energy: None,

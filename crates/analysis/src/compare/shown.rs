@@ -3,9 +3,9 @@
 use ergometer_charts::{Cell, Table, Tone};
 use ergometer_statistics::Change;
 
-use super::metric::{Metric, Unit};
 use super::row::{Effect, Row, Verdict};
 use super::{Candidate, Side};
+use ergometer_runs::metrics::{Metric, Unit};
 
 /// An interval whose sides differ by more than this part of its half is told by its two ends.
 const ALIKE: f64 = 0.08;
@@ -45,7 +45,7 @@ fn reasons(candidate: &Candidate) -> Vec<String> {
 }
 
 fn row(row: &Row) -> Vec<Cell> {
-    let value = |value: Option<f64>| Cell::number(value, |value| row.unit.shown(value));
+    let value = |value: Option<f64>| Cell::number(value, |value| row.unit.format(value));
     let changed = match row.change {
         None => Cell::Absent,
         Some(effect) => {
@@ -123,9 +123,18 @@ mod tests {
     #[test]
     fn changes_are_read_at_a_glance() {
         let of = |name: &str, value: f64, ends: Option<(f64, f64)>| {
-            let metric = Metric::find(name).unwrap();
+            let metric = ergometer_runs::metrics::find(name).unwrap();
             let interval = ends.map(|(low, high)| Interval { low, high });
-            change(metric, &Effect { kind: metric.change(), value, interval, method: None, is_constant: false })
+            change(
+                metric,
+                &Effect {
+                    kind: super::super::metric::change(metric),
+                    value,
+                    interval,
+                    method: None,
+                    is_constant: false,
+                },
+            )
         };
         assert_eq!(of("accuracy", 0.117, Some((0.088, 0.146))), "+11.7 points ±2.9");
         assert_eq!(of("joules_per_query", 3.52, Some((3.32, 3.72))), "×3.52 ±0.20");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Curve, CurvePoint};
 use crate::analyses::Findings;
-use crate::saved::Estimate;
+use ergometer_statistics::Estimate;
 
 impl Curve {
     /// As `analysis/curve.json` and the reports have it.
@@ -96,10 +96,10 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn cell(estimate: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
     match estimate {
-        Some(Estimate { value, interval: Some((low, high)) }) => {
+        Some(Estimate { value, low: Some(low), high: Some(high) }) => {
             Cell::Estimate { value, low, high, shown: format!("{} ({} to {})", show(value), show(low), show(high)) }
         }
-        Some(Estimate { value, interval: None }) => Cell::number(Some(value), show),
+        Some(Estimate { value, .. }) => Cell::number(Some(value), show),
         None => Cell::Absent,
     }
 }
@@ -107,7 +107,7 @@ fn cell(estimate: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
 fn as_json(point: &CurvePoint) -> Value {
     let figure = |estimate: Option<Estimate>| {
         estimate.map(|estimate| {
-            let (low, high) = (estimate.interval.map(|ends| ends.0), estimate.interval.map(|ends| ends.1));
+            let (low, high) = (estimate.low, estimate.high);
             json!({ "value": estimate.value, "low": low, "high": high })
         })
     };

@@ -7,13 +7,12 @@
 
 mod findings;
 
-use std::fs;
-
 use ergometer_statistics::{knee, power};
-use serde_json::Value;
 
-use crate::AnalysisError;
-use crate::saved::{Estimate, Sweep};
+use ergometer_runs::config::Axis;
+use ergometer_runs::metrics;
+use ergometer_runs::sweep::{Point, Spread, Sweep};
+use ergometer_statistics::Estimate;
 
 /// The part of the requests that must be good for a load to keep to the limits.
 pub const GOOD_ENOUGH: f64 = 0.99;
@@ -67,19 +66,12 @@ pub struct CurvePoint {
 }
 
 impl Curve {
-    /// That of a sweep.
-    pub fn of(sweep: &Sweep) -> Result<Self, AnalysisError> {
-        let path = sweep.folder.join("sweep.json");
-        let text = fs::read(&path).map_err(AnalysisError::io("read", &path))?;
-        let file: Value = serde_json::from_slice(&text).map_err(AnalysisError::damaged(&path))?;
-        let mut points: Vec<CurvePoint> = sweep
-            .points
-            .iter()
-            .enumerate()
-            .map(|(place, point)| CurvePoint::of(point, &file["points"][place]))
-            .collect();
+    /// The curve of a sweep.
+    #[must_use]
+    pub fn from_sweep(sweep: &Sweep) -> Self {
+        let mut points: Vec<CurvePoint> = sweep.points.iter().map(CurvePoint::new).collect();
         points.sort_by(|one, other| one.load.total_cmp(&other.load));
-        Ok(Self::through(sweep.axis.clone(), points))
+        Self::through(sweep.axis.to_string(), points)
     }
 
     fn through(axis: String, points: Vec<CurvePoint>) -> Self {
@@ -142,7 +134,7 @@ fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<String> {
         }
     }
     let has_repeats =
-        points.iter().any(|point| point.tokens_per_second.is_some_and(|tokens| tokens.interval.is_some()));
+        points.iter().any(|point| point.tokens_per_second.is_some_and(|tokens| tokens.interval().is_some()));
     if !has_repeats && !points.is_empty() {
         warnings.push(String::from(
             "each load was run once, so it is not known how much its figures vary: --repeat 3 tells",
@@ -152,10 +144,9 @@ fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<String> {
 }
 
 impl CurvePoint {
-    fn of(point: &crate::saved::SweepPoint, file: &Value) -> Self {
-        let figure = |name: &str| point.figures.get(name).copied();
+    fn new(point: &Point) -> Self {
+        let figure = |name: &str| point.figures.get(metrics::find(name)?.key).map(Spread::estimate);
         let value = |name: &str| figure(name).map(|estimate| estimate.value);
-        let runs = file["runs"].as_array();
         let tokens_per_second = figure("output_tokens_per_second");
         let e2e_p50_ms = figure("e2e_p50_ms");
         let failed = value("failed").unwrap_or(0.0);
@@ -165,7 +156,7 @@ impl CurvePoint {
             Some(good * completed / (completed + failed)).filter(|share| share.is_finite())
         };
         Self {
-            load: point.value,
+            load: Axis::value(&point.schedule),
             power: tokens_per_second.zip(e2e_p50_ms).and_then(|(tokens, e2e)| power(tokens.value, e2e.value / 1e3)),
             tokens_per_second,
             requests_per_second: figure("requests_per_second"),
@@ -174,8 +165,8 @@ impl CurvePoint {
             joules_per_token: figure("gross_j_per_output_token"),
             goodput: figure("goodput_requests_per_second"),
             good_share: share(),
-            is_whole: runs.is_some_and(|runs| runs.iter().all(|run| run["complete"] == true)),
-            is_client_limited: file["client_limited"].as_u64().is_some_and(|runs| runs > 0),
+            is_whole: point.runs.iter().all(|run| run.complete),
+            is_client_limited: point.client_limited.is_some_and(|runs| runs > 0),
         }
     }
 }
@@ -185,7 +176,7 @@ mod tests {
     use super::*;
 
     fn point(load: f64, tokens: f64, e2e_ms: f64) -> CurvePoint {
-        let estimate = |value| Some(Estimate { value, interval: Some((value * 0.9, value * 1.1)) });
+        let estimate = |value| Some(Estimate::with_ends(value, Some((value * 0.9, value * 1.1))));
         CurvePoint {
             load,
             tokens_per_second: estimate(tokens),

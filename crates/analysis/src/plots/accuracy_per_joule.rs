@@ -5,7 +5,7 @@ use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_inte
 
 use super::{Plot, Shown};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 pub(super) struct AccuracyPerJoule;
 
@@ -114,11 +114,11 @@ fn by_run(shown: &Shown) -> (Vec<Bar>, Vec<Bar>) {
         accuracies.extend(accuracy(label, &queries));
         // The figure of the run itself counts what lay between its requests too. Joules of another kind are no bar here.
         let is_alike = run.energy == shown.runs[0].energy;
-        let figure = run.summary.estimate("/intelligence/per_joule").filter(|_| is_alike);
+        let figure = run.summary.intelligence.as_ref().map(|found| found.per_joule).filter(|_| is_alike);
         efficiencies.extend(figure.map(|figure| Bar {
             name: label.to_owned(),
             value: figure.value,
-            interval: figure.interval.map(|(low, high)| Interval { low, high }),
+            interval: figure.interval(),
         }));
     }
     (accuracies, efficiencies)

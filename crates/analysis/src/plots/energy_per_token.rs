@@ -5,7 +5,7 @@ use ergometer_statistics::{Resampling, ratio_interval};
 
 use super::{Plot, Sampled, Shown};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 
 pub(super) struct EnergyPerToken;
 

@@ -4,7 +4,8 @@ use ergometer_charts::{Axis, Chart, Mark, Panel, Side};
 
 use super::{Plot, Shown};
 use crate::AnalysisError;
-use crate::saved::Query;
+use ergometer_runs::config::Slo;
+use ergometer_runs::saved::Query;
 
 pub(super) struct LatencyCdf;
 
@@ -13,8 +14,8 @@ struct Latency {
     id: &'static str,
     title: &'static str,
     label: &'static str,
-    /// The field of the limit in the run's configuration.
-    limit: &'static str,
+    /// The limit in the run's configuration.
+    limit: fn(&Slo) -> Option<f64>,
     of: fn(&Query) -> Option<f64>,
 }
 
@@ -23,21 +24,21 @@ const LATENCIES: [Latency; 3] = [
         id: "ttft_cdf",
         title: "Time to first token",
         label: "time to first token",
-        limit: "/profiler_config/slo/ttft_s",
+        limit: |slo| slo.ttft_s,
         of: Query::ttft,
     },
     Latency {
         id: "tpot_cdf",
         title: "Time per further token",
         label: "time per token after the first",
-        limit: "/profiler_config/slo/tpot_s",
+        limit: |slo| slo.tpot_s,
         of: Query::tpot,
     },
     Latency {
         id: "e2e_cdf",
         title: "Time to the whole answer",
         label: "time to the last token",
-        limit: "/profiler_config/slo/e2e_s",
+        limit: |slo| slo.e2e_s,
         of: Query::e2e,
     },
 ];
@@ -77,7 +78,8 @@ fn draw(latency: &Latency, shown: &Shown) -> Option<Chart> {
     if marks.is_empty() {
         return None;
     }
-    let limit = first.summary.number(latency.limit).filter(|_| shown.runs.len() == 1);
+    let config = first.summary.profiler_config.known().filter(|_| shown.runs.len() == 1);
+    let limit = config.and_then(|config| (latency.limit)(&config.slo));
     marks.extend(limit.map(|at| Mark::Rule {
         side: Side::X,
         at,

@@ -15,7 +15,8 @@ use ergometer_charts::{Chart, Hue};
 use ergometer_units::format::thousands;
 
 use crate::AnalysisError;
-use crate::saved::{EnergySource, Query, Run, Sweep, labels};
+use ergometer_runs::saved::{Query, Run, SavedSweep, labels};
+use ergometer_runs::{EnergySource, Summary};
 
 /// Every plot, in the order in which people look at them.
 pub static ALL: &[&dyn Plot] = &[
@@ -52,7 +53,7 @@ pub struct Shown {
     /// A short name for each.
     pub labels: Vec<String>,
     /// The sweeps that runs come from.
-    pub sweeps: Vec<Sweep>,
+    pub sweeps: Vec<SavedSweep>,
     /// How much of it.
     pub detail: Detail,
 }
@@ -87,7 +88,7 @@ impl Detail {
 impl Shown {
     /// These runs, called by what tells them apart.
     #[must_use]
-    pub fn new(runs: Vec<Run>, sweeps: Vec<Sweep>, detail: Detail) -> Self {
+    pub fn new(runs: Vec<Run>, sweeps: Vec<SavedSweep>, detail: Detail) -> Self {
         // Points of one sweep are called by their load, all others by what tells their folders apart.
         let of_sweep = match &sweeps[..] {
             [sweep] => Some(sweep.labels()).filter(|labels| labels.len() == runs.len()),
@@ -117,12 +118,16 @@ impl Shown {
     fn subtitle(&self) -> String {
         let [run] = &self.runs[..] else {
             let of_sweep = self.sweeps.first().filter(|_| self.sweeps.len() == 1);
-            let of_sweep = of_sweep.map(|sweep| format!("{} · {}: ", sweep.model, sweep.hardware));
+            let of_sweep = of_sweep
+                .map(|sweep| format!("{} · {}: ", sweep.sweep.identity.model, sweep.sweep.identity.hardware_label));
             return format!("{}{}", of_sweep.unwrap_or_default(), self.labels.join(", "));
         };
-        let text = |path| run.summary.text(path).unwrap_or_default();
-        let parts = [text("/model"), text("/dataset_name"), text("/hardware_label")];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let Summary { model, dataset_name, hardware_label, .. } = &run.summary;
+        let parts: Vec<&str> = [model, dataset_name, hardware_label]
+            .into_iter()
+            .map(String::as_str)
+            .filter(|part| !part.is_empty())
+            .collect();
         let (all, answered) = (run.queries.len(), run.completed().count());
         let counted = if answered == all {
             format!("{} queries", thousands(all as f64))

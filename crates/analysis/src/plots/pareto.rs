@@ -5,7 +5,10 @@ use ergometer_statistics::{Aim, pareto_front};
 
 use super::{Plot, Shown};
 use crate::AnalysisError;
-use crate::saved::{EnergySource, Estimate, Run};
+use ergometer_runs::EnergySource;
+use ergometer_runs::metrics;
+use ergometer_runs::saved::Run;
+use ergometer_statistics::Estimate;
 
 pub(super) struct Pareto;
 
@@ -52,7 +55,7 @@ impl Plot for Pareto {
             for (_, run) in judged.iter().enumerate().filter(|(place, _)| is_wanted(*place)) {
                 points.x.push(run.joules);
                 points.y.push(100.0 * run.accuracy.value);
-                let (low, high) = run.accuracy.interval.unwrap_or((f64::NAN, f64::NAN));
+                let (low, high) = run.accuracy.ends().unwrap_or((f64::NAN, f64::NAN));
                 points.low.push(100.0 * low);
                 points.high.push(100.0 * high);
                 points.names.push(run.label.clone());
@@ -88,8 +91,8 @@ impl Plot for Pareto {
 }
 
 fn judge(run: &Run, label: &str) -> Option<Judged> {
-    let joules = run.summary.estimate(&run.energy_path("gross_j_per_query")?)?.value;
-    let accuracy = run.summary.estimate("/accuracy/rate")?;
-    let latency_ms = run.summary.number("/load/e2e_ms/p50").or(run.summary.number("/latency/e2e_ms/p50"))?;
+    let joules = run.energy_totals()?.gross_j_per_query.value;
+    let accuracy = run.summary.accuracy.as_ref()?.rate;
+    let latency_ms = metrics::find("e2e_p50")?.key_value(&run.summary)?;
     (joules > 0.0).then(|| Judged { label: label.to_owned(), joules, accuracy, latency_ms })
 }

@@ -10,7 +10,8 @@ use super::{Plot, Shown, hue};
 use crate::AnalysisError;
 use crate::axis_of_time::TimeAxis;
 use crate::power::PowerCurve;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
+use ergometer_runs::summary::DeviceSummary;
 
 pub(super) struct PowerTimeline;
 
@@ -95,11 +96,10 @@ fn read_from(signal: &str) -> &'static str {
 
 /// The power of the idle machine, over the devices that count.
 fn idle(run: &Run) -> Option<f64> {
-    let devices = run.summary.at("/energy/devices")?.as_array()?;
-    let counted: Vec<&serde_json::Value> = devices.iter().filter(|device| device["summed"] == true).collect();
+    let counted: Vec<&DeviceSummary> = run.summary.energy.devices.iter().filter(|device| device.summed).collect();
     // Several devices have several curves, and one rule would be that of none.
     let [device] = &counted[..] else { return None };
-    let powers: Vec<f64> = device["idle_w"].as_array()?.iter().filter_map(serde_json::Value::as_f64).collect();
+    let powers = &device.idle_w;
     (!powers.is_empty()).then(|| powers.iter().sum::<f64>() / powers.len() as f64)
 }
 

@@ -6,7 +6,7 @@ use ergometer_units::format::quantity;
 
 use super::{Plot, Sampled, Shown};
 use crate::AnalysisError;
-use crate::saved::Query;
+use ergometer_runs::saved::Query;
 
 pub(super) struct Regression;
 

@@ -5,7 +5,9 @@ use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Side, Stroke};
 use super::{Plot, Shown, hue};
 use crate::AnalysisError;
 use crate::curve::Curve;
-use crate::saved::{Sweep, SweepPoint};
+use ergometer_runs::config::Axis as LoadAxis;
+use ergometer_runs::metrics;
+use ergometer_runs::sweep::{Point, Spread, Sweep};
 
 pub(super) struct SweepCurve;
 
@@ -26,7 +28,7 @@ impl Plot for SweepCurve {
         let several = shown.sweeps.len() > 1;
         let mut charts = Vec::new();
         for (place, sweep) in shown.sweeps.iter().enumerate() {
-            charts.extend(draw(sweep, &Curve::of(sweep)?, several.then_some(place)));
+            charts.extend(draw(&sweep.sweep, &Curve::from_sweep(&sweep.sweep), several.then_some(place)));
         }
         Ok(charts)
     }
@@ -36,23 +38,24 @@ impl Plot for SweepCurve {
 fn pairs(sweep: &Sweep, figure: &str, factor: f64) -> Points {
     let mut points = Points::default();
     for point in &sweep.points {
-        let of = |name: &str| point.figures.get(name).copied();
+        let of = |name: &str| point.figures.get(metrics::find(name)?.key).map(Spread::estimate);
         let (Some(throughput), Some(found)) = (of("output_tokens_per_second"), of(figure)) else { continue };
-        let (low, high) = found.interval.unwrap_or((f64::NAN, f64::NAN));
+        let (low, high) = found.ends().unwrap_or((f64::NAN, f64::NAN));
         points.x.push(throughput.value);
         points.y.push(found.value * factor);
         points.low.push(low * factor);
         points.high.push(high * factor);
-        points.names.push(name(sweep, point));
+        points.names.push(name(point));
     }
     points
 }
 
-fn name(sweep: &Sweep, point: &SweepPoint) -> String {
-    match sweep.axis.as_str() {
-        "concurrency" => format!("{}", point.value),
-        "rate" => format!("{}/s", point.value),
-        _ => format!("×{}", point.value),
+fn name(point: &Point) -> String {
+    let value = LoadAxis::value(&point.schedule);
+    match LoadAxis::of(&point.schedule) {
+        LoadAxis::Concurrency => value.to_string(),
+        LoadAxis::Rate => format!("{value}/s"),
+        LoadAxis::Replay => format!("×{value}"),
     }
 }
 
@@ -104,7 +107,12 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
     (!panels.is_empty()).then(|| Chart {
         id: place.map_or_else(|| String::from("sweep"), |place| format!("sweep_{}", place + 1)),
         title: String::from("Latency and energy over throughput"),
-        subtitle: format!("{} · {}, {} points", sweep.model, sweep.hardware, sweep.points.len()),
+        subtitle: format!(
+            "{} · {}, {} points",
+            sweep.identity.model,
+            sweep.identity.hardware_label,
+            sweep.points.len()
+        ),
         notes,
         x: Axis::from_zero("output tokens per second", ""),
         panels,
@@ -112,9 +120,9 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
 }
 
 fn axis_name(sweep: &Sweep) -> &'static str {
-    match sweep.axis.as_str() {
-        "concurrency" => "requests in flight",
-        "rate" => "rates asked for",
-        _ => "speeds of the replay",
+    match sweep.axis {
+        LoadAxis::Concurrency => "requests in flight",
+        LoadAxis::Rate => "requested rates",
+        LoadAxis::Replay => "replay speeds",
     }
 }

@@ -11,11 +11,11 @@ use crate::plots::Shown;
 pub(super) fn blocks(shown: &Shown, options: &analyses::Options) -> Result<Vec<Block>, AnalysisError> {
     let mut blocks = Vec::new();
     for sweep in &shown.sweeps {
-        let curve = Curve::of(sweep)?;
+        let curve = Curve::from_sweep(&sweep.sweep);
         blocks.push(verdict_of(&curve));
         blocks.extend(curve.findings().tables.into_iter().map(Block::Table));
     }
-    let of_sweeps: usize = shown.sweeps.iter().flat_map(|sweep| &sweep.points).map(|point| point.runs.len()).sum();
+    let of_sweeps: usize = shown.sweeps.iter().map(|sweep| sweep.labels().len()).sum();
     if of_sweeps > 0 {
         if shown.runs.len() > of_sweeps {
             blocks.push(Block::Text(String::from(

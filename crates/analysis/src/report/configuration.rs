@@ -4,36 +4,36 @@ use ergometer_charts::{Block, Cell, Table};
 use ergometer_units::format::quantity;
 use serde_json::Value;
 
-use crate::saved::Run;
+use ergometer_runs::saved::Run;
 
 /// How deep settings are told one by one; what is deeper is one text.
 const DEEPEST: usize = 4;
 
 pub(super) fn blocks(run: &Run) -> Vec<Block> {
     let mut facts = Vec::new();
-    let fact = |label: &str, path: &str| Some((label.to_owned(), shown(run.summary.at(path)?)));
-    let known = [
-        fact("model", "/model"),
-        fact("dataset", "/dataset_name"),
-        fact("dataset fingerprint", "/dataset_fingerprint"),
-        fact("hardware", "/hardware_label"),
-        fact("accelerator", "/gpu_info/name"),
-        fact("processor", "/system_info/cpu_brand"),
-        fact("operating system", "/system_info/os_name"),
-        fact("kernel", "/system_info/kernel_version"),
-        fact("client", "/client"),
-        fact("tokens counted by", "/tokens/source"),
-        fact("graded by", "/accuracy/grader"),
-        fact("sessions", "/sessions"),
-        fact("ended", "/closing"),
-        fact("Ergometer", "/versions/ergometer"),
-        fact("Ergometer at the start", "/versions/ergometer_at_start"),
-    ];
-    facts.extend(known.into_iter().flatten());
+    let mut fact = |label: &str, value: Option<String>| {
+        facts.extend(value.filter(|value| !value.is_empty()).map(|value| (label.to_owned(), value)));
+    };
+    let summary = &run.summary;
+    let system = summary.system_info.as_ref();
+    let version = |name: &str| summary.versions.get(name).cloned();
+    fact("model", Some(summary.model.clone()));
+    fact("dataset", Some(summary.dataset_name.clone()));
+    fact("dataset fingerprint", Some(summary.dataset_fingerprint.clone()));
+    fact("hardware", Some(summary.hardware_label.clone()));
+    fact("accelerator", summary.gpu_info.as_ref().map(|gpu| gpu.name.clone()));
+    fact("processor", system.and_then(|system| system.cpu_brand.clone()));
+    fact("operating system", system.and_then(|system| system.os_name.clone()));
+    fact("kernel", system.and_then(|system| system.kernel_version.clone()));
+    fact("client", Some(summary.client.clone()));
+    fact("tokens counted by", summary.tokens.source.clone());
+    fact("graded by", summary.accuracy.as_ref().map(|accuracy| accuracy.grader.clone()));
+    fact("sessions", (summary.sessions > 0).then(|| summary.sessions.to_string()));
+    fact("ended", summary.closing.map(|closing| closing.name().to_owned()));
+    fact("Ergometer", version("ergometer"));
+    fact("Ergometer at the start", version("ergometer_at_start"));
     let mut settings = Vec::new();
-    if let Some(config) = run.summary.at("/profiler_config") {
-        flatten(config, "", 0, &mut settings);
-    }
+    flatten(&Value::Object(summary.profiler_config.settings()), "", 0, &mut settings);
     let mut blocks = vec![Block::Facts(facts)];
     let table = devices(run);
     if !table.rows.is_empty() {
@@ -80,17 +80,15 @@ fn devices(run: &Run) -> Table {
             ("idle before and after", "idle_w"),
         ],
     );
-    for device in run.summary.at("/energy/devices").and_then(Value::as_array).into_iter().flatten() {
-        let text = |name: &str| Cell::text(device[name].as_str().unwrap_or_default());
-        let idle = device["idle_w"].as_array().into_iter().flatten().filter_map(Value::as_f64);
-        let idle: Vec<String> = idle.map(|watts| quantity(watts, "W")).collect();
+    for device in &run.summary.energy.devices {
+        let idle: Vec<String> = device.idle_w.iter().map(|&watts| quantity(watts, "W")).collect();
         table.rows.push(vec![
-            text("device"),
-            text("name"),
-            text("scope"),
-            text("provenance"),
-            Cell::text(if device["summed"] == true { "yes" } else { "no" }),
-            Cell::number(device["gross_j"]["value"].as_f64(), |joules| quantity(joules, "J")),
+            Cell::text(device.device.to_string()),
+            Cell::text(device.name.clone()),
+            Cell::text(device.scope.to_string()),
+            Cell::text(device.provenance.to_string()),
+            Cell::text(if device.summed { "yes" } else { "no" }),
+            Cell::number(Some(device.gross_j.value), |joules| quantity(joules, "J")),
             if idle.is_empty() { Cell::Absent } else { Cell::text(idle.join(", ")) },
         ]);
     }

@@ -2,44 +2,45 @@
 
 use ergometer_charts::{Block, Cell, Figure, Table, Tone};
 use ergometer_units::format::{digits, percent, quantity, significant, thousands};
-use serde_json::Value;
 
 use super::Studied;
-use crate::saved::{EnergySource, Estimate, Run, Sweep};
+use ergometer_runs::EnergySource;
+use ergometer_runs::saved::{Run, SavedSweep};
+use ergometer_statistics::Estimate;
 
 /// The title of the page, and what stands below it.
-pub(super) fn title(studied: &[Studied], sweeps: &[Sweep]) -> (String, String) {
+pub(super) fn title(studied: &[Studied], sweeps: &[SavedSweep]) -> (String, String) {
     if let ([sweep], true) = (sweeps, studied.len() > 1) {
         return (
-            format!("{} over {}", sweep.model, sweep.axis),
-            format!("{} · {} points", sweep.hardware, sweep.points.len()),
+            format!("{} over {}", sweep.sweep.identity.model, sweep.sweep.axis),
+            format!("{} · {} points", sweep.sweep.identity.hardware_label, sweep.sweep.points.len()),
         );
     }
     let [study] = studied else {
         let labels: Vec<&str> = studied.iter().map(|study| study.label).collect();
         return (format!("{} runs compared", studied.len()), labels.join(" · "));
     };
-    let text = |path| study.run.summary.text(path).unwrap_or("?");
-    let subtitle = [text("/dataset_name"), text("/hardware_label"), text("/client")].join(" · ");
-    (text("/model").to_owned(), subtitle)
+    let summary = &study.run.summary;
+    let known = |text: &str| if text.is_empty() { String::from("?") } else { text.to_owned() };
+    let parts = [&summary.dataset_name, &summary.hardware_label, &summary.client].map(|text| known(text));
+    (known(&summary.model), parts.join(" · "))
 }
 
 /// What a run comes to, in a sentence.
 pub(super) fn verdict(run: &Run) -> Block {
     let summary = &run.summary;
-    let completed = summary.number("/outcomes/completed").unwrap_or(run.completed().count() as f64);
+    let completed = run.completed().count() as f64;
     let failed = failed(run);
     if completed == 0.0 {
         let text = format!("No request was answered: {} failed.", thousands(failed));
         return Block::Verdict { text, tone: Tone::Bad };
     }
-    let accuracy = summary.number("/accuracy/rate/value").map(|rate| format!("{} right", percent(rate)));
+    let accuracy = summary.accuracy.as_ref().map(|accuracy| format!("{} correct", percent(accuracy.rate.value)));
     let energy = per_answer(run).map(|joules| {
         let source = if run.energy == Some(EnergySource::Modelled) { ", modelled" } else { "" };
         format!("{} per answer{source}", quantity(joules, "J"))
     });
-    let speed =
-        summary.number("/tokens/output_per_second").map(|speed| format!("{} tokens per second", thousands(speed)));
+    let speed = summary.tokens.output_per_second.map(|speed| format!("{} tokens per second", thousands(speed)));
     let parts: Vec<String> = [accuracy, energy, speed].into_iter().flatten().collect();
     let mut text =
         if parts.is_empty() { format!("{} queries answered", thousands(completed)) } else { parts.join(", ") };
@@ -53,10 +54,10 @@ pub(super) fn verdict(run: &Run) -> Block {
     if failed > 0.0 {
         but(format!("{} of {} requests failed.", thousands(failed), thousands(completed + failed)));
     }
-    if summary.at("/complete").and_then(Value::as_bool) == Some(false) {
-        but(String::from("The run is not whole."));
+    if !summary.complete {
+        but(String::from("The run is not complete."));
     }
-    if summary.at("/load/client_limited").and_then(Value::as_bool) == Some(true) {
+    if summary.load.as_ref().is_some_and(|load| load.client_limited) {
         but(String::from("The client was the limit, so figures may be its own and not the server's."));
     }
     if run.energy == Some(EnergySource::Modelled) {
@@ -66,12 +67,7 @@ pub(super) fn verdict(run: &Run) -> Block {
 }
 
 fn failed(run: &Run) -> f64 {
-    let kinds = run.summary.at("/outcomes/failed").and_then(Value::as_object);
-    kinds.map_or(0.0, |kinds| kinds.values().filter_map(Value::as_f64).sum::<f64>() + 0.0)
-}
-
-fn energy(run: &Run, field: &str) -> Option<Estimate> {
-    run.summary.estimate(&run.energy_path(field)?)
+    run.summary.failed() as f64
 }
 
 /// Gross joules of all queries over those that were answered: what failed is part of the price.
@@ -91,45 +87,49 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     };
     let with_interval = |found: Option<Estimate>, show: &dyn Fn(f64) -> String| {
         let found = found?;
-        let interval = found.interval.map_or(String::new(), |(low, high)| format!("{} to {}", show(low), show(high)));
+        let interval = found.ends().map_or(String::new(), |(low, high)| format!("{} to {}", show(low), show(high)));
         Some((show(found.value), interval))
     };
-    let summary = &run.summary;
+    let (summary, totals) = (&run.summary, run.energy_totals());
     let joules = |value: f64| quantity(value, "J");
     let counted = if failed(run) > 0.0 { "; failed queries count" } else { "" };
-    add("accuracy", with_interval(summary.estimate("/accuracy/rate"), &percent), "right answers, Wilson's interval");
+    add(
+        "accuracy",
+        with_interval(summary.accuracy.as_ref().map(|accuracy| accuracy.rate), &percent),
+        "correct answers, Wilson's interval",
+    );
     add(
         "energy per query",
-        with_interval(energy(run, "gross_j_per_query"), &joules),
+        with_interval(totals.map(|totals| totals.gross_j_per_query), &joules),
         &format!("gross, {source}{counted}"),
     );
     if failed(run) > 0.0 {
         let value = per_answer(run).map(|value| (joules(value), String::new()));
         add("energy per answer", value, "gross joules of all queries, over those answered");
     }
-    add("net of idle", with_interval(energy(run, "net_j_per_query"), &joules), "per query");
-    let per_token = energy(run, "gross_j_per_output_token");
+    add("net of idle", with_interval(totals.and_then(|totals| totals.net_j_per_query), &joules), "per query");
+    let per_token = totals.and_then(|totals| totals.gross_j_per_output_token).map(Estimate::exact);
     add("energy per token", with_interval(per_token, &joules), &format!("gross, output tokens, {source}"));
-    let per_joule =
-        summary.estimate("/intelligence/per_joule_with_meter").or(summary.estimate("/intelligence/per_joule"));
-    add("intelligence per joule", with_interval(per_joule, &significant), "right answers per gross joule");
-    let per_watt = summary.estimate("/intelligence/per_watt_with_meter").or(summary.estimate("/intelligence/per_watt"));
+    let intelligence = summary.intelligence.as_ref();
+    let per_joule = intelligence.map(|found| found.per_joule_with_meter.unwrap_or(found.per_joule));
+    add("intelligence per joule", with_interval(per_joule, &significant), "correct answers per gross joule");
+    let per_watt = intelligence.and_then(|found| found.per_watt_with_meter.or(found.per_watt));
     add("intelligence per watt", with_interval(per_watt, &significant), "accuracy over mean power");
-    for (label, path) in [("time to first token", "ttft_ms"), ("time per token", "tpot_ms"), ("whole answer", "e2e_ms")]
-    {
-        let at = |part: &str| summary.number(&format!("/latency/{path}/{part}"));
+    let latency = &summary.latency;
+    for (label, found) in [("TTFT", latency.ttft_ms), ("TPOT", latency.tpot_ms), ("E2E latency", latency.e2e_ms)] {
+        let Some(found) = found else { continue };
         let seconds = |time_ms: f64| quantity(time_ms / 1e3, "s");
-        let tail = at("p99").map(|time_ms| format!("p99 {}", seconds(time_ms)));
-        let tail = tail.or(at("p95").map(|time_ms| format!("p95 {}", seconds(time_ms)))).unwrap_or_default();
-        add(label, at("p50").map(|time_ms| (seconds(time_ms), tail)), "median");
+        let tail = found.p99.map(|time_ms| format!("p99 {}", seconds(time_ms)));
+        let tail = tail.unwrap_or_else(|| format!("p95 {}", seconds(found.p95)));
+        add(label, Some((seconds(found.p50), tail)), "median");
     }
-    let speed =
-        summary.number("/tokens/output_per_second").map(|speed| (format!("{} tok/s", digits(speed)), String::new()));
+    let speed = summary.tokens.output_per_second.map(|speed| (format!("{} tok/s", digits(speed)), String::new()));
     add("speed", speed, "output tokens over the run");
-    let power = energy(run, "mean_power_w").map(|found| (quantity(found.value, "W"), String::new()));
+    let power = totals.map(|totals| (quantity(totals.mean_power_w, "W"), String::new()));
     add("mean power", power, source);
-    let queries = summary.number("/total_queries").unwrap_or(run.queries.len() as f64);
-    let time = summary.number("/duration_s").map_or(String::new(), |seconds| format!("in {}", quantity(seconds, "s")));
+    let queries = run.queries.len() as f64;
+    let seconds = summary.duration_s;
+    let time = if seconds > 0.0 { format!("in {}", quantity(seconds, "s")) } else { String::new() };
     add("queries", Some((thousands(queries), time)), &format!("{} failed", thousands(failed(run))));
     figures
 }

@@ -12,7 +12,7 @@ use ergometer_charts::{Block, Cell, Chart, Notice, Page, Section, Table};
 use crate::AnalysisError;
 use crate::analyses::{self, Findings, Options};
 use crate::plots::{self, Shown};
-use crate::saved::Run;
+use ergometer_runs::saved::Run;
 
 /// What is known of one run.
 struct Studied<'a> {
@@ -27,7 +27,7 @@ const MOST_IN_DETAIL: usize = 4;
 /// Makes the page of some runs; the first of several is what the others are compared with.
 pub fn report(shown: &Shown, options: &Options) -> Result<Page, AnalysisError> {
     if let Some(run) = shown.runs.iter().find(|run| run.queries.is_empty()) {
-        return Err(AnalysisError::NoQueries { path: run.folder.clone() });
+        return Err(AnalysisError::no_queries(&run.folder));
     }
     let in_detail = shown.runs.len() <= MOST_IN_DETAIL;
     let studied: Vec<Studied> = shown

@@ -5,7 +5,7 @@ use ergometer_units::format::{quantity, thousands};
 
 use super::Leads;
 use crate::AnalysisError;
-use crate::saved::{Query, Run, Texts};
+use ergometer_runs::saved::{Query, Run, Texts};
 
 /// More rows than this nobody reads, and a page is slow with them.
 const MOST: usize = 1_000;

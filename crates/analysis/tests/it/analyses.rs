@@ -7,7 +7,8 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch};
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{ALL, Findings, Limits, Options, find};
-use ergometer_analysis::saved::{Energy, EnergySource, Outcome, Phases, Query, Run, Summary};
+use ergometer_runs::saved::{Energy, Outcome, Phases, Query, Run};
+use ergometer_runs::{EnergySource, ReadError, testing};
 use ergometer_units::Timestamp;
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
@@ -22,7 +23,7 @@ fn fixture(name: &str) -> PathBuf {
 fn run_of(queries: Vec<Query>) -> Run {
     Run {
         folder: PathBuf::from("nowhere"),
-        summary: Summary::from_value(json!({})),
+        summary: testing::summary(json!({})),
         queries,
         subjects: vec![String::new()],
         energy: Some(EnergySource::Measured),
@@ -176,7 +177,7 @@ fn no_slope_is_said_and_never_drawn_from_one_length() {
 fn runs_that_have_little_to_tell_say_so() {
     for id in OURS {
         let empty = find(id).unwrap().run(&run_of(Vec::new()), &Options::default());
-        assert!(matches!(empty, Err(AnalysisError::NoQueries { .. })), "{id}");
+        assert!(matches!(empty, Err(AnalysisError::Read(ReadError::NoQueries { .. }))), "{id}");
     }
     let failed = Query { outcome: Outcome::Failed, ..Query::default() };
     let run = run_of(vec![failed.clone(), failed]);

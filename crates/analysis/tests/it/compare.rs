@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use ergometer_analysis::compare::{
-    Comparison, Dominance, Front, Group, METRICS, Method, Metric, Options, Role, Row, Verdict, Warning, compare,
-    compare_groups, front, front_of,
+    Comparison, Dominance, Front, Group, Method, Options, Role, Row, Verdict, Warning, compare, compare_groups, front,
+    front_of,
 };
+use ergometer_analysis::compare::{from_records, value};
 use ergometer_analysis::curve::Curve;
-use ergometer_analysis::saved::{Energy, EnergySource, Outcome, Query, Run, Summary, Sweep};
+use ergometer_runs::saved::{Energy, Outcome, Query, Run, SavedSweep};
+use ergometer_runs::{EnergySource, metrics, testing};
 use ergometer_statistics::{Change, Drawing, Pairing, block_for, sums_effect};
 use ergometer_units::Timestamp;
 use serde_json::{Value, json};
@@ -22,51 +24,28 @@ fn close(one: f64, other: f64) -> bool {
 
 #[test]
 fn values_are_those_of_the_summary_and_of_the_records() {
-    let paths = [
-        ("accuracy", "/accuracy/rate/value", 1.0),
-        ("joules_per_query", "/energy/measured/gross_j_per_query/value", 1.0),
-        ("net_joules_per_query", "/energy/measured/net_j_per_query/value", 1.0),
-        ("joules_per_token", "/energy/measured/gross_j_per_output_token", 1.0),
-        ("joules_per_total_token", "/energy/measured/gross_j_per_token", 1.0),
-        ("mean_power_w", "/energy/measured/mean_power_w", 1.0),
-        ("intelligence_per_joule", "/intelligence/per_joule/value", 1.0),
-        ("ttft_p50", "/load/ttft_ms/p50", 1e-3),
-        ("ttft_p90", "/load/ttft_ms/p90", 1e-3),
-        ("ttft_p99", "/load/ttft_ms/p99", 1e-3),
-        ("tpot_p50", "/load/tpot_ms/p50", 1e-3),
-        ("e2e_p50", "/load/e2e_ms/p50", 1e-3),
-        ("itl_p99", "/load/itl_ms/p99", 1e-3),
-        ("output_tokens_per_second", "/load/output_tokens_per_second", 1.0),
-        ("requests_per_second", "/load/requests_per_second", 1.0),
-        ("goodput", "/load/goodput/requests_per_second", 1.0),
-        ("duration", "/duration_s", 1.0),
-    ];
     let mut seen = 0;
     for name in ["h200_one", "h200_sixteen", "h200_graded"] {
         let run = Run::open(&folder(name)).unwrap();
-        for (metric, path, factor) in paths {
-            let metric = Metric::find(metric).unwrap();
-            let told = run.summary.number(path).map(|value| value * factor);
-            let Some(told) = told else {
+        for metric in metrics::in_comparisons() {
+            let Some(told) = metric.summary_value(&run.summary) else {
                 let is_proportional = ["mean_power_w", "intelligence_per_joule"].contains(&metric.name);
-                assert!(!is_proportional || metric.value(&run).is_none(), "{name} {}", metric.name);
+                assert!(!is_proportional || value(metric, &run).is_none(), "{name} {}", metric.name);
                 continue;
             };
             seen += 1;
-            assert!(close(metric.value(&run).unwrap(), told), "{name} {}", metric.name);
+            assert!(close(value(metric, &run).unwrap(), told), "{name} {}", metric.name);
             // Idle power between requests is in the run's energy and in no record.
-            if let Some(made) = metric.from_records(&run)
-                && !["mean_power_w", "intelligence_per_joule"].contains(&metric.name)
+            if let Some(made) = from_records(metric, &run)
+                && !["mean_power_w", "intelligence_per_joule", "intelligence_per_watt"].contains(&metric.name)
             {
                 assert!(close(made, told), "{name} {}: {made} from the records, {told} in the summary", metric.name);
             }
         }
-        let failed: u64 =
-            run.summary.at("/outcomes/failed").unwrap().as_object().unwrap().values().filter_map(Value::as_u64).sum();
-        let share = failed as f64 / run.summary.number("/total_queries").unwrap();
-        assert!(close(Metric::find("failed_share").unwrap().value(&run).unwrap(), share));
-        let tokens = run.summary.number("/tokens/output").unwrap() / run.summary.number("/tokens/requests").unwrap();
-        assert!(close(Metric::find("output_tokens_per_query").unwrap().value(&run).unwrap(), tokens));
+        let share = run.summary.failed() as f64 / run.summary.total_queries as f64;
+        assert!(close(value(metrics::find("failed_share").unwrap(), &run).unwrap(), share));
+        let tokens = run.summary.tokens.output.unwrap() as f64 / run.summary.tokens.requests as f64;
+        assert!(close(value(metrics::find("output_tokens_per_query").unwrap(), &run).unwrap(), tokens));
     }
     assert!(seen > 35, "{seen}");
 }
@@ -120,7 +99,7 @@ fn made_up(factor: f64, seed: u64, summary: Value) -> Run {
     Run {
         folder: PathBuf::from(format!("run_{factor}_{seed}")),
         queries: queries.collect(),
-        summary: Summary::from_value(summary),
+        summary: testing::summary(summary),
         subjects: Vec::new(),
         energy: Some(EnergySource::Measured),
         not_finite: 0,
@@ -169,7 +148,7 @@ fn modelled_joules_are_never_compared_with_measured_ones() {
     let mut runs = [made_up(1.0, 1, summary()), made_up(1.0, 2, summary())];
     runs[1].energy = Some(EnergySource::Modelled);
     let found = compare(&runs, &Options::default()).unwrap();
-    let energies: Vec<&Row> = found.candidates[0].rows.iter().filter(|row| row.metric.is_energy()).collect();
+    let energies: Vec<&Row> = found.candidates[0].rows.iter().filter(|row| row.metric.needs_energy()).collect();
     assert!(energies.len() >= 3);
     for row in energies {
         assert!(row.change.is_none() && row.verdict == Verdict::None, "{row:?}");
@@ -177,7 +156,7 @@ fn modelled_joules_are_never_compared_with_measured_ones() {
     }
     let differences = &found.candidates[0].comparability;
     assert!(!differences.is_comparable && differences.verdict.contains("another energy source"));
-    assert!(front(&runs).aims.iter().all(|metric| !metric.is_energy()));
+    assert!(front(&runs).aims.iter().all(|metric| !metric.needs_energy()));
 }
 
 #[test]
@@ -203,12 +182,12 @@ fn repeats_have_an_interval_of_what_varies_between_runs() {
     let found = compare_groups(&groups, &Options::default()).unwrap();
     let joules = row(&found, "joules_per_query");
     assert_eq!(joules.verdict, Verdict::Worse);
-    let values = |runs: &[Run]| runs.iter().map(|run| joules.metric.value(run).unwrap()).collect::<Vec<f64>>();
+    let values = |runs: &[Run]| runs.iter().map(|run| value(joules.metric, run).unwrap()).collect::<Vec<f64>>();
     let expected = ergometer_statistics::welch_ratio_interval(&values(&first), &values(&second)).unwrap();
     let change = joules.change.unwrap();
     assert_eq!((change.interval, change.method), (Some(expected), Some(Method::Fieller)));
     let median = row(&found, "e2e_p50");
-    let values = |runs: &[Run]| runs.iter().map(|run| median.metric.value(run).unwrap()).collect::<Vec<f64>>();
+    let values = |runs: &[Run]| runs.iter().map(|run| value(median.metric, run).unwrap()).collect::<Vec<f64>>();
     let expected = ergometer_statistics::welch_interval(&values(&first), &values(&second)).unwrap();
     let change = median.change.unwrap();
     assert_eq!((change.interval, change.method), (Some(expected), Some(Method::Welch)));
@@ -224,14 +203,14 @@ fn cost_is_that_of_a_query_however_long_the_run() {
     for (run, total) in runs.iter_mut().zip([0.4, 0.2]) {
         let mut told = summary();
         told["cost_usd"] = json!(total);
-        run.summary = Summary::from_value(told);
+        run.summary = testing::summary(told);
         run.queries.iter_mut().for_each(|query| query.cost_usd = Some(0.002));
     }
     runs[1].queries.truncate(100);
     let found = compare(&runs, &Options::default()).unwrap();
     let cost = row(&found, "cost_usd_per_query");
     assert!(close(cost.baseline.unwrap(), 0.002) && close(cost.candidate.unwrap(), 0.002), "{cost:?}");
-    assert!(Metric::find("cost_usd").is_none());
+    assert!(!metrics::find("cost_usd").unwrap().in_comparisons);
 }
 
 #[test]
@@ -250,7 +229,7 @@ fn seconds_go_along_with_joules_where_power_is_asked_for() {
     let runs = [at_80_watts(1), at_80_watts(2)];
     let found = compare(&runs, &Options::default()).unwrap();
     let right = |run: &Run| run.queries.iter().filter(|query| query.correct == Some(true)).count() as f64;
-    let made = row(&found, "intelligence_per_watt").metric.from_records(&runs[0]).unwrap();
+    let made = from_records(row(&found, "intelligence_per_watt").metric, &runs[0]).unwrap();
     assert!(close(made, right(&runs[0]) / 200.0 / 80.0), "accuracy over mean power: {made}");
     let answers = |run: &Run| -> Vec<(f64, f64)> {
         run.queries.iter().map(|query| (f64::from(u8::from(query.correct == Some(true))), 1.0)).collect()
@@ -274,7 +253,7 @@ fn what_differs_is_the_subject_or_a_warning() {
     assert_eq!(of(&found).subject().unwrap().text(), "model: m, n");
     other["profiler_config"]["schedule"]["concurrency"] = json!(4);
     other["profiler_config"]["warmup"] = json!(0);
-    other["profiler_config"]["retries"] = json!(3);
+    other["profiler_config"]["retries"] = json!({"most": 3, "backoff_s": 0.5});
     other["complete"] = json!(false);
     other["load"] = json!({"client_limited": true});
     let found = compare(&[made_up(1.0, 1, summary()), made_up(1.0, 2, other)], &Options::default()).unwrap();
@@ -284,7 +263,8 @@ fn what_differs_is_the_subject_or_a_warning() {
         "{warnings:?}"
     );
     let warnings = warnings.iter().map(Warning::text).collect::<Vec<_>>().join("\n");
-    for part in ["what also differs", "load: concurrency 1, concurrency 4", "warm-up", "retries", "not whole", "client"]
+    for part in
+        ["what also differs", "load: concurrency 1, concurrency 4", "warm-up", "retries", "not complete", "client"]
     {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
@@ -341,8 +321,8 @@ fn what_a_comparison_knows_is_not_asked_again() {
 
 #[test]
 fn a_curve_of_a_real_sweep() {
-    let sweep = Sweep::open(&folder("h200_sweep")).unwrap();
-    let curve = Curve::of(&sweep).unwrap();
+    let sweep = SavedSweep::open(&folder("h200_sweep")).unwrap();
+    let curve = Curve::from_sweep(&sweep.sweep);
     assert_eq!(curve.points.len(), 7);
     assert_eq!(curve.least_joules, Some(6), "64 in flight share the idle power");
     assert!(curve.knee.as_ref().unwrap_err().contains("highest load"), "{:?}", curve.knee);
@@ -360,7 +340,7 @@ fn a_curve_of_a_real_sweep() {
 fn every_table_has_a_cell_for_each_column() {
     let runs = [made_up(1.0, 1, summary()), made_up(1.05, 2, summary())];
     for table in compare(&runs, &Options::default()).unwrap().tables() {
-        assert!(table.rows.len() > 8 && METRICS.len() >= table.rows.len());
+        assert!(table.rows.len() > 8 && metrics::in_comparisons().count() >= table.rows.len());
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
     }
 }

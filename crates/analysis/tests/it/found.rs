@@ -1,8 +1,8 @@
 //! What analyses find in saved runs, as people read it.
 
 use ergometer_analysis::analyses::{Options, find};
-use ergometer_analysis::saved::Run;
 use ergometer_charts::{Cell, Table};
+use ergometer_runs::saved::Run;
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -4,4 +4,3 @@ mod analyses;
 mod compare;
 mod found;
 mod pictures;
-mod saved;

@@ -6,8 +6,9 @@ use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::Options;
 use ergometer_analysis::plots::{self, Detail, Shown};
 use ergometer_analysis::report::report;
-use ergometer_analysis::saved::{Run, Saved, Sweep};
 use ergometer_charts::{Chart, Mark, Theme, svg};
+use ergometer_runs::ReadError;
+use ergometer_runs::saved::{Run, Saved, SavedSweep};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
@@ -19,7 +20,7 @@ fn shown(names: &[&str], detail: Detail) -> Shown {
 }
 
 fn swept() -> Shown {
-    let sweep = Sweep::open(&fixture("h200_sweep")).unwrap();
+    let sweep = SavedSweep::open(&fixture("h200_sweep")).unwrap();
     Shown::new(sweep.runs().unwrap(), vec![sweep], Detail::Still)
 }
 
@@ -80,7 +81,7 @@ fn a_distribution_ends_at_all_and_is_half_at_the_median() {
     let charts = drawn(&one, "latency_cdf");
     let Mark::Step { x, y, .. } = &charts[0].panels[0].marks[0] else { panic!("a step") };
     assert_eq!(y.last(), Some(&100.0));
-    let median = one.runs[0].summary.number("/latency/ttft_ms/p50").unwrap() / 1e3;
+    let median = one.runs[0].summary.latency.ttft_ms.unwrap().p50 / 1e3;
     let place = y.iter().position(|share| *share >= 50.0).unwrap();
     assert!((x[place] / median - 1.0).abs() < 0.05, "{} beside {median}", x[place]);
 }
@@ -127,7 +128,7 @@ fn a_run_without_queries_has_no_page() {
     let Saved::Run(mut run) = Saved::open(&fixture("h200_one")).unwrap() else { panic!("a run") };
     run.queries.clear();
     let shown = Shown::new(vec![*run], Vec::new(), Detail::Page);
-    assert!(matches!(report(&shown, &Options::default()), Err(AnalysisError::NoQueries { .. })));
+    assert!(matches!(report(&shown, &Options::default()), Err(AnalysisError::Read(ReadError::NoQueries { .. }))));
     for plot in plots::ALL {
         // Power is still there to be seen.
         let charts = plot.draw(&shown).unwrap();

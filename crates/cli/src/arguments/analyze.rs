@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use ergometer::config::Slo;
 use ergometer_analysis::analyses::{self, Limits};
+use ergometer_runs::config::Slo;
 
 use super::Format;
 use super::load::parse_slo;

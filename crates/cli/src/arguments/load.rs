@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ergometer::config::{Arrivals, Slo, Think};
 use ergometer_clients::Protocol;
+use ergometer_runs::config::{Arrivals, Slo, Think};
 
 use super::parse_duration;
 

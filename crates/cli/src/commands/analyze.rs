@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{self, Analysis, Artifact, Findings, Options};
 use ergometer_analysis::curve::Curve;
-use ergometer_analysis::saved::{Run, Sweep};
 use ergometer_charts::{Cell, Table as FindingsTable};
+use ergometer_runs::Sweep;
+use ergometer_runs::saved::{Run, SavedSweep};
 use serde::Serialize;
 
 use crate::arguments::{AnalyzeArguments, Format};
@@ -32,15 +33,15 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
             );
             continue;
         }
-        let sweep = Sweep::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))?;
-        let runs: Vec<&PathBuf> = sweep.points.iter().flat_map(|point| &point.runs).collect();
+        let sweep = SavedSweep::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))?;
+        let runs: Vec<PathBuf> = sweep.sweep.points.iter().flat_map(|point| sweep.folders(point)).collect();
         if runs.is_empty() {
-            return Err(Failure::failed(diagnosed!(AnalysisError::NoQueries { path: folder.clone() })));
+            return Err(Failure::failed(AnalysisError::no_queries(folder)));
         }
         if arguments.analysis.is_empty() {
-            analyzed.push(RunAnalysis::of_sweep(&sweep).map_err(|error| Failure::failed(diagnosed!(error)))?);
+            analyzed.push(RunAnalysis::of_sweep(&sweep));
         }
-        for run in runs {
+        for run in &runs {
             analyzed.push(
                 RunAnalysis::of_run(run, &requested, &options).map_err(|error| Failure::failed(diagnosed!(error)))?,
             );
@@ -96,9 +97,9 @@ impl RunAnalysis {
     }
 
     /// The curve of a sweep.
-    fn of_sweep(sweep: &Sweep) -> Result<Self, AnalysisError> {
+    fn of_sweep(sweep: &SavedSweep) -> Self {
         let name = sweep.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Ok(Self::new(&sweep.folder, name, vec![("curve", Curve::of(sweep)?.findings())]))
+        Self::new(&sweep.folder, name, vec![("curve", Curve::from_sweep(&sweep.sweep).findings())])
     }
 
     fn new(folder: &Path, name: String, findings: Vec<(&'static str, Findings)>) -> Self {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ergometer_analysis::plots::{self, Detail, Plot, Shown};
-use ergometer_analysis::saved::Saved;
 use ergometer_charts::{Chart, Theme, png, svg};
 use ergometer_diagnostics::{hint, option};
+use ergometer_runs::saved::Saved;
 
 use crate::arguments::{PictureFormat, PlotArguments, ThemeChoice};
 use crate::bridge::diagnosed;
@@ -61,7 +61,7 @@ pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure
             Saved::Run(run) => runs.push(*run),
             Saved::Sweep(sweep) => {
                 runs.extend(sweep.runs().map_err(|error| Failure::failed(diagnosed!(error)))?);
-                sweeps.push(sweep);
+                sweeps.push(*sweep);
             }
         }
     }

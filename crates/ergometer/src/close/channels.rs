@@ -4,7 +4,7 @@ use ergometer_telemetry::{ChannelId, Column, DeviceId, DeviceKind, Scope, Signal
 use ergometer_units::{Seconds, Window};
 
 use super::session::Metered;
-use crate::record::{HardwareUtilization, MemoryMetrics, PowerMetrics};
+use ergometer_runs::record::{HardwareUtilization, MemoryMetrics, PowerMetrics};
 
 /// Megabytes and gigabytes are decimal here.
 const MEGA: f64 = 1e6;

@@ -5,7 +5,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::session::Metered;
 use crate::attribution::Place;
-use crate::record::{DeviceShare, EnergyMethod, EnergyValue, GrossAndNet, PhaseMetrics, QueryEnergy};
+use ergometer_runs::record::{DeviceShare, EnergyMethod, EnergyValue, GrossAndNet, PhaseMetrics, QueryEnergy};
 
 /// The energy of a request in flight over a window.
 pub(super) fn query_energy(session: &Metered, window: Window) -> QueryEnergy {

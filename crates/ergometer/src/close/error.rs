@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use ergometer_telemetry::recording::RecordingError;
 
 use crate::journal::JournalError;
-use crate::store::StoreError;
 use ergometer_datasets::grade::GraderError;
+use ergometer_runs::store::StoreError;
 
 /// Why a run could not be closed. Its journal is as it was.
 #[derive(Debug, thiserror::Error)]

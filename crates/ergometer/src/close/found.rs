@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::CloseError;
-use crate::journal::{After, Exchange, JournalFolder, Judgement, Manifest};
+use crate::journal::{After, JournalFolder, Judgement, Manifest};
 use crate::review::Tokenizer;
 use ergometer_clients::{Outcome, Usage};
+use ergometer_runs::Exchange;
 
 /// Adds to exchanges what was found out after them.
 pub(super) struct Found {

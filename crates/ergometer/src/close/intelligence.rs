@@ -2,9 +2,9 @@
 
 use ergometer_statistics::{Interval, Resampling, ratio_interval};
 
-use super::summary::IntelligenceSummary;
 use super::tally::Tally;
-use super::totals::Figure;
+use ergometer_runs::summary::{EnergySource, IntelligenceSummary};
+use ergometer_statistics::Estimate;
 
 /// From the tally, the gross energy of the queries' time with its interval, and that time.
 ///
@@ -14,7 +14,7 @@ use super::totals::Figure;
 /// `with_meter` stretches it by the meter's own interval.
 pub(super) fn intelligence(
     tally: &Tally,
-    gross: Figure,
+    gross: Estimate,
     seconds: f64,
     is_modelled: bool,
     seed: u64,
@@ -40,17 +40,17 @@ pub(super) fn intelligence(
     });
     // Accuracy / (joules / seconds) is per-joule x seconds / graded queries.
     let per_watt = seconds / tally.graded_with_energy as f64;
-    let figure = |interval: Option<Interval>, factor: f64| Figure {
+    let figure = |interval: Option<Interval>, factor: f64| Estimate {
         value: per_joule * factor,
         low: interval.map(|interval| interval.low * factor),
         high: interval.map(|interval| interval.high * factor),
     };
     Some(IntelligenceSummary {
         per_joule: figure(scaled, 1.0),
-        per_joule_with_meter: figure(stretched, 1.0),
-        per_watt: figure(scaled, per_watt),
-        per_watt_with_meter: figure(stretched, per_watt),
-        energy: if is_modelled { "modelled" } else { "measured" },
+        per_joule_with_meter: Some(figure(stretched, 1.0)),
+        per_watt: Some(figure(scaled, per_watt)),
+        per_watt_with_meter: Some(figure(stretched, per_watt)),
+        energy: Some(if is_modelled { EnergySource::Modelled } else { EnergySource::Measured }),
     })
 }
 
@@ -62,14 +62,17 @@ mod tests {
     fn right_answers_are_divided_by_the_runs_joules() {
         let pairs = (0..200).map(|number| (number, f64::from(u8::from(number % 4 != 0)), 2.0)).collect();
         let tally = Tally { graded_with_energy: 200, pairs, concurrency: 1, ..Tally::default() };
-        let gross = Figure { value: 500.0, low: Some(450.0), high: Some(550.0) };
+        let gross = Estimate { value: 500.0, low: Some(450.0), high: Some(550.0) };
         let found = intelligence(&tally, gross, 100.0, false, 0).unwrap();
         assert!((found.per_joule.value - 0.3).abs() < 1e-12, "150 right, 500 J");
-        assert!((found.per_watt.value - 0.75 / 5.0).abs() < 1e-12, "75 % at 5 W");
+        assert!((found.per_watt.unwrap().value - 0.75 / 5.0).abs() < 1e-12, "75 % at 5 W");
         let (low, high) = (found.per_joule.low.unwrap(), found.per_joule.high.unwrap());
         assert!(low < 0.3 && 0.3 < high && high - low < 0.06, "{low} {high}");
-        assert!(found.per_joule_with_meter.low.unwrap() < low && found.per_joule_with_meter.high.unwrap() > high);
-        assert_eq!(found.energy, "measured");
+        assert!(
+            found.per_joule_with_meter.unwrap().low.unwrap() < low
+                && found.per_joule_with_meter.unwrap().high.unwrap() > high
+        );
+        assert_eq!(found.energy, Some(EnergySource::Measured));
         assert!(intelligence(&Tally::default(), gross, 100.0, false, 0).is_none(), "nothing graded");
     }
 }

@@ -21,25 +21,19 @@ mod warning;
 use std::path::{Path, PathBuf};
 
 pub use error::CloseError;
-pub use load::{
-    ClientLimit, ClientSummary, Goodput, InFlightSummary, LoadFigures, LoadSummary, SteadyEnergy, SteadyState,
-};
-pub use server::{GaugeSummary, ServerSummary};
-pub use summary::{
-    Accuracy, IntelligenceSummary, JudgeSummary, LatencySummary, Outcomes, SubjectAccuracy, Summary, TokenSummary,
-};
-pub use totals::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals, Figure};
 pub use warning::Warning;
 
 use ergometer_units::Window;
 
 use crate::attribution::Span;
-use crate::journal::{Exchange, Exchanges, JournalFolder, Lost, Manifest, SessionEvents, order};
-use crate::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
+use crate::journal::{Exchanges, JournalFolder, Lost, Manifest, SessionEvents, order};
 use channels::Channels;
 use ergometer_clients::{Outcome, Transcript};
 use ergometer_datasets::Query;
 use ergometer_datasets::grade::Grader;
+use ergometer_runs::Exchange;
+use ergometer_runs::Summary;
+use ergometer_runs::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
 use found::Found;
 use load::Load;
 use records::RecordBuilder;

@@ -7,14 +7,16 @@ use super::channels::Channels;
 use super::energy::{of_kind, phases, query_energy};
 use super::session::Metered;
 use super::utilization::{Work, Workload};
-use crate::config::{Counted, Prices};
-use crate::journal::{Exchange, Judgement, Manifest};
-use crate::record::{
-    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
-};
+use crate::config::Counted;
+use crate::journal::{Judgement, Manifest};
 use crate::review::Verdict;
 use ergometer_clients::Outcome;
 use ergometer_datasets::grade::Grader;
+use ergometer_runs::Exchange;
+use ergometer_runs::config::Prices;
+use ergometer_runs::record::{
+    Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
+};
 
 /// Makes records.
 pub(super) struct RecordBuilder<'a> {

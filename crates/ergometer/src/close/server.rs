@@ -4,49 +4,13 @@
 //! apart. Counters are told as what they differ by from just before the first request of each session to its end; where
 //! one went back, or there is no reading on either side, the difference is not known.
 
+use ergometer_runs::summary::{GaugeSummary, ServerSummary};
 use ergometer_telemetry::{Column, DeviceId, Scope, Signal};
-use serde::Serialize;
 
 use super::Warning;
 use super::session::Metered;
 use super::tally::Tally;
 use ergometer_clients::server_metrics::ID_PREFIX;
-
-/// What the server told of itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ServerSummary {
-    /// What it is, by the names of its metrics: `vllm`.
-    pub software: String,
-    /// Where its metrics are, without secrets.
-    pub metrics_url: String,
-    /// Requests it worked on.
-    pub running: Option<GaugeSummary>,
-    /// Requests that waited to be begun.
-    pub waiting: Option<GaugeSummary>,
-    /// The share of its KV cache that was taken at most, in percent.
-    pub kv_cache_max_pct: Option<f64>,
-    /// Tokens of prompts, as the server counts them. llama.cpp leaves those out that it found in its cache.
-    pub prompt_tokens: Option<u64>,
-    /// Tokens it generated.
-    pub generation_tokens: Option<u64>,
-    /// How often it put a running request back.
-    pub preemptions: Option<u64>,
-    /// Tokens of prompts that were looked up in its cache.
-    pub prefix_cache_query_tokens: Option<u64>,
-    /// Tokens of prompts that were found there.
-    pub prefix_cache_hit_tokens: Option<u64>,
-}
-
-/// A gauge while requests were sent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct GaugeSummary {
-    /// The mean of its readings.
-    pub mean: f64,
-    /// The largest.
-    pub max: f64,
-    /// How many there are.
-    pub readings: u64,
-}
 
 /// The figures of all sessions; `None` where no server told anything.
 pub(super) fn server(sessions: &[Metered]) -> Option<ServerSummary> {

@@ -2,16 +2,18 @@
 
 use std::io::ErrorKind;
 
+use ergometer_statistics::Estimate;
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyMeter, Timeline};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
 use super::load::Passages;
-use super::{CloseError, Figure, is_ours};
+use super::{CloseError, is_ours};
 use crate::attribution::{IdlePower, Sharing, Span};
 use crate::config::Counted;
-use crate::journal::{Fate, JournalFolder, Lost, Manifest, SessionEvents};
-use crate::store::MetadataShape;
+use crate::journal::{JournalFolder, Lost, Manifest, SessionEvents};
+use ergometer_runs::Fate;
+use ergometer_runs::store::MetadataShape;
 
 /// What a session left in the journal.
 pub(super) struct Loaded {
@@ -131,7 +133,7 @@ impl<'a> Metered<'a> {
 
     /// The gross energy of a place over the session, with its interval. Where the data ends before the session does it
     /// is what is known, without an interval.
-    pub(super) fn gross(&self, place: usize) -> Figure {
+    pub(super) fn gross(&self, place: usize) -> Estimate {
         let known = self.sharing.balance(place).meter().get();
         let found = self.sharing.places().nth(place).zip(self.window).and_then(|(place, window)| {
             let devices = self.meter.energy(window).devices;
@@ -143,9 +145,9 @@ impl<'a> Metered<'a> {
             Some(estimate) if estimate.joules.get() > 0.0 => {
                 let scale = known / estimate.joules.get();
                 let end = |joules: Joules| Some(joules.get() * scale);
-                Figure { value: known, low: end(estimate.low), high: end(estimate.high) }
+                Estimate { value: known, low: end(estimate.low), high: end(estimate.high) }
             }
-            _ => Figure { value: known, low: None, high: None },
+            _ => Estimate { value: known, low: None, high: None },
         }
     }
 

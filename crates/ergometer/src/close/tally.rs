@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use ergometer_units::Seconds;
 
 use super::found::{Found, differs};
-use crate::journal::{Exchange, Manifest};
-use crate::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
+use crate::journal::Manifest;
 use ergometer_clients::{FailureKind, Outcome, Usage};
+use ergometer_runs::Exchange;
+use ergometer_runs::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
 
 /// Counts, sums and the values that percentiles need.
 #[derive(Debug, Default)]

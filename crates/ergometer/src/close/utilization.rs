@@ -12,7 +12,7 @@ use ergometer_units::Seconds;
 use crate::config::Counted;
 use crate::hardware::{Peak, peak_of};
 use crate::journal::Manifest;
-use crate::record::{ComputeMetrics, HardwareUtilization};
+use ergometer_runs::record::{ComputeMetrics, HardwareUtilization};
 
 /// What is known of the model and the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

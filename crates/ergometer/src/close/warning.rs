@@ -3,16 +3,16 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use ergometer_diagnostics::{CommandLine, Diagnostic};
+use ergometer_diagnostics::{CommandLine, Diagnostic, Hint, command, hint, option};
 use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
-use super::load::{ClientLimit, LoadSummary};
 use super::session::Metered;
 use super::tally::Tally;
-use super::totals::EnergySummary;
-use crate::journal::{Closing, Manifest};
+use crate::journal::Manifest;
 use ergometer_clients::Locality;
+use ergometer_runs::Closing;
+use ergometer_runs::summary::{ClientLimit, EnergySummary, LoadSummary};
 
 /// Something to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -172,89 +172,109 @@ pub enum Warning {
     },
 }
 
-impl Warning {
-    /// What to do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+impl Diagnostic for Warning {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::Modelled => String::from("`ergo doctor` says what could measure it on this machine"),
-            Self::NoEnergy => String::from("`ergo doctor` says what is missing and how to mend it"),
-            Self::Elsewhere { .. } => String::from(
-                "run ergo on the server's machine; `--server-is-local` where the address is a tunnel or a container here",
+            Self::Modelled => hint!(command("doctor"), " lists what could measure it on this machine"),
+            Self::NoEnergy => hint!(command("doctor"), " says what is missing and how to fix it"),
+            Self::Elsewhere { .. } => hint!(
+                "run ergo on the server's machine, or pass ",
+                option("server-is-local"),
+                " if the address is a tunnel to this machine or a container on it"
             ),
-            Self::Unfinished { folder, .. } => format!("`ergo profile --resume {}` goes on with it", folder.display()),
+            Self::Unfinished { folder, .. } => {
+                hint!("continue it with ", command(format!("profile --resume {}", folder.display())))
+            }
             Self::TooShort { .. } => {
-                String::from("the sums are right; for single queries ask for longer answers or a larger model")
+                hint!("totals are right; for single queries, request longer answers or use a larger model")
             }
-            Self::NoIdle => String::from("leave out `--idle 0s`, and let the run end by itself"),
-            Self::Failures { .. } => {
-                String::from("`ergometer.cause` of their records says why, one by one; `--max-failures N` stops early")
-            }
-            Self::Retried { .. } => String::from("each attempt is a row of requests.parquet with `is_retried`"),
-            Self::ClientLimited { reasons } => {
-                reasons.iter().map(|reason| reason.hint()).collect::<Vec<_>>().join("; ")
-            }
-            Self::Behind { .. } => String::from(
-                "latencies grow for as long as requests are sent, and say little of the server; ask for a lower rate, or see `--concurrency`",
+            Self::NoIdle => hint!("leave out ", option("idle").value("0s"), ", and let the run end by itself"),
+            Self::Failures { .. } => hint!(
+                "the `ergometer.cause` column of their records says why; ",
+                option("max-failures").value("N"),
+                " stops a run early"
+            ),
+            Self::Retried { .. } => hint!("requests.parquet has each of them, with `is_retried` set"),
+            Self::ClientLimited { reasons } => return reasons.iter().map(|reason| reason.hint()).reduce(Hint::and),
+            Self::Behind { .. } => hint!(
+                "latencies grow for as long as requests are sent and say little about the server; lower the rate, or use ",
+                option("concurrency")
             ),
             Self::RanOut { .. } => {
-                String::from("a larger dataset, or `--dataset synthetic`, which has no end, fills the time")
+                hint!("use a larger dataset, or ", option("dataset").value("synthetic"), ", which is endless")
             }
-            Self::ShortAnswers { .. } => String::from(
-                "`--ignore-eos` makes them as long as asked on servers that know it: vLLM, SGLang, llama.cpp",
+            Self::ShortAnswers { .. } => hint!(
+                "pass ",
+                option("ignore-eos"),
+                " to get answers of full length from servers that support it: vLLM, SGLang, llama.cpp"
             ),
-            Self::TokenCounts { .. } => {
-                String::from("is `--tokenizer` that of the model? Does the server leave tokens out of its answers?")
-            }
-            Self::Uncounted { .. } => {
-                String::from("`--tokenizer PATH` counts them here; figures per token are those of the other queries")
-            }
-            Self::Tokenizer { .. } => String::from("put it back, and `ergo finalize` counts with it"),
-            Self::Unjudged { folder, .. } => {
-                format!("`ergo profile --resume {}` judges them; accuracy is that of the others", folder.display())
-            }
-            Self::WithoutVerdict { .. } => String::from(
-                "`ergometer.grade.reply` of their records has what it said; they do not count. A larger judge keeps to the form",
+            Self::TokenCounts { .. } => hint!(
+                "check that ",
+                option("tokenizer"),
+                " is the model's, and whether the server leaves tokens out of its answers"
             ),
-            Self::WithoutEnergy { .. } => String::from("figures of energy are those of the other queries"),
-            Self::Unattributed { .. } => String::from("something held the sensors up: is the machine overloaded?"),
-            Self::Readings { session, .. } => {
-                format!("what is whole in journal/session-{session}.readings.jsonl can be cut out by hand")
-            }
-            Self::Damaged { .. } => String::from("is the disk in order? `ergo profile --resume` sends what is missing"),
-            Self::Ungradable { .. } => {
-                String::from("`ergo list graders` shows the others; `--grader none` leaves it out")
-            }
-            Self::ServerMetrics { .. } => String::from(
-                "figures of the server are those of the answers that came; `--server-metrics off` leaves them out",
+            Self::Uncounted { .. } => hint!(
+                "count them with ",
+                option("tokenizer").value("PATH"),
+                "; figures per token cover the other queries only"
             ),
-            Self::ServerTokens { .. } => String::from(
-                "others may have used the server at the same time; else who counts wrong? `--tokenizer PATH` counts here, too",
+            Self::Tokenizer { .. } => hint!("restore it, then count with ", command("finalize")),
+            Self::Unjudged { folder, .. } => hint!(
+                "judge them with ",
+                command(format!("profile --resume {}", folder.display())),
+                "; accuracy covers the other answers only"
             ),
-            Self::Sensor { .. } => String::from("`ergo doctor` looks at the sensors"),
+            Self::WithoutVerdict { .. } => hint!(
+                "they are not graded; `ergometer.grade.reply` of their records has the judge's reply. \
+                 A larger judge follows the format more often"
+            ),
+            Self::WithoutEnergy { .. } => hint!("energy figures cover the other queries only"),
+            Self::Unattributed { .. } => hint!("something delayed the sensors: is the machine overloaded?"),
+            Self::Readings { session, .. } => hint!(format!(
+                "journal/session-{session}.readings.jsonl can be repaired by hand: remove its damaged lines"
+            )),
+            Self::Damaged { .. } => {
+                hint!("check the disk; ", command("profile --resume"), " sends the missing queries again")
+            }
+            Self::Ungradable { .. } => hint!(
+                command("list graders"),
+                " shows the other graders; ",
+                option("grader").value("none"),
+                " turns grading off"
+            ),
+            Self::ServerMetrics { .. } => hint!(
+                "figures of the server cover the scrapes that succeeded; ",
+                option("server-metrics").value("off"),
+                " turns scraping off"
+            ),
+            Self::ServerTokens { .. } => hint!(
+                "other clients may have used the server at the same time; ",
+                option("tokenizer").value("PATH"),
+                " counts the tokens on this machine too"
+            ),
+            Self::Sensor { .. } => hint!("check the sensors with ", command("doctor")),
         })
     }
+}
+
+/// `1 request`, `2 requests`.
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Modelled => f.write_str("energy is modelled from CPU utilization, not measured"),
-            Self::NoEnergy => f.write_str("no sensor of energy or power: times only"),
+            Self::NoEnergy => f.write_str("no sensor measures energy or power: the run has times only"),
             Self::Elsewhere { host } => {
-                write!(f, "the server is on {host}: what is measured here is not what it uses, so there is no energy")
+                write!(f, "the server runs on {host}, so its energy cannot be measured here: the run has no energy")
             }
             Self::Failures { failure, count, cause } => {
-                write!(
-                    f,
-                    "{count} {} failed: {failure} ({})",
-                    if *count == 1 { "request" } else { "requests" },
-                    short(cause)
-                )
+                write!(f, "{} failed: {failure} ({cause})", plural(*count, "request", "requests"))
             }
             Self::Retried { count, joules } => {
-                let attempts = if *count == 1 { "attempt failed and was" } else { "attempts failed and were" };
-                write!(f, "{count} {attempts} repeated")?;
+                write!(f, "{} retried", plural(*count, "attempt failed and was", "attempts failed and were"))?;
                 if *joules >= 0.0005 { write!(f, "; they used {joules:.3} J") } else { Ok(()) }
             }
             Self::ClientLimited { reasons } => {
@@ -263,64 +283,56 @@ impl fmt::Display for Warning {
             }
             Self::Behind { sent, ended, in_flight } => write!(
                 f,
-                "the server did not keep up: {sent:.1} requests a second were sent towards the end and {ended:.1} answered, and {in_flight} were in flight"
+                "the server did not keep up: towards the end {sent:.1} requests per second were sent and {ended:.1} \
+                 answered, and {in_flight} were in flight"
             ),
             Self::RanOut { after_s, of_s } => {
-                write!(f, "there were no more queries after {after_s:.1} s of the {of_s} s asked for")
+                write!(f, "the dataset ran out after {after_s:.1} s of the requested {of_s} s")
             }
             Self::ShortAnswers { count, of } => {
-                write!(f, "{count} of {of} answers have fewer tokens than they were to have")
+                write!(f, "{count} of {of} answers stopped before the maximum number of tokens")
             }
             Self::TokenCounts { count, of, taken, other } => write!(
                 f,
-                "the tokens of {count} of {of} answers are counted differently: {} by {}, {} by {} for the first",
+                "two token counts disagree on {count} of {of} answers: the first has {} by {} and {} by {}",
                 taken.1, taken.0, other.1, other.0
             ),
             Self::Uncounted { count } => {
-                let answers = if *count == 1 { "answer" } else { "answers" };
-                write!(f, "nobody counted the tokens of {count} {answers}: the server sent no usage")
+                let answers = plural(*count, "answer", "answers");
+                write!(f, "the tokens of {answers} are unknown: the server sent no usage")
             }
             Self::Tokenizer { path, cause } => {
-                write!(f, "the tokenizer {} is not used: {}", path.display(), short(cause))
+                write!(f, "the tokenizer {} is not used: {cause}", path.display())
             }
-            Self::Unjudged { count, .. } => {
-                write!(f, "{count} {} not judged", if *count == 1 { "answer is" } else { "answers are" })
-            }
+            Self::Unjudged { count, .. } => write!(f, "{} not judged", plural(*count, "answer is", "answers are")),
             Self::WithoutVerdict { count, judge } => {
-                write!(f, "{judge} gave no verdict on {count} {}", if *count == 1 { "answer" } else { "answers" })
+                write!(f, "the judge {judge} gave no verdict on {}", plural(*count, "answer", "answers"))
             }
-            Self::Unfinished { why, .. } => write!(f, "the run is not whole: {why}"),
-            Self::TooShort { count, of } => {
-                write!(f, "{count} of {of} queries are too short to be measured alone: their energy is ±50 % or worse")
-            }
+            Self::Unfinished { why, .. } => write!(f, "the run is not complete: {why}"),
+            Self::TooShort { count, of } => write!(
+                f,
+                "{count} of {of} queries are too short to measure one by one: their energy is uncertain by ±50 % or more"
+            ),
             Self::WithoutEnergy { count } => {
                 write!(f, "{count} queries have no energy: the sensors had no data for them")
             }
             Self::Unattributed { share } => {
-                write!(f, "the sensors were silent for {:.1} % of the energy, which is unattributed", share * 100.0)
+                write!(f, "{:.1} % of the energy is unattributed: the sensors had no data", share * 100.0)
             }
-            Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were left out"),
+            Self::Damaged { lines } => write!(f, "{lines} lines of the journal are damaged and were skipped"),
             Self::Readings { session, cause } => {
-                write!(f, "the readings of session {session} cannot be used, so it has no energy: {}", short(cause))
+                write!(f, "session {session} has no energy: its readings cannot be used: {cause}")
             }
             Self::Sensor { message } | Self::ServerMetrics { message } => f.write_str(message),
             Self::ServerTokens { server, ours } => {
-                write!(
-                    f,
-                    "the server generated {server} tokens over the run by its own count, and the answers have {ours}"
-                )
+                write!(f, "the server counted {server} generated tokens over the run, but the answers have {ours}")
             }
             Self::Ungradable { count, grader } => {
                 write!(f, "{count} answers cannot be graded by `{grader}` and do not count")
             }
-            Self::NoIdle => f.write_str("the machine was not measured at rest, so there is no net energy"),
+            Self::NoIdle => f.write_str("idle power was not measured, so there is no net energy"),
         }
     }
-}
-
-/// A cause without its hint: the warning has one of its own.
-fn short(cause: &str) -> &str {
-    cause.split_once(". hint: ").map_or(cause, |(cause, _)| cause)
 }
 
 /// How a run ended.
@@ -399,9 +411,9 @@ pub(super) fn warnings(
         let why = match ended.closing {
             Some(Closing::Interrupted) => "it was interrupted",
             Some(Closing::TooManyFailures) => "too many requests failed",
-            Some(Closing::Unwritable) => "it could not be written any more",
-            Some(Closing::Unreadable) => "the dataset could not be read any more",
-            Some(Closing::Finished | Closing::Duration) | None => "it was cut off",
+            Some(Closing::Unwritable) => "its files could not be written",
+            Some(Closing::Unreadable) => "the dataset could not be read",
+            Some(Closing::Finished | Closing::Duration) | None => "it was killed",
         };
         warnings.push(Warning::Unfinished { folder: ended.folder.to_path_buf(), why });
     }

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exchange, JournalError};
+use super::JournalError;
 use ergometer_clients::Usage;
+use ergometer_runs::Exchange;
 
 /// A longer line is none of ours: a judge's reply is some thousand characters.
 const LONGEST_LINE: u64 = 64 << 20;

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::{Deserialize, Serialize};
 
-use super::{Exchange, SenderFacts};
 use ergometer_clients::{Chunk, ChunkKind, ConnectionUse, Outcome, Protocol, ServerTimes, Transcript, Usage};
 use ergometer_datasets::Query;
+use ergometer_runs::{Closing, Exchange, SenderFacts};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,24 +52,6 @@ pub enum IdleKind {
     Before,
     /// After the last.
     After,
-}
-
-/// Why a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closing {
-    /// Every query was dealt with.
-    Finished,
-    /// The time asked for was over.
-    Duration,
-    /// There were as many failures as were allowed.
-    TooManyFailures,
-    /// The user stopped it.
-    Interrupted,
-    /// What was measured could not be written any more.
-    Unwritable,
-    /// The dataset could not be read any more.
-    Unreadable,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -8,11 +8,11 @@ use ergometer_telemetry::SystemInfo;
 use serde::{Deserialize, Serialize};
 
 use super::JournalError;
-use crate::config::RunConfig;
-use crate::record::GpuColumn;
 use ergometer_clients::{Locality, ModelFacts};
 use ergometer_datasets::Columns;
 use ergometer_datasets::fingerprint::sha256;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::record::GpuColumn;
 
 /// The version of the journal that is written and read.
 const VERSION: u32 = 1;

@@ -8,23 +8,19 @@
 mod after;
 mod entry;
 mod error;
-mod exchange;
 mod folder;
 mod manifest;
 mod order;
 mod reader;
-mod sender;
 mod writer;
 
 pub use after::{After, AfterEntry, AfterWriter, Judgement, TokenCount};
 #[cfg(test)]
 pub(crate) use entry::tests::exchange as exchange_for_tests;
-pub use entry::{Closing, Entry, IdleKind, SessionStart};
+pub use entry::{Entry, IdleKind, SessionStart};
 pub use error::JournalError;
-pub use exchange::Exchange;
 pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, Ordered, order};
-pub use reader::{Fate, Located, Lost, SessionEvents};
-pub use sender::{SenderFacts, WakeLag};
+pub use reader::{Located, Lost, SessionEvents};
 pub use writer::JournalWriter;

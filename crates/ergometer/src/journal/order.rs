@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::{Exchange, Fate, JournalError, JournalFolder, Located, SessionEvents};
+use super::{JournalError, JournalFolder, Located, SessionEvents};
+use ergometer_runs::{Exchange, Fate};
 
 /// Where one request stands, and whether it is the record of its query. Small, as there is one for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

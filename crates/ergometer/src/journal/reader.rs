@@ -8,8 +8,9 @@ use std::path::Path;
 
 use ergometer_units::{Timestamp, Window};
 
-use super::{Closing, Entry, Exchange, IdleKind, JournalError, SenderFacts, SessionStart};
+use super::{Entry, IdleKind, JournalError, SessionStart};
 use ergometer_clients::Outcome;
+use ergometer_runs::{Closing, Exchange, Fate, SenderFacts};
 
 /// A longer line is no event: the longest answers are some megabytes.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -50,17 +51,6 @@ pub struct Lost {
     pub index: u64,
     /// When it was sent.
     pub sent: Timestamp,
-}
-
-/// What became of a query with a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It has been dealt with.
-    Settled,
-    /// Another attempt was to follow.
-    Retried,
-    /// It was given up.
-    Open,
 }
 
 /// One request and where its line stands.

@@ -170,9 +170,10 @@ impl Writing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SessionEvents;
     use super::super::entry::tests::exchange;
-    use super::super::{Closing, SessionEvents};
     use super::*;
+    use ergometer_runs::Closing;
 
     #[tokio::test]
     async fn what_is_acknowledged_is_in_the_file() {

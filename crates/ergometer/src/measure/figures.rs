@@ -4,7 +4,7 @@ use ergometer_telemetry::Estimate;
 use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
-use crate::sweep::Spread;
+use ergometer_runs::sweep::Spread;
 
 /// A mean over the runs with its 95 % interval, from the scatter of the runs and the uncertainty of each estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

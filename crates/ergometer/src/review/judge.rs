@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 
 use super::prompt::{SYSTEM, question};
 use super::verdict::{Verdict, verdict};
-use crate::config::{JudgeSpec, Retries};
-use crate::journal::{Exchange, Judgement};
+use crate::journal::Judgement;
 use ergometer_clients::{Client, ClientError, ClientSpec, Request, RequestError, RequestOptions, Transcript};
+use ergometer_runs::Exchange;
+use ergometer_runs::config::{JudgeSpec, Retries};
 
 /// Enough for some sentences, and for a model that thinks before it speaks.
 const MAX_TOKENS: u64 = 1024;

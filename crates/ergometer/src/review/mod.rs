@@ -19,12 +19,13 @@ pub use tokenizer::{Tokenizer, TokenizerError};
 pub use verdict::{Verdict, verdict};
 
 use self::in_turn::{InTurn, Patience};
-use crate::config::Retries;
 use crate::journal::{
-    AfterEntry, AfterWriter, Exchange, Exchanges, JournalError, JournalFolder, Judgement, Located, Ordered,
-    SessionEvents, TokenCount, order,
+    AfterEntry, AfterWriter, Exchanges, JournalError, JournalFolder, Judgement, Located, Ordered, SessionEvents,
+    TokenCount, order,
 };
 use ergometer_clients::{Client, Request, RequestError, RequestOptions};
+use ergometer_runs::Exchange;
+use ergometer_runs::config::Retries;
 
 /// A server that fails to count three times in a row has no tokenizer to ask.
 const COUNTING: Patience = Patience { at_a_time: 8, failures_in_a_row: 3 };

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::config::RunConfig;
-use crate::journal::Exchange;
 use ergometer_clients::Usage;
+use ergometer_runs::Exchange;
+use ergometer_runs::config::RunConfig;
 
 /// Why there is no tokenizer.
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use crate::config::Arrivals;
 use ergometer_datasets::random::Random;
+use ergometer_runs::config::Arrivals;
 
 /// When requests are due.
 #[derive(Debug, Clone)]

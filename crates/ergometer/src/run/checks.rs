@@ -2,12 +2,13 @@
 //! do about it comes out, or what the run needs to know.
 
 use super::{RunError, Sensing};
-use crate::config::{Counted, RunConfig, Schedule};
+use crate::config::Counted;
 use crate::review::Tokenizer;
 use ergometer_clients::http::{ports, raise_descriptor_limit};
 use ergometer_clients::{Client, Protocol};
 use ergometer_datasets::Dataset;
 use ergometer_datasets::grade::Grader;
+use ergometer_runs::config::{RunConfig, Schedule};
 
 /// What a run is made of.
 pub(super) struct Parts {

@@ -9,10 +9,10 @@ use ergometer_units::{Seconds, Timestamp};
 use super::RunError;
 use super::sending::{Answer, Asked, Failed};
 use super::session::Shared;
-use crate::config::Think;
 use ergometer_clients::EarlierTurn;
 use ergometer_datasets::Query;
 use ergometer_datasets::random::Random;
+use ergometer_runs::config::Think;
 
 /// A conversation that is due.
 pub(super) struct Conversation {

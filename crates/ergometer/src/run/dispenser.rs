@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::journal::Closing;
 use ergometer_datasets::Dataset;
+use ergometer_runs::Closing;
 
 /// Hands out queries.
 pub(super) struct Dispenser {

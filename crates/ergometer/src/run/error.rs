@@ -1,7 +1,8 @@
 //! Why a run could not be made or went no further.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{Message, hint};
 use ergometer_sensors::external::{ExternalError, SpecError};
 
 use crate::close::CloseError;
@@ -58,10 +59,10 @@ pub enum RunError {
     /// A run cannot be resumed as it is.
     #[error("cannot resume {}: {why}", path.display())]
     NotResumable {
-        /// Which folder.
+        /// The run folder.
         path: PathBuf,
-        /// Why.
-        why: String,
+        /// Why not.
+        why: Message,
     },
     /// The journal cannot be written.
     #[error(transparent)]
@@ -72,4 +73,17 @@ pub enum RunError {
     /// The files of the run could not be derived.
     #[error(transparent)]
     Close(#[from] CloseError),
+}
+
+impl RunError {
+    /// A run that cannot be resumed.
+    pub(crate) fn not_resumable(folder: &Path, why: impl Into<Message>) -> Self {
+        Self::NotResumable { path: folder.to_path_buf(), why: why.into() }
+    }
+
+    /// A run that cannot be resumed without a secret, which is never stored.
+    pub(crate) fn missing_secret(folder: &Path, secret: &str) -> Self {
+        let why = Message::new(format!("{secret} is a secret and was not stored"));
+        Self::not_resumable(folder, why.with_hint(hint!("pass it again")))
+    }
 }

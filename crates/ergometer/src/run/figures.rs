@@ -4,7 +4,7 @@ use ergometer_units::Seconds;
 use hdrhistogram::Histogram;
 
 use super::progress::Percentiles;
-use crate::journal::Exchange;
+use ergometer_runs::Exchange;
 
 /// Latencies of the answers that completed, in microseconds.
 #[derive(Debug)]

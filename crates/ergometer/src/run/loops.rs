@@ -15,8 +15,8 @@ use super::RunError;
 use super::arrivals::Due;
 use super::conversation::{Conversation, Over};
 use super::session::Shared;
-use crate::config::{RunConfig, Schedule};
 use ergometer_datasets::Query;
+use ergometer_runs::config::{RunConfig, Schedule};
 
 /// Where nobody listens, the rest of the dataset is not spent within a second: there is time to stop, or to start the
 /// server again.

@@ -12,13 +12,16 @@ use super::folder::RunFolder;
 use super::session::{Ended, Session, SessionPlan};
 use super::{Observer, RunError, Sensing, Target};
 use crate::close::{self, CloseError, Closed};
-use crate::config::{Counted, RunConfig};
-use crate::journal::{Closing, DatasetFacts, Exchanges, Fate, JournalError, JournalFolder, Judgement, Manifest};
+use crate::config::Counted;
+use crate::journal::{DatasetFacts, Exchanges, JournalError, JournalFolder, Judgement, Manifest};
 use crate::review::{Judge, Review, Reviewed};
-use crate::slug::folder_name;
 use ergometer_clients::server_metrics::ServerMetrics;
 use ergometer_clients::{Client, EarlierTurn, Locality, ModelFacts, Outcome};
 use ergometer_datasets::Dataset;
+use ergometer_diagnostics::{Message, command, hint};
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::slug::folder_name;
+use ergometer_runs::{Closing, Fate};
 
 /// A run that is ready to go.
 pub struct Prepared {
@@ -68,12 +71,11 @@ impl Prepared {
         let manifest = JournalFolder::of_run(folder).manifest()?;
         let mut config = manifest.config.clone();
         secrets(&mut config);
-        let refuse = |why: String| RunError::NotResumable { path: folder.to_path_buf(), why };
         if let Some(secret) = config.missing_secret() {
-            return Err(refuse(format!("{secret} was not stored, as it is a secret. hint: give it again")));
+            return Err(RunError::missing_secret(folder, &secret));
         }
         if config.redacted() != manifest.config {
-            return Err(refuse(String::from("it was made with another configuration")));
+            return Err(RunError::not_resumable(folder, "it was started with another configuration"));
         }
         let dataset = ergometer_datasets::open(&config.dataset)?;
         check_dataset(folder, &manifest, &*dataset)?;
@@ -147,16 +149,18 @@ impl Prepared {
         let now = prepared.hardware_label();
         let is_same = then.parameters == prepared.model.parameters && then.fingerprint == prepared.model.fingerprint;
         let why = if !is_same {
-            String::from("the model is not what it was")
+            Message::new("the model has changed since the run started")
         } else if tokenizer != prepared.checked.tokenizer {
-            String::from("the tokenizer is not what it was. hint: put the old one back")
+            Message::new("the tokenizer has changed since the run started")
+                .with_hint(hint!("restore the old tokenizer"))
         } else if label != now {
-            format!("it was made on {label}, and this is {now}. hint: energy of two machines is no one run's")
+            Message::new(format!("it started on {label}, and this machine is {now}"))
+                .with_hint(hint!("resume on the machine that started the run"))
         } else {
             return Ok(prepared);
         };
         prepared.close().await;
-        Err(RunError::NotResumable { path: folder.to_path_buf(), why })
+        Err(RunError::not_resumable(folder, why))
     }
 
     /// Looks at everything; where something is wrong, the client is closed.
@@ -452,11 +456,11 @@ fn check_dataset(folder: &Path, manifest: &Manifest, dataset: &dyn Dataset) -> R
     if then.fingerprint == now {
         return Ok(());
     }
-    let why = format!(
-        "the dataset {} is not what it was (hash {:.12}, now {now:.12}). hint: put the old one back, or `ergo finalize {}` closes the run as it is",
-        then.name,
-        then.fingerprint,
-        folder.display()
+    let text = format!(
+        "the dataset {} has changed since the run started (hash {:.12}, now {now:.12})",
+        then.name, then.fingerprint
     );
-    Err(RunError::NotResumable { path: folder.to_path_buf(), why })
+    let finalize = command(format!("finalize {}", folder.display()));
+    let hint = hint!("restore the old dataset, or close the run as it is with ", finalize);
+    Err(RunError::not_resumable(folder, Message::new(text).with_hint(hint)))
 }

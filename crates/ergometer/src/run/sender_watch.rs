@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::journal::{SenderFacts, WakeLag};
+use ergometer_runs::{SenderFacts, WakeLag};
 
 /// How often the sender is woken.
 const EVERY: Duration = Duration::from_millis(10);

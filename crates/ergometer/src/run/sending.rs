@@ -12,10 +12,11 @@ use tokio::sync::SemaphorePermit;
 
 use super::RunError;
 use super::session::Shared;
-use crate::journal::{Entry, Exchange, Fate};
+use crate::journal::Entry;
 use crate::stop::stopped;
 use ergometer_clients::{EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
 use ergometer_datasets::Query;
+use ergometer_runs::{Exchange, Fate};
 
 /// Once the user wants to stop, requests in flight may end for this long.
 const GRACE: Duration = Duration::from_secs(2);

@@ -19,12 +19,14 @@ use super::provisional::{Provisional, power};
 use super::sender_watch::SenderWatch;
 use super::sending::Asked;
 use super::{Notice, Observer, Progress, RunError};
-use crate::config::{Counted, RunConfig};
-use crate::journal::{Closing, Entry, IdleKind, JournalFolder, JournalWriter, SenderFacts, SessionStart};
+use crate::config::Counted;
+use crate::journal::{Entry, IdleKind, JournalFolder, JournalWriter, SessionStart};
 use crate::stop::stopped;
 use ergometer_clients::server_metrics::{Scraper, ServerMetrics};
 use ergometer_clients::{Client, ConnectOutcome, EarlierTurn, Outcome, Transcript};
 use ergometer_datasets::Dataset;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::{Closing, SenderFacts};
 
 /// After work a machine settles for this long before it counts as at rest.
 const SETTLE: Duration = Duration::from_secs(1);

@@ -4,91 +4,33 @@
 //! A warm GPU draws more for the same work and may clock lower, so a point would carry what the one before it did. What is
 //! modelled says nothing of heat, so only what is measured counts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ergometer_runs::sweep::{CooledDown, Cooling, Rest};
 use ergometer_telemetry::{Clock, DeviceId, Sampler, Scope, Sensor, Signal, Timeline};
 use ergometer_units::{Seconds, Watts, Window};
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::config::Counted;
 use crate::run::{Sensing, power};
 use crate::stop::stopped;
 
-/// How far above what it was a temperature may be. Drivers tell whole degrees.
-const DEGREES: f64 = 2.0;
-
-/// How far above what it was power may be: this share of it, or so many watts, whichever is more.
-const SHARE: f64 = 0.05;
-const WATTS: f64 = 2.0;
-
 /// How often it is looked, and over how long power is averaged.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A machine as it is when nothing is asked of it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Rest {
-    /// The temperature of each device that has one, in degrees Celsius.
-    pub temperature_c: BTreeMap<DeviceId, f64>,
-    /// The power of all devices that count, in watts.
-    pub power_w: Option<f64>,
-}
-
-impl Rest {
-    /// Whether nothing tells.
-    #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        self.temperature_c.is_empty() && self.power_w.is_none()
+/// The temperatures and the power of the devices that count, over a window.
+fn rest_over(timeline: &Timeline, counted: &Counted, window: Window) -> Rest {
+    let temperature = |device: DeviceId| {
+        let scopes = [Scope::Device, Scope::Package];
+        let id = scopes.into_iter().find_map(|scope| timeline.find(device, scope, Signal::Temperature))?;
+        Some((device, timeline.column(id).last()?.value))
+    };
+    let devices = timeline.devices().into_iter().filter(|&device| counted.counts(device));
+    Rest {
+        temperature_c: devices.filter_map(temperature).collect(),
+        power_w: power(timeline, counted, window).map(Watts::get),
     }
-
-    /// Whether the machine is like this again. Cooler is as good; what does not tell any more is not.
-    #[must_use]
-    pub fn is_back(&self, now: &Self) -> bool {
-        let is_cool = |(device, then): (&DeviceId, &f64)| {
-            now.temperature_c.get(device).is_some_and(|degrees| *degrees <= then + DEGREES)
-        };
-        let is_low = |then: f64| now.power_w.is_some_and(|watts| watts <= then + WATTS.max(SHARE * then));
-        self.temperature_c.iter().all(is_cool) && self.power_w.is_none_or(is_low)
-    }
-
-    fn of(timeline: &Timeline, counted: &Counted, window: Window) -> Self {
-        let temperature = |device: DeviceId| {
-            let scopes = [Scope::Device, Scope::Package];
-            let id = scopes.into_iter().find_map(|scope| timeline.find(device, scope, Signal::Temperature))?;
-            Some((device, timeline.column(id).last()?.value))
-        };
-        let devices = timeline.devices().into_iter().filter(|&device| counted.counts(device));
-        Self {
-            temperature_c: devices.filter_map(temperature).collect(),
-            power_w: power(timeline, counted, window).map(Watts::get),
-        }
-    }
-}
-
-/// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cooling {
-    /// The machine is as it was.
-    Reached,
-    /// It was not, and the time for it was over.
-    GivenUp,
-    /// The user stopped it.
-    Interrupted,
-}
-
-/// A wait that has ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CooledDown {
-    /// How.
-    pub ended: Cooling,
-    /// After how many seconds.
-    pub after_s: f64,
-    /// What the machine was like then.
-    #[serde(flatten)]
-    pub rest: Rest,
 }
 
 /// Sensors of temperature and power that are read for as long as this lives.
@@ -125,7 +67,7 @@ impl Watch {
     fn look(&self) -> Rest {
         let now = self.clock.now();
         let window = Window::between(now - Seconds::new(LOOK.as_secs_f64()), now);
-        self.sampler.with_timeline(|timeline| Rest::of(timeline, &self.counted, window))
+        self.sampler.with_timeline(|timeline| rest_over(timeline, &self.counted, window))
     }
 }
 
@@ -165,6 +107,8 @@ async fn cool_down(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn rest(degrees: f64, watts: f64) -> Rest {

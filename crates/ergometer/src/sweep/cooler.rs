@@ -5,9 +5,10 @@ use std::time::Duration;
 use ergometer_clients::Locality;
 use tokio::sync::watch;
 
-use super::{CooledDown, NoCooldown, Sweep, SweepNotice, SweepObserver, Watch};
+use super::{NoCooldown, SweepNotice, SweepObserver, Watch};
 use crate::config::Counted;
 use crate::run::Prepared;
+use ergometer_runs::sweep::{CooledDown, Sweep};
 
 /// Waits between the runs of a sweep.
 pub(super) struct Cooler {

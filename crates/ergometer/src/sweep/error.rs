@@ -5,28 +5,19 @@ use std::path::PathBuf;
 use crate::close::CloseError;
 use crate::journal::JournalError;
 use crate::run::RunError;
-use crate::store::StoreError;
+use ergometer_runs::ReadError;
+use ergometer_runs::store::StoreError;
+use ergometer_runs::sweep::PlanError;
 
 /// Why a sweep could not be made or went no further.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// There is nothing to do.
-    #[error("a sweep without a point")]
-    NoPoint,
-    /// Points that cannot be compared.
-    #[error("{one} and {other} are not on one axis. hint: two sweeps")]
-    TwoAxes {
-        /// One point.
-        one: String,
-        /// A point of another kind.
-        other: String,
-    },
-    /// A point is there twice.
-    #[error("{point} is given twice. hint: `--repeat N` does every point N times")]
-    Twice {
-        /// Which.
-        point: String,
-    },
+    /// The points do not make a sweep.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// `sweep.json` cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// What is there is no sweep.
     #[error("{} exists and is no folder of a sweep, so it is left alone. hint: `--name SUFFIX` or `--output-dir DIR` makes another", path.display())]
     NotASweep {
@@ -53,9 +44,6 @@ pub enum SweepError {
         /// Where the journal is.
         folder: PathBuf,
     },
-    /// The summary of a run cannot be serialized.
-    #[error("the summary of a run cannot be serialized: {0}")]
-    Summary(#[source] serde_json::Error),
     /// The thread that writes the files of a run panicked.
     #[error("the thread that writes the files of a run failed: {0}")]
     CloseThread(#[source] tokio::task::JoinError),

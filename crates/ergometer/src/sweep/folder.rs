@@ -4,9 +4,9 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::SweepError;
-use super::record::SWEEP_FILE;
 use crate::journal::JournalError;
 use crate::run::{RunError, Target, beside, create, create_new, recover, remove, turn};
+use ergometer_runs::sweep::SWEEP_FILE;
 
 /// The file that keeps a second process out.
 const LOCK_FILE: &str = "lock";

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::{CooledDown, Rest, Sweep};
 use crate::close::Closed;
-use crate::config::Schedule;
 use crate::run::{Notice, Observer, Prepared, Progress};
+use ergometer_runs::Summary;
+use ergometer_runs::config::Schedule;
+use ergometer_runs::sweep::{CooledDown, Rest, Sweep};
 
 /// Follows a sweep, for example to print its progress. `()` ignores everything.
 pub trait SweepObserver: Send {
@@ -26,7 +25,7 @@ pub enum SweepNotice<'a> {
         /// The index of its point.
         point: usize,
         /// Its `summary.json`.
-        summary: &'a Value,
+        summary: &'a Summary,
     },
     /// The first run to make is prepared.
     Prepared(&'a Prepared),

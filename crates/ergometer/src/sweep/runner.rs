@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::cooler::Cooler;
-use super::{Identity, RunState, Sweep, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
+use super::spec::{check_comparable, config_with, identity, look};
+use super::{RunState, SweepError, SweepFolder, SweepNotice, SweepObserver, SweepSpec};
 use crate::close::{Closed, close};
-use crate::config::RunConfig;
-use crate::journal::Closing;
 use crate::run::{Prepared, Sensing, Target};
+use ergometer_runs::Closing;
+use ergometer_runs::Summary;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::sweep::{Identity, Sweep};
 
 /// A sweep whose dataset, model and sensors are checked, and that has no folder yet.
 ///
@@ -73,7 +75,7 @@ impl PreparedSweep {
         let first = Prepared::new(spec.config.clone(), sensing).await?;
         // Where no model was named, the configuration now has the server's only model.
         spec.config = first.config().clone();
-        Ok(Self { identity: Identity::of(&first), spec, first })
+        Ok(Self { identity: identity(&first), spec, first })
     }
 
     /// The folder of the sweep in a folder of runs.
@@ -94,8 +96,11 @@ impl PreparedSweep {
         stop: watch::Receiver<bool>,
         observer: &mut dyn SweepObserver,
     ) -> Result<FinishedSweep, SweepError> {
-        let created =
-            Sweep::new(&self.spec, self.identity).and_then(|sweep| Ok((sweep, SweepFolder::prepare(target)?)));
+        let created = self
+            .spec
+            .begin(self.identity)
+            .map_err(SweepError::from)
+            .and_then(|sweep| Ok((sweep, SweepFolder::prepare(target)?)));
         let (mut sweep, folder) = match created {
             Ok(created) => created,
             Err(error) => {
@@ -103,7 +108,7 @@ impl PreparedSweep {
                 return Err(error);
             }
         };
-        let states = sweep.look(folder.now());
+        let states = look(&mut sweep, folder.now());
         let cooler = Cooler::new(&sweep);
         let config = self.spec.config;
         let runner = Runner { sweep, folder, config, resumed: None, stop, observer, cooler, has_failures: false };
@@ -120,8 +125,8 @@ pub async fn resume(
 ) -> Result<FinishedSweep, SweepError> {
     let locked = SweepFolder::prepare(&Target::Resume(folder.to_path_buf()))?;
     let mut sweep = Sweep::read(folder)?;
-    let config = sweep.config_with(folder, secrets)?;
-    let states = sweep.look(folder);
+    let config = config_with(&sweep, folder, secrets)?;
+    let states = look(&mut sweep, folder);
     let cooler = Cooler::new(&sweep);
     let resumed = Some(secrets);
     let runner = Runner { sweep, folder: locked, config, resumed, stop, observer, cooler, has_failures: false };
@@ -231,7 +236,7 @@ impl Runner<'_> {
         let prepared = Prepared::new(config, sensing).await?;
         // Within one session the machine cannot change, though it may fail to identify itself in time.
         if self.resumed.is_some()
-            && let Err(error) = self.sweep.check(self.folder.path(), &prepared)
+            && let Err(error) = check_comparable(&self.sweep, self.folder.path(), &prepared)
         {
             prepared.close().await;
             return Err(error);
@@ -268,10 +273,9 @@ impl Runner<'_> {
 
     /// Adds a run that ended to the sweep.
     fn add(&mut self, (point, run): RunIndex, closed: &Closed) -> Result<(), SweepError> {
-        let summary = serde_json::to_value(&closed.summary).map_err(SweepError::Summary)?;
-        self.sweep.take((point, run), &summary);
+        self.sweep.take((point, run), &closed.summary);
         self.sweep.write(self.folder.now())?;
-        self.has_failures |= has_failures(&summary);
+        self.has_failures |= has_failures(&closed.summary);
         self.observer.notice(SweepNotice::Closed { sweep: &self.sweep, point, run, closed });
         Ok(())
     }
@@ -288,7 +292,7 @@ impl Runner<'_> {
             // What was measured is kept, even where its files could not be derived.
             let folder = self.folder.now().to_path_buf();
             let mut runs = self.sweep.points.iter().flat_map(|point| &point.runs);
-            let has_journal = runs.any(|run| RunState::of(&folder.join(&run.folder)) != RunState::Missing);
+            let has_journal = runs.any(|run| RunState::read(&folder.join(&run.folder)) != RunState::Missing);
             if has_journal && let Err(error) = ended {
                 return Err(SweepError::Kept { error: Box::new(error), folder });
             }
@@ -306,7 +310,6 @@ impl Runner<'_> {
 }
 
 /// Whether requests of a run failed; those of the judge are requests, too.
-fn has_failures(summary: &Value) -> bool {
-    let is_unjudged = summary["judge"]["unjudged"].as_u64().is_some_and(|count| count > 0);
-    is_unjudged || summary["outcomes"]["failed"].as_object().is_some_and(|failed| !failed.is_empty())
+fn has_failures(summary: &Summary) -> bool {
+    summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0) || summary.failed() > 0
 }

@@ -1,9 +1,8 @@
 //! A run's folder goes in; what is left to do about it comes out.
 
-use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use ergometer_runs::Summary;
 
 use crate::journal::JournalFolder;
 
@@ -15,19 +14,18 @@ pub enum RunState {
     /// It was begun: interrupted or killed, and can be gone on with.
     Unfinished,
     /// Nothing is left to do. With its summary.
-    Complete(Box<Value>),
+    Complete(Box<Summary>),
 }
 
 impl RunState {
-    /// That of a folder, whether it is there or not. The folder is asked, not `sweep.json`: that may be from before a kill.
+    /// The state of a run folder, whether it exists or not. The folder counts, not `sweep.json`, which may be from before
+    /// a kill.
     #[must_use]
-    pub fn of(folder: &Path) -> Self {
-        let summary = fs::read(folder.join("summary.json")).ok();
-        let summary = summary.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    pub fn read(folder: &Path) -> Self {
         let has_journal = JournalFolder::of_run(folder).exists();
-        match summary {
-            // Answers that the judge was not asked about can be asked about as long as the journal is there.
-            Some(summary) if summary["complete"] == true && !(has_journal && is_unjudged(&summary)) => {
+        match Summary::read(folder).ok() {
+            // The judge can still be asked about unjudged answers while the journal is there.
+            Some(summary) if summary.complete && !(has_journal && has_unjudged(&summary)) => {
                 Self::Complete(Box::new(summary))
             }
             _ if has_journal => Self::Unfinished,
@@ -36,30 +34,36 @@ impl RunState {
     }
 }
 
-fn is_unjudged(summary: &Value) -> bool {
-    summary.pointer("/judge/unjudged").and_then(Value::as_u64).is_some_and(|count| count > 0)
+fn has_unjudged(summary: &Summary) -> bool {
+    summary.judge.as_ref().is_some_and(|judge| judge.unjudged > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn a_folder_tells_what_is_left_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("concurrency_1");
-        assert_eq!(RunState::of(&run), RunState::Missing);
+        assert_eq!(RunState::read(&run), RunState::Missing);
         fs::create_dir_all(run.join("journal")).unwrap();
-        assert_eq!(RunState::of(&run), RunState::Missing, "killed before its journal began");
+        assert_eq!(RunState::read(&run), RunState::Missing, "killed before its journal began");
         fs::write(run.join("journal/run.json"), "{}").unwrap();
-        assert_eq!(RunState::of(&run), RunState::Unfinished, "killed");
+        assert_eq!(RunState::read(&run), RunState::Unfinished, "killed");
         fs::write(run.join("summary.json"), r#"{"complete":false,"closing":"interrupted"}"#).unwrap();
-        assert_eq!(RunState::of(&run), RunState::Unfinished, "interrupted");
-        fs::write(run.join("summary.json"), r#"{"complete":true,"judge":{"unjudged":2}}"#).unwrap();
-        assert_eq!(RunState::of(&run), RunState::Unfinished, "interrupted while it was judged");
+        assert_eq!(RunState::read(&run), RunState::Unfinished, "interrupted");
+        fs::write(
+            run.join("summary.json"),
+            r#"{"complete":true,"judge":{"model":"m","judged":1,"without_verdict":0,"unjudged":2}}"#,
+        )
+        .unwrap();
+        assert_eq!(RunState::read(&run), RunState::Unfinished, "interrupted while it was judged");
         fs::write(run.join("summary.json"), r#"{"complete":true,"judge":null}"#).unwrap();
-        assert!(matches!(RunState::of(&run), RunState::Complete(summary) if summary["complete"] == true));
+        assert!(matches!(RunState::read(&run), RunState::Complete(summary) if summary.complete));
         fs::remove_dir_all(run.join("journal")).unwrap();
-        assert!(matches!(RunState::of(&run), RunState::Complete(_)), "its journal may be deleted once it is whole");
+        assert!(matches!(RunState::read(&run), RunState::Complete(_)), "its journal may be deleted once it is whole");
     }
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ergometer::close::{self, CloseError, Closed, Warning};
-use ergometer::config::{RunConfig, Schedule};
 use ergometer::journal::Entry;
 use ergometer::run::Sensing;
 use ergometer_clients::FailureKind;
+use ergometer_runs::config::{RunConfig, Schedule};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ergometer::close::EnergyTotals;
-use ergometer::config::{Retries, RunConfig, Schedule};
 use ergometer_clients::{FailureKind, Locality};
+use ergometer_runs::config::{Retries, RunConfig, Schedule};
+use ergometer_runs::summary::EnergyTotals;
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;
@@ -235,7 +235,7 @@ async fn without_a_sensor_there_are_times_only() {
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(2), uneven(), machine(vec![cpu()])).await);
     assert!(has_warning(&run, "modelled from CPU utilization"), "{:?}", run.summary.warnings);
-    assert_eq!(run.summary.intelligence.as_ref().unwrap().energy, "modelled");
+    assert_eq!(run.summary.intelligence.as_ref().unwrap().energy, Some(ergometer_runs::EnergySource::Modelled));
     assert!(Table::read(&rig.folder()).is_absent(GROSS));
 }
 

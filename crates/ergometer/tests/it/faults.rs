@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ergometer::config::{Retries, RunConfig, Schedule};
-use ergometer::journal::Closing;
 use ergometer::run::{Prepared, RunError};
 use ergometer_clients::{FailureKind, Outcome};
 use ergometer_mock_server::{Fault, FaultRate, MockServer, RunningServer, Script, StreamEnd, UsagePosition};
+use ergometer_runs::Closing;
+use ergometer_runs::config::{Retries, RunConfig, Schedule};
 
 use crate::dataset::Questions;
 use crate::rig::{Rig, closed, config, has_warning};
@@ -147,7 +147,7 @@ async fn in_a_mixture_each_is_counted_as_often_as_it_happened() {
     assert_eq!(run.summary.outcomes.completed + failed, 150);
     // Where a server sends no usage its tokenizer is asked after the run.
     assert!(!has_warning(&run, "nobody counted"), "{:?}", run.summary.warnings);
-    assert_eq!(run.summary.tokens.source, Some("mixed"));
+    assert_eq!(run.summary.tokens.source.as_deref(), Some("mixed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,8 @@
 //! Grades, accuracy, cost, and how well the hardware was used.
 
-use ergometer::config::{Prices, RunConfig};
 use ergometer::hardware::peak_of;
 use ergometer_clients::{FailureKind, ModelFacts};
+use ergometer_runs::config::{Prices, RunConfig};
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;
@@ -39,7 +39,7 @@ async fn answers_are_graded_and_counted_by_subject() {
     let totals = run.summary.energy.measured.as_ref().unwrap();
     let per_joule = run.summary.intelligence.as_ref().unwrap().per_joule.value;
     assert_near(per_joule, 2.0 / totals.gross_j.value, 1e-9);
-    let per_watt = run.summary.intelligence.as_ref().unwrap().per_watt.value;
+    let per_watt = run.summary.intelligence.as_ref().unwrap().per_watt.unwrap().value;
     assert_near(per_watt, 0.4 / (totals.gross_j.value / run.summary.duration_s), 1e-9);
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ergometer::config::{RunConfig, Schedule};
-use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Target};
 use ergometer_clients::Outcome;
+use ergometer_runs::Closing;
+use ergometer_runs::config::{RunConfig, Schedule};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

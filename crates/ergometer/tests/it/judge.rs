@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ergometer::close::{Closed, JudgeSummary};
-use ergometer::config::{JudgeSpec, RunConfig};
-use ergometer::journal::{Closing, SessionEvents};
+use ergometer::close::Closed;
+use ergometer::journal::SessionEvents;
 use ergometer::run::{Finished, Prepared, RunError, Target};
 use ergometer_clients::FailureKind;
 use ergometer_datasets::grade::Grader;
 use ergometer_datasets::{Dataset, DatasetError, Query};
+use ergometer_diagnostics::{CommandLine, Diagnostic};
+use ergometer_runs::Closing;
+use ergometer_runs::config::{JudgeSpec, RunConfig};
+use ergometer_runs::summary::JudgeSummary;
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};
@@ -125,8 +128,8 @@ async fn a_judge_that_fails_is_left_alone_and_asked_again_on_resumption() {
     assert!((5..15).contains(&calls.sent().len()) && calls.closings() == 1, "{:?}", calls.sent());
     assert_eq!(counts(&run), (1, 0, 39));
     assert!(has_warning(&run, "39 answers are not judged"), "{:?}", run.summary.warnings);
-    let hints: Vec<_> = run.warnings.iter().filter_map(ergometer::close::Warning::hint).collect();
-    assert!(hints.iter().any(|hint| hint.contains("ergo profile --resume") && hint.contains("judges them")));
+    let hints: Vec<_> = run.warnings.iter().filter_map(|warning| Some(warning.hint()?.phrase(&CommandLine))).collect();
+    assert!(hints.iter().any(|hint| hint.contains("ergo profile --resume") && hint.contains("judge them")));
 
     let (client, well) = (answering(), judge(|_| WRONG));
     let (calls, judge_calls) = (client.calls(), well.calls());

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ergometer::config::RunConfig;
-use ergometer::journal::{Closing, JournalFolder};
+use ergometer::journal::JournalFolder;
 use ergometer::run::{Prepared, RunError, Target};
 use ergometer_clients::{FailureKind, Outcome};
+use ergometer_runs::Closing;
+use ergometer_runs::config::RunConfig;
 use tokio::sync::watch;
 
 use crate::client::{Call, Scripted, Step, answer};

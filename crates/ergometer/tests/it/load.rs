@@ -3,10 +3,14 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 
-use ergometer::close::{ClientLimit, Closed, close};
-use ergometer::config::{RunConfig, Schedule, Slo};
-use ergometer::journal::{Entry, SenderFacts, WakeLag};
+use ergometer::close::{Closed, close};
+use ergometer::journal::Entry;
 use ergometer_clients::{Connections, RequestOptions};
+use ergometer_diagnostics::{CommandLine, Diagnostic};
+use ergometer_runs::config::Axis;
+use ergometer_runs::config::{RunConfig, Schedule, Slo};
+use ergometer_runs::summary::ClientLimit;
+use ergometer_runs::{SenderFacts, WakeLag};
 use serde_json::Value;
 
 use crate::client::{Scripted, answer};
@@ -28,8 +32,8 @@ fn over_time(rig: &Rig) -> Value {
 async fn a_closed_loop_has_a_steady_state_with_its_energy() {
     let rig = Rig::new();
     let run = four_at_a_time(&rig, whole()).await;
-    let load = &run.summary.load;
-    assert_eq!((load.mode, load.concurrency, load.whole.completed), ("concurrency", Some(4), 40));
+    let load = run.summary.load.as_ref().unwrap();
+    assert_eq!((load.mode, load.concurrency, load.whole.completed), (Axis::Concurrency, Some(4), 40));
     assert_eq!(load.whole.goodput.unwrap().good, 40);
     assert_eq!(load.whole.itl_ms.unwrap().count, 40, "two chunks each");
     assert!(load.whole.in_flight.unwrap().max <= 4);
@@ -37,7 +41,7 @@ async fn a_closed_loop_has_a_steady_state_with_its_energy() {
     assert!(steady.figures.duration_s < load.whole.duration_s);
     let (tokens, energy) = (steady.output_tokens.unwrap(), steady.energy.unwrap());
     assert!(0.0 < tokens && tokens <= 80.0, "{tokens} of 80");
-    assert_eq!(energy.energy, "measured");
+    assert_eq!(energy.energy, ergometer_runs::EnergySource::Measured);
     let whole = run.summary.energy.measured.as_ref().unwrap();
     assert!(0.0 < energy.gross_j.value && energy.gross_j.value < whole.gross_j.value, "{energy:?}");
     let shown: Value = serde_json::from_slice(&fs::read(rig.folder().join("summary.json")).unwrap()).unwrap();
@@ -78,11 +82,13 @@ async fn what_the_sender_says_of_itself_reaches_the_summary() {
     let mut journal = OpenOptions::new().append(true).open(events).unwrap();
     journal.write_all(&Entry::Sender(Box::new(facts)).to_line()).unwrap();
     let run = close(&rig.folder()).unwrap();
-    let load = &run.summary.load;
+    let load = run.summary.load.as_ref().unwrap();
     assert_eq!((load.client_limited, load.client.reasons.as_slice()), (true, [ClientLimit::Cpu].as_slice()));
     assert_eq!((load.client.processor_cores, load.connections.unwrap().reused), (Some(1.5), 36));
     assert!(has_warning(&run, "the client was a limit"), "{:?}", run.summary.warnings);
-    let hint = run.warnings.iter().find_map(|warning| warning.hint().filter(|hint| hint.contains("more cores")));
+    let hint = run.warnings.iter().find_map(|warning| {
+        warning.hint().map(|hint| hint.phrase(&CommandLine)).filter(|hint| hint.contains("more cores"))
+    });
     assert!(hint.is_some());
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ergometer::journal::{Closing, JournalError};
+use ergometer::journal::JournalError;
 use ergometer::run::{Finished, Prepared, RunError, Target};
+use ergometer_runs::Closing;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 

@@ -3,10 +3,11 @@
 use std::fs;
 
 use ergometer::close;
-use ergometer::config::RunConfig;
-use ergometer::journal::{Closing, JournalError, JournalFolder};
+use ergometer::journal::{JournalError, JournalFolder};
 use ergometer::run::RunError;
 use ergometer_clients::{FailureKind, ModelFacts};
+use ergometer_runs::Closing;
+use ergometer_runs::config::RunConfig;
 
 use crate::client::{Call, Scripted, Step, answer};
 use crate::dataset::Questions;
@@ -98,7 +99,7 @@ async fn a_finished_run_is_sent_nothing_and_closed_again() {
     assert!(rig.folder().join("summary.json").exists());
     // All but when it was made.
     let generated_at = first.summary.generated_at;
-    assert_eq!(ergometer::close::Summary { generated_at, ..again.summary }, first.summary);
+    assert_eq!(ergometer_runs::summary::Summary { generated_at, ..again.summary }, first.summary);
 }
 
 #[tokio::test]

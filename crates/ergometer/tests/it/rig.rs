@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ergometer::close::Closed;
-use ergometer::config::{Prices, Retries, RunConfig, Schedule, Slo, Think};
-use ergometer::journal::{Exchange, JournalFolder, SessionEvents};
+use ergometer::journal::{JournalFolder, SessionEvents};
 use ergometer::run::{Finished, Notice, Observer, Prepared, Progress, RunError, Sensing, Target};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
+use ergometer_runs::Exchange;
+use ergometer_runs::config::{Prices, Retries, RunConfig, Schedule, Slo, Think};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ergometer::config::{Arrivals, RunConfig, Schedule, Think};
-use ergometer::journal::{Closing, Exchange};
 use ergometer_clients::{EarlierTurn, FailureKind};
+use ergometer_runs::config::{Arrivals, RunConfig, Schedule, Think};
+use ergometer_runs::{Closing, Exchange};
 use tokio::sync::Semaphore;
 
 use crate::client::{Scripted, Step, answer};

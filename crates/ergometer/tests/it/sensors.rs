@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ergometer::record::GpuColumn;
 use ergometer::run::{Machine, Sensing};
+use ergometer_runs::record::GpuColumn;
 use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{
     Batch, Channel, Clock, DeviceId, Provenance, Scope, Sensor, SensorError, SensorInfo, Signal,

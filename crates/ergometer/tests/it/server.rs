@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use ergometer::config::RunConfig;
 use ergometer::run::RunError;
 use ergometer_clients::FailureKind;
+use ergometer_runs::config::RunConfig;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tokio::sync::Semaphore;
 

@@ -8,7 +8,7 @@ use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::DataType;
-use ergometer::store::DATA_FILE;
+use ergometer_runs::store::DATA_FILE;
 
 use crate::rig::MODEL;
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ergometer::close;
-use ergometer::config::RunConfig;
 use ergometer::journal::SessionEvents;
 use ergometer_clients::{TokenSource, Usage};
+use ergometer_runs::config::RunConfig;
 
 use crate::client::{Call, Scripted, answer};
 use crate::dataset::Questions;
@@ -47,7 +47,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
     counted.sort_unstable();
     assert_eq!(counted, [0, 1, 2, 3, 4]);
     let tokens = &run.summary.tokens;
-    assert_eq!((tokens.requests, tokens.input, tokens.source), (4, Some(80), Some("tokenize")));
+    assert_eq!((tokens.requests, tokens.input, tokens.source.as_deref()), (4, Some(80), Some("tokenize")));
     assert!(has_warning(&run, "nobody counted the tokens of 1 answer"), "{:?}", run.summary.warnings);
     let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
     assert_eq!(outputs, [Some(3), Some(4), None, Some(6), Some(7)]);

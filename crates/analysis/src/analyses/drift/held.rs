@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::cell::{self, quantity_cell};
 use super::super::entries;
 use super::series::{Stretch, device};
-use crate::saved::{Channel, Telemetry};
+use ergometer_runs::saved::{Channel, Telemetry};
 
 /// A clock below its own maximum by more than this has dropped.
 const DROP: f64 = 0.03;

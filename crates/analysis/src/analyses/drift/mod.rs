@@ -15,7 +15,7 @@ use super::cell;
 use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
-use crate::saved::{Estimate, Run, Telemetry};
+use ergometer_runs::saved::{Run, Telemetry};
 use held::{By, Held};
 use series::{SIGNALS, Series, Stretch};
 use trend::{Trend, Verdict};
@@ -157,9 +157,7 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
             unit => format!("{} {unit}", format::digits(value)).trim_end().to_owned(),
         };
         let signed = |value: f64| if value > 0.0 { format!("+{}", show(value)) } else { show(value) };
-        let slope = trend
-            .per_minute
-            .map(|value| Estimate { value, interval: trend.per_minute_interval.map(|found| (found.low, found.high)) });
+        let slope = trend.per_minute.map(|value| entries::with(value, trend.per_minute_interval));
         let mut row = vec![
             Cell::text(series.head),
             series.device.as_deref().map_or(Cell::text("queries"), |device| Cell::text(cell::outside(device))),
@@ -192,7 +190,7 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
 mod tests {
     use super::super::example;
     use super::*;
-    use crate::saved::{Channel, Query};
+    use ergometer_runs::saved::{Channel, Query};
 
     /// 20 s of queries, whose TPOT rises by half while answers stay as they are.
     fn slower() -> Run {

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use ergometer_units::Timestamp;
-use serde_json::Value;
 
 use super::trend::{Middle, Question, Worth};
-use crate::saved::{Channel, Query, Run, Telemetry};
+use ergometer_runs::saved::{Channel, Query, Run, Telemetry};
 
 /// Signals of power, the best first.
 const POWERS: [&str; 4] = ["power_ring", "power_instant", "power_average", "power_modelled"];
@@ -53,12 +52,7 @@ impl Stretch {
 
     /// Those of a run, in the order of its sessions.
     pub(super) fn all(run: &Run) -> Vec<Self> {
-        let steady = run.summary.at("/load/steady_state/windows_ns").and_then(Value::as_array);
-        let steady: Vec<(i64, i64)> = steady
-            .into_iter()
-            .flatten()
-            .filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?)))
-            .collect();
+        let steady: Vec<(i64, i64)> = run.summary.steady_windows().collect();
         let mut sessions: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
         for query in &run.queries {
             if let (Some(sent), Some(end)) = (query.sent, query.end) {

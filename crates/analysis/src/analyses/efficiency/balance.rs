@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::cell::quantity_cell;
 use super::super::entries;
-use crate::saved::Run;
+use ergometer_runs::saved::Run;
+use ergometer_runs::summary::BalanceSummary;
 
 /// Where the joules of the meter went.
 pub(super) struct Balance {
@@ -18,17 +19,21 @@ pub(super) struct Balance {
 }
 
 pub(super) fn balance(run: &Run, warnings: &mut Vec<String>) -> Option<Balance> {
-    let joules = |name: &str| run.summary.number(&run.energy_path(&format!("balance/{name}"))?);
+    let balance = run.energy_totals()?.balance;
+    // A summary of an earlier version has none.
+    if balance == BalanceSummary::default() {
+        return None;
+    }
     let found = Balance {
-        meter: joules("meter_j")?,
+        meter: balance.meter_j,
         parts: [
-            ("requests", "requests_j", joules("requests_j")?),
-            ("idle", "idle_j", joules("idle_j")?),
-            ("unattributed", "unattributed_j", joules("unattributed_j")?),
+            ("requests", "requests_j", balance.requests_j),
+            ("idle", "idle_j", balance.idle_j),
+            ("unattributed", "unattributed_j", balance.unattributed_j),
         ],
         of_which: [
-            ("… of requests, in no record", "unrecorded_j", joules("unrecorded_j").unwrap_or(0.0)),
-            ("… of requests, of attempts that were repeated", "retried_j", joules("retried_j").unwrap_or(0.0)),
+            ("… of requests, in no record", "unrecorded_j", balance.unrecorded_j),
+            ("… of requests, of attempts that were retried", "retried_j", balance.retried_j),
         ],
     };
     let sum: f64 = found.parts.iter().map(|part| part.2).sum();

@@ -16,8 +16,11 @@ use super::entries;
 use super::order::in_order_of_sending;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
-use crate::saved::{EnergySource, Estimate, Query, Run};
 use balance::{Balance, balance};
+use ergometer_runs::EnergySource;
+use ergometer_runs::saved::{Query, Run};
+use ergometer_runs::summary::EnergyTotals;
+use ergometer_statistics::Estimate;
 use subjects::{Subject, by_subject, subject_table};
 
 /// Joules in a kilowatt-hour.
@@ -86,7 +89,7 @@ fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<String>) {
     if without > 0 {
         warnings.push(format!("{without} of {} queries have no energy and are left out", run.queries.len()));
     }
-    if run.summary.at("/intelligence").is_none() {
+    if run.summary.intelligence.is_none() {
         warnings.push(String::from("nothing is graded, so there are no right answers to divide by joules"));
     }
 }
@@ -107,13 +110,14 @@ impl Figure {
 }
 
 fn figures(run: &Run, seed: u64) -> Vec<Figure> {
-    let intelligence = |name: &str| run.summary.estimate(&format!("/intelligence/{name}"));
-    let energy = |name: &str| run.summary.estimate(&run.energy_path(name)?);
-    let per_joule = intelligence("per_joule");
+    let intelligence = run.summary.intelligence.as_ref();
+    let totals = run.energy_totals();
+    let exact = |field: fn(&EnergyTotals) -> Option<f64>| totals.and_then(field).map(Estimate::exact);
+    let per_joule = intelligence.map(|found| found.per_joule);
     let inverse = |found: Estimate| (found.value > 0.0).then(|| scaled(found, |value| 1.0 / value));
     // The summary has no interval for joules by token: how they vary over queries is resampled.
-    let by_token = |name: &str, pair: fn(&Query) -> Option<(f64, f64)>| {
-        let value = energy(name)?.value;
+    let by_token = |value: Option<f64>, pair: fn(&Query) -> Option<(f64, f64)>| {
+        let value = value?;
         let pairs: Vec<(f64, f64)> = in_order_of_sending(run.queries.iter()).into_iter().filter_map(pair).collect();
         let resampling = Resampling { block: run.block(), seed, ..Resampling::default() };
         let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -125,26 +129,46 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     };
     let gross = |query: &Query| Some((query.energy?.gross, query.output_tokens? as f64));
     let net = |query: &Query| Some((query.energy?.net?, query.output_tokens? as f64));
-    let per_query = energy("gross_j_per_query");
+    let per_query = totals.map(|totals| totals.gross_j_per_query);
     let figure = |name, head, unit, found| Figure { name, head, unit, found };
     vec![
         figure("per_joule", "right answers per joule", "/J", per_joule),
-        figure("per_joule_with_meter", "… with the meter's own error", "/J", intelligence("per_joule_with_meter")),
-        figure("per_watt", "accuracy per watt", "/W", intelligence("per_watt")),
-        figure("per_watt_with_meter", "… with the meter's own error", "/W", intelligence("per_watt_with_meter")),
+        figure(
+            "per_joule_with_meter",
+            "… with the meter's own error",
+            "/J",
+            intelligence.and_then(|found| found.per_joule_with_meter),
+        ),
+        figure("per_watt", "accuracy per watt", "/W", intelligence.and_then(|found| found.per_watt)),
+        figure(
+            "per_watt_with_meter",
+            "… with the meter's own error",
+            "/W",
+            intelligence.and_then(|found| found.per_watt_with_meter),
+        ),
         figure("j_per_right_answer", "energy per right answer", "J", per_joule.and_then(inverse)),
         figure("j_per_query", "energy per query, gross", "J", per_query),
-        figure("net_j_per_query", "energy per query, net of idle", "J", energy("net_j_per_query")),
+        figure(
+            "net_j_per_query",
+            "energy per query, net of idle",
+            "J",
+            totals.and_then(|totals| totals.net_j_per_query),
+        ),
         figure(
             "j_per_output_token",
             "energy per output token, gross",
             "J",
-            by_token("gross_j_per_output_token", gross),
+            by_token(totals.and_then(|totals| totals.gross_j_per_output_token), gross),
         ),
-        figure("net_j_per_output_token", "energy per output token, net", "J", by_token("net_j_per_output_token", net)),
-        figure("j_per_token", "energy per token, gross", "J", energy("gross_j_per_token")),
-        figure("net_j_per_token", "energy per token, net", "J", energy("net_j_per_token")),
-        figure("mean_power_w", "mean power", "W", energy("mean_power_w")),
+        figure(
+            "net_j_per_output_token",
+            "energy per output token, net",
+            "J",
+            by_token(totals.and_then(|totals| totals.net_j_per_output_token), net),
+        ),
+        figure("j_per_token", "energy per token, gross", "J", exact(|totals| totals.gross_j_per_token)),
+        figure("net_j_per_token", "energy per token, net", "J", exact(|totals| totals.net_j_per_token)),
+        figure("mean_power_w", "mean power", "W", exact(|totals| Some(totals.mean_power_w))),
         figure(
             "kwh_per_1000_queries",
             "energy of 1,000 queries",
@@ -156,16 +180,16 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
 
 /// A figure through a function that rises or falls everywhere.
 fn scaled(found: Estimate, function: impl Fn(f64) -> f64) -> Estimate {
-    let ends = found.interval.map(|(low, high)| (function(low), function(high)));
+    let ends = found.ends().map(|(low, high)| (function(low), function(high)));
     let interval = ends.map(|(one, other)| (one.min(other), one.max(other)));
     let is_finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
-    Estimate { value: function(found.value), interval: interval.filter(is_finite) }
+    Estimate::with_ends(function(found.value), interval.filter(is_finite))
 }
 
 /// What was paid; null where there are no prices.
 fn cost(run: &Run) -> Value {
     let each: Vec<f64> = run.queries.iter().filter_map(|query| query.cost_usd).collect();
-    let total = run.summary.number("/cost_usd").or((!each.is_empty()).then(|| each.iter().sum()));
+    let total = run.summary.cost_usd.or((!each.is_empty()).then(|| each.iter().sum()));
     let right = run.queries.iter().filter(|query| query.correct == Some(true)).count() as f64;
     total.map_or(Value::Null, |total| {
         json!({"total_usd": total,
@@ -198,7 +222,7 @@ fn figure_table(figures: &[Figure], source: EnergySource) -> Table {
 mod tests {
     use super::super::example;
     use super::*;
-    use crate::saved::Energy;
+    use ergometer_runs::saved::Energy;
 
     /// 60 queries of `cheap` at 2 J, all right, and 60 of `dear` at 4 J, half right; 40 J of idle.
     fn metered() -> Run {
@@ -246,9 +270,8 @@ mod tests {
         let balance = &found.data["balance"];
         assert_eq!((&balance["requests_pct"], &balance["idle_pct"]), (&json!(90.0), &json!(10.0)));
         assert_eq!(found.tables[1].rows.len(), 5, "three parts, the meter, and what was repeated");
-        let mut value = metered().summary.value().clone();
-        value["energy"]["measured"]["balance"]["idle_j"] = json!(41.0);
-        let open = Run { summary: crate::saved::Summary::from_value(value), ..metered() };
+        let mut open = metered();
+        open.summary.energy.measured.as_mut().unwrap().balance.idle_j = 41.0;
         let found = Efficiency.run(&open, &Options::default()).unwrap();
         assert!(found.warnings[0].contains("does not close"), "{:?}", found.warnings);
     }
@@ -279,8 +302,8 @@ mod tests {
     fn a_saved_run_has_what_its_summary_has() {
         let run = example::saved("mock_limits");
         let found = Efficiency.run(&run, &Options::default()).unwrap();
-        let path = "/energy/modelled/gross_j_per_query";
-        assert_eq!(Some(&found.data["figures"]["j_per_query"]), run.summary.at(path));
+        let of_summary = json!(run.summary.energy.modelled.as_ref().unwrap().gross_j_per_query);
+        assert_eq!(found.data["figures"]["j_per_query"], of_summary);
         assert!(found.warnings[0].contains("modelled"));
         assert_eq!(found.data["by_subject"].as_array().unwrap().len(), run.subjects.len());
         let shares =

@@ -9,7 +9,9 @@ use super::super::cell::{self, count_cell, estimate_cell};
 use super::super::entries;
 use super::super::order::in_order_of_sending;
 use super::show;
-use crate::saved::{EnergySource, Estimate, Query, Run};
+use ergometer_runs::EnergySource;
+use ergometer_runs::saved::{Query, Run};
+use ergometer_statistics::Estimate;
 
 /// The queries about one thing that have energy.
 pub(super) struct Subject {
@@ -23,7 +25,7 @@ pub(super) struct Subject {
     cost_usd: Option<f64>,
 }
 
-/// The worst first: with the fewest right answers per joule, then with the most joules.
+/// The worst first: with the lower_limit right answers per joule, then with the most joules.
 pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
     let mut members: Vec<Vec<(usize, &Query)>> = vec![Vec::new(); run.subjects.len()];
     for (place, query) in in_order_of_sending(run.queries.iter()).into_iter().enumerate() {

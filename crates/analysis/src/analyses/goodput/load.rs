@@ -7,60 +7,74 @@ use serde_json::{Value, json};
 
 use super::super::Findings;
 use super::super::entries;
-use crate::saved::Run;
+use ergometer_runs::saved::Run;
+use ergometer_runs::summary::LoadFigures;
 
-/// A figure: what people read, its path below `load` and below `steady_state`, its unit, and what makes it one of it.
-type Figure = (&'static str, &'static str, &'static str, f64);
+/// A figure of a part of a run.
+struct Figure {
+    /// Its name in tables.
+    head: &'static str,
+    /// Its name in JSON.
+    name: &'static str,
+    unit: &'static str,
+    value: fn(&LoadFigures) -> Option<f64>,
+}
 
-const FIGURES: [Figure; 18] = [
-    ("duration", "duration_s", "s", 1.0),
-    ("completed", "completed", "", 1.0),
-    ("requests a second", "requests_per_second", "/s", 1.0),
-    ("output tokens a second", "output_tokens_per_second", "/s", 1.0),
-    ("in flight, mean", "in_flight/mean", "", 1.0),
-    ("goodput", "goodput/requests_per_second", "/s", 1.0),
-    ("TTFT p50", "ttft_ms/p50", "s", 1e-3),
-    ("TTFT p99", "ttft_ms/p99", "s", 1e-3),
-    ("TTFT from when due p99", "ttft_scheduled_ms/p99", "s", 1e-3),
-    ("ITL p50", "itl_ms/p50", "s", 1e-3),
-    ("ITL p99", "itl_ms/p99", "s", 1e-3),
-    ("TPOT p50", "tpot_ms/p50", "s", 1e-3),
-    ("TPOT p99", "tpot_ms/p99", "s", 1e-3),
-    ("E2E p50", "e2e_ms/p50", "s", 1e-3),
-    ("E2E p99", "e2e_ms/p99", "s", 1e-3),
-    ("schedule lag p99", "schedule_lag_ms/p99", "s", 1e-3),
-    ("energy per output token", "energy/gross_j_per_output_token", "J", 1.0),
-    ("mean power", "energy/mean_power_w", "W", 1.0),
+const fn figure(
+    head: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    value: fn(&LoadFigures) -> Option<f64>,
+) -> Figure {
+    Figure { head, name, unit, value }
+}
+
+/// A latency in seconds; summaries have milliseconds.
+fn seconds(time_ms: Option<f64>) -> Option<f64> {
+    time_ms.map(|time_ms| time_ms * 1e-3)
+}
+
+const FIGURES: [Figure; 16] = [
+    figure("duration", "duration_s", "s", |load| Some(load.duration_s)),
+    figure("completed", "completed", "", |load| Some(load.completed as f64)),
+    figure("requests per second", "requests_per_second", "/s", |load| load.requests_per_second),
+    figure("output tokens per second", "output_tokens_per_second", "/s", |load| load.output_tokens_per_second),
+    figure("in flight, mean", "in_flight/mean", "", |load| Some(load.in_flight?.mean)),
+    figure("goodput", "goodput/requests_per_second", "/s", |load| Some(load.goodput?.requests_per_second)),
+    figure("TTFT p50", "ttft_ms/p50", "s", |load| seconds(Some(load.ttft_ms?.p50))),
+    figure("TTFT p99", "ttft_ms/p99", "s", |load| seconds(load.ttft_ms?.p99)),
+    figure("TTFT from schedule p99", "ttft_scheduled_ms/p99", "s", |load| seconds(load.ttft_scheduled_ms?.p99)),
+    figure("ITL p50", "itl_ms/p50", "s", |load| seconds(Some(load.itl_ms?.p50))),
+    figure("ITL p99", "itl_ms/p99", "s", |load| seconds(load.itl_ms?.p99)),
+    figure("TPOT p50", "tpot_ms/p50", "s", |load| seconds(Some(load.tpot_ms?.p50))),
+    figure("TPOT p99", "tpot_ms/p99", "s", |load| seconds(load.tpot_ms?.p99)),
+    figure("E2E p50", "e2e_ms/p50", "s", |load| seconds(Some(load.e2e_ms?.p50))),
+    figure("E2E p99", "e2e_ms/p99", "s", |load| seconds(load.e2e_ms?.p99)),
+    figure("schedule lag p99", "schedule_lag_ms/p99", "s", |load| seconds(load.schedule_lag_ms?.p99)),
 ];
 
 /// Adds the load to findings.
 pub(super) fn fill(run: &Run, findings: &mut Findings) {
-    let summary = &run.summary;
-    if summary.at("/load").is_none() {
+    let Some(load) = run.summary.load.as_deref() else {
         findings.data.insert(String::from("load"), Value::Null);
         findings.warnings.push(String::from(
-            "summary.json has no load: an earlier version wrote it. hint: `ergo finalize` on the run, while journal/ is there",
+            "summary.json has no load: an earlier version wrote it. `ergo finalize` adds it while journal/ is there",
         ));
         return;
-    }
-    let reason = summary.text("/load/steady_state_reason");
-    let reasons: Vec<&str> = summary
-        .at("/load/client/reasons")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let client_limited = summary.at("/load/client_limited").and_then(Value::as_bool);
-    if client_limited == Some(true) {
+    };
+    let reason = load.steady_state_reason.as_deref();
+    let reasons = &load.client.reasons;
+    if load.client_limited {
+        let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
         findings.warnings.push(format!(
             "the client was the limit ({}): these figures may be its own, not the server's",
             reasons.join(", ")
         ));
     }
-    let has_steady = summary.at("/load/steady_state").is_some();
+    let steady = load.steady_state.as_ref();
+    let has_steady = steady.is_some();
     if !has_steady {
-        let why = reason.unwrap_or("it is not told why");
+        let why = reason.unwrap_or("the summary gives no reason");
         findings.warnings.push(format!("the run has no steady state: {why}"));
     }
     let mut table = Table::new(
@@ -69,34 +83,33 @@ pub(super) fn fill(run: &Run, findings: &mut Findings) {
         &[("figure", "figure"), ("whole run", "whole"), ("steady state", "steady")],
     );
     let mut figures = Vec::new();
-    for (head, path, unit, factor) in FIGURES {
-        let found = whole(run, path).map(|value| value * factor);
-        let steady = summary.number(&format!("/load/steady_state/{path}")).map(|value| value * factor);
-        if found.is_none() && steady.is_none() {
-            continue;
+    let mut add = |head: &str, name: &str, unit: &str, [whole, steady]: [Option<f64>; 2]| {
+        if whole.is_some() || steady.is_some() {
+            table.rows.push(vec![Cell::text(head), cell(whole, unit), cell(steady, unit)]);
+            let (whole, steady) = (entries::number(whole), entries::number(steady));
+            figures.push(json!({"figure": name, "unit": unit, "whole": whole, "steady": steady}));
         }
-        table.rows.push(vec![Cell::text(head), cell(found, unit), cell(steady, unit)]);
-        figures.push(
-            json!({"figure": path, "unit": unit, "whole": entries::number(found), "steady": entries::number(steady)}),
-        );
+    };
+    for Figure { head, name, unit, value } in FIGURES {
+        add(head, name, unit, [value(&load.whole), steady.and_then(|steady| value(&steady.figures))]);
     }
+    let (whole, steady) = (run.energy_totals(), steady.and_then(|steady| steady.energy));
+    let per_token = [
+        whole.and_then(|totals| totals.gross_j_per_output_token),
+        steady.and_then(|energy| energy.gross_j_per_output_token),
+    ];
+    add("energy per output token", "energy/gross_j_per_output_token", "J", per_token);
+    let power = [whole.map(|totals| totals.mean_power_w), steady.map(|energy| energy.mean_power_w)];
+    add("mean power", "energy/mean_power_w", "W", power);
     if let Some(why) = reason.filter(|_| !has_steady) {
         table.notes.push(format!("No steady state: {}.", super::super::cell::outside(why)));
     }
     findings.tables.push(table);
-    let load = json!({"figures": figures, "steady_state_reason": reason, "client_limited": client_limited,
+    let data = json!({"figures": figures, "steady_state_reason": reason, "client_limited": load.client_limited,
         "client_limited_by": reasons});
-    findings.data.insert(String::from("load"), load);
-    findings.summary.insert(String::from("client_limited"), json!(client_limited));
+    findings.data.insert(String::from("load"), data);
+    findings.summary.insert(String::from("client_limited"), json!(load.client_limited));
     findings.summary.insert(String::from("has_steady_state"), json!(has_steady));
-}
-
-/// Energy of the whole run does not stand under `load`.
-fn whole(run: &Run, path: &str) -> Option<f64> {
-    match path.strip_prefix("energy/") {
-        Some(field) => run.summary.number(&run.energy_path(field)?),
-        None => run.summary.number(&format!("/load/{path}")),
-    }
 }
 
 fn cell(value: Option<f64>, unit: &str) -> Cell {
@@ -128,7 +141,12 @@ mod tests {
             found.tables[0].rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
         assert_eq!(
             rows,
-            [["completed", "7", "-"], ["TTFT p50", "9.000 ms", "8.000 ms"], ["mean power", "-", "300.0 W"]]
+            [
+                ["duration", "1.000 s", "1.000 s"],
+                ["completed", "7", "0"],
+                ["TTFT p50", "9.000 ms", "8.000 ms"],
+                ["mean power", "-", "300.0 W"]
+            ]
         );
         assert_eq!((found.warnings.len(), &found.summary["client_limited"]), (0, &json!(false)));
     }
@@ -137,7 +155,7 @@ mod tests {
     fn what_limits_the_figures_is_told() {
         let found = found(json!({"load": {"client_limited": true, "client": {"reasons": ["cpu", "schedule"]},
             "steady_state": null, "steady_state_reason": "no request completed"}}));
-        assert!(found.warnings[0].contains("(cpu, schedule)"), "{:?}", found.warnings);
+        assert!(found.warnings[0].contains("(its CPU was saturated, requests were sent late)"), "{:?}", found.warnings);
         assert!(found.warnings[1].ends_with("no request completed"));
         assert_eq!(super::tests::found(json!({})).warnings.len(), 1, "an earlier version");
     }

@@ -15,7 +15,9 @@ use super::cell::{count_cell, quantity_cell, share_cell};
 use super::entries;
 use super::{Analysis, Findings, Limits, Options};
 use crate::AnalysisError;
-use crate::saved::{Estimate, Run};
+use ergometer_runs::config::Slo;
+use ergometer_runs::saved::Run;
+use ergometer_statistics::Estimate;
 use timing::{Limited, Timing, Took};
 
 /// What part of the requests must keep to the limits that are proposed.
@@ -67,15 +69,9 @@ impl Analysis for Goodput {
 
 /// The limits the run was made with.
 fn own_limits(run: &Run) -> Option<Limits> {
-    let own = run.summary.at("/profiler_config/slo")?;
-    let limit = |name: &str| own[name].as_f64();
-    Some(Limits {
-        ttft_s: limit("ttft_s"),
-        ttft_scheduled_s: limit("ttft_scheduled_s"),
-        tpot_s: limit("tpot_s"),
-        itl_s: limit("itl_s"),
-        e2e_s: limit("e2e_s"),
-    })
+    let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = run.summary.profiler_config.known()?.slo;
+    let limits = Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s };
+    (limits != Limits::default()).then_some(limits)
 }
 
 /// The smallest limit that 99 % of the completed requests keep; `None` where more than 1 % were not measured.
@@ -163,8 +159,8 @@ impl Judged {
             })
         });
         let good = Part::of(timings.iter(), resampling, |timing| timing.is_good(&limits));
-        let seconds = run.summary.number("/load/duration_s").or(run.summary.number("/duration_s"));
-        let seconds = seconds.filter(|&seconds| seconds > 0.0);
+        let seconds = run.summary.load.as_ref().map_or(run.summary.duration_s, |load| load.whole.duration_s);
+        let seconds = Some(seconds).filter(|&seconds| seconds > 0.0);
         Self {
             limits,
             each: each.collect(),
@@ -271,16 +267,14 @@ fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
 /// What is good of the requests sent in the steady state, and how many a second that makes: the rate is of completed
 /// requests, so it is taken times the share of good ones among those.
 fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(Part, f64)> {
-    let windows = run.summary.at("/load/steady_state/windows_ns")?.as_array()?;
-    let windows: Vec<(i64, i64)> =
-        windows.iter().filter_map(|window| Some((window[0].as_i64()?, window[1].as_i64()?))).collect();
+    let windows: Vec<(i64, i64)> = run.summary.steady_windows().collect();
     let is_inside = |timing: &&Timing| {
         let sent = timing.sent.map(ergometer_units::Timestamp::nanos_since_epoch);
         sent.is_some_and(|sent| windows.iter().any(|(start, end)| (*start..*end).contains(&sent)))
     };
     let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
     let completed = inside.iter().filter(|timing| timing.is_completed).count();
-    let rate = run.summary.number("/load/steady_state/requests_per_second")?;
+    let rate = run.summary.load.as_ref()?.steady_state.as_ref()?.figures.requests_per_second?;
     let kept = Part::of(inside.into_iter(), resampling, |timing| timing.is_good(limits));
     (kept.all > 0).then(|| (kept, kept.kept as f64 / completed.max(1) as f64 * rate))
 }
@@ -376,12 +370,13 @@ mod tests {
     fn is_that_of_the_summary(name: &str) {
         let run = example::saved(name);
         let found = Goodput.run(&run, &Options::default()).unwrap();
-        let of_summary = run.summary.at("/load/goodput").unwrap();
+        let load = run.summary.load.as_ref().unwrap();
+        let of_summary = json!(load.whole.goodput.unwrap());
         for name in ["good", "requests_per_second"] {
             assert_eq!(found.summary[name], of_summary[name], "{name}");
         }
         assert_eq!(found.summary["share"]["value"], of_summary["share"]);
-        let of_steady = run.summary.at("/load/steady_state/goodput").unwrap();
+        let of_steady = json!(load.steady_state.as_ref().unwrap().figures.goodput.unwrap());
         let steady = &found.data["steady_state_goodput"];
         assert_eq!((&steady["good"], &steady["share"]["value"]), (&of_steady["good"], &of_steady["share"]));
         assert_eq!(steady["requests_per_second"], of_steady["requests_per_second"]);

@@ -8,7 +8,7 @@ use ergometer_units::Timestamp;
 use super::super::Limits;
 use super::super::order::of_sending;
 use crate::AnalysisError;
-use crate::saved::{Attempt, Run};
+use ergometer_runs::saved::{Attempt, Run};
 
 /// What is limited, in the order of [`Limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

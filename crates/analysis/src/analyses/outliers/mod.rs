@@ -15,7 +15,7 @@ use super::cell::count_cell;
 use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
-use crate::saved::{Query, Run};
+use ergometer_runs::saved::{Query, Run};
 use reasons::{Case, Evidence};
 use score::{FEWEST, LIMIT, NoScore, Usual};
 

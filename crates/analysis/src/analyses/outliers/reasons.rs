@@ -8,7 +8,7 @@ use ergometer_units::{Timestamp, format};
 
 use super::Figure;
 use crate::AnalysisError;
-use crate::saved::{Attempt, Channel, Query, Run, Telemetry};
+use ergometer_runs::saved::{Attempt, Channel, Query, Run, Telemetry};
 
 /// The signals that are asked for.
 const SIGNALS: [&str; 3] = ["clock_core", "temperature", "requests_waiting"];

@@ -4,7 +4,7 @@ use ergometer_units::Seconds;
 
 use super::super::example;
 use super::*;
-use crate::saved::{Energy, Outcome};
+use ergometer_runs::saved::{Energy, Outcome};
 
 /// A hundred queries, one after another, of 10 to 60 tokens at about 2 ms; each changed by `change`.
 fn run(change: impl Fn(&mut Query)) -> Run {

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::curve::Curve;
-use ergometer_analysis::saved::{Run, Saved, Sweep, labels};
 use ergometer_diagnostics::{command, hint};
+use ergometer_runs::config::Axis;
+use ergometer_runs::saved::{Run, Saved, SavedSweep, labels};
 
 use crate::bridge::diagnosed;
 use crate::exit::Failure;
@@ -44,7 +45,7 @@ impl Sides {
         for path in &paths {
             match Saved::open(Path::new(path))? {
                 Saved::Run(run) => self.runs.push(*run),
-                Saved::Sweep(sweep) if sweep.points.len() > 1 && paths.len() == 1 => {
+                Saved::Sweep(sweep) if sweep.sweep.points.len() > 1 && paths.len() == 1 => {
                     return self.add_points(&sweep, is_alone);
                 }
                 Saved::Sweep(sweep) => self.runs.extend(sweep.runs()?),
@@ -55,19 +56,23 @@ impl Sides {
     }
 
     /// Adds a side for each point of a sweep that has a run.
-    fn add_points(&mut self, sweep: &Sweep, is_alone: bool) -> Result<(), AnalysisError> {
+    fn add_points(&mut self, sweep: &SavedSweep, is_alone: bool) -> Result<(), AnalysisError> {
         let name = sweep.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        for point in sweep.points.iter().filter(|point| !point.runs.is_empty()) {
-            let start = self.runs.len();
-            for run in &point.runs {
-                self.runs.push(Run::open(run)?);
+        for point in &sweep.sweep.points {
+            let folders = sweep.folders(point);
+            if folders.is_empty() {
+                continue;
             }
-            let label = format!("{} {}", sweep.axis, point.value);
+            let start = self.runs.len();
+            for folder in &folders {
+                self.runs.push(Run::open(folder)?);
+            }
+            let label = format!("{} {}", sweep.sweep.axis, Axis::value(&point.schedule));
             let label = if is_alone { label } else { format!("{name} {label}") };
             self.groups.push((label, start..self.runs.len()));
         }
         if is_alone {
-            self.curve = Some(Curve::of(sweep)?);
+            self.curve = Some(Curve::from_sweep(&sweep.sweep));
         }
         Ok(())
     }

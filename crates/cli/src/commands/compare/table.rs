@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use ergometer_analysis::compare::{Candidate, Comparison, METRICS, Row, Verdict};
+use ergometer_analysis::compare::{Candidate, Comparison, Row, Verdict};
 use ergometer_charts::{Cell, Table as ReportTable};
+use ergometer_runs::metrics;
 
 use super::Results;
 use crate::screen::{Align, Screen, Table, Tone, visible};
@@ -60,11 +61,11 @@ fn wide(comparison: &Comparison, screen: Screen) -> String {
     let labels = comparison.candidates.iter().map(|candidate| &candidate.side.label);
     let heads = ["", &comparison.baseline.label].into_iter().chain(labels.map(String::as_str));
     table.row(heads.map(|head| (Tone::Faint, visible(head).into_owned())).collect());
-    for metric in METRICS {
+    for metric in metrics::in_comparisons() {
         let rows: Vec<Option<&Row>> =
             comparison.candidates.iter().map(|candidate| candidate.row(metric.name)).collect();
         let Some(known) = rows.iter().flatten().next() else { continue };
-        let baseline = known.baseline.map_or_else(|| String::from("-"), |value| metric.unit.shown(value));
+        let baseline = known.baseline.map_or_else(|| String::from("-"), |value| metric.unit.format(value));
         let mut cells = vec![(Tone::Strong, metric.label.to_owned()), (Tone::Plain, baseline)];
         cells.extend(rows.iter().map(|row| {
             let change = row.and_then(Row::change_in_short).unwrap_or_else(|| String::from("-"));

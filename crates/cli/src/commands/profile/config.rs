@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ergometer::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
 use ergometer_diagnostics::{hint, option};
+use ergometer_runs::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
 use serde_json::{Map, Value};
 
 use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ergometer::config::Schedule;
 use ergometer::review::Reviewing;
 use ergometer::run::{Notice, Observer, Percentiles, Progress};
+use ergometer_runs::config::Schedule;
 use ergometer_units::Seconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -13,13 +13,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ergometer::close::Summary;
-use ergometer::config::RunConfig;
-use ergometer::journal::Closing;
 use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
 use ergometer_diagnostics::{Diagnostic as _, Hint, Message, command, hint, option};
+use ergometer_runs::Closing;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::summary::Summary;
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 
-use ergometer::close::{Accuracy, Closed, Figure, ServerSummary, Summary};
-use ergometer_diagnostics::{hint, option};
+use ergometer::close::Closed;
+use ergometer_diagnostics::{Diagnostic, hint, option};
+use ergometer_runs::summary::{Accuracy, ServerSummary, Summary};
+use ergometer_statistics::Estimate;
 
 use super::under_load;
 use crate::arguments::SummaryFormat;
@@ -21,11 +23,11 @@ pub(crate) fn print(closed: &Closed, format: SummaryFormat, screen: Screen) -> R
     };
     // A closed pipe is not an error; another error is reported after the run folder is named.
     let unprinted = screen::print(&text).err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-    if let Some(line) = under_load::connections(&closed.summary.load) {
+    if let Some(line) = closed.summary.load.as_deref().and_then(under_load::connections) {
         screen.detail(&line);
     }
     for warning in &closed.warnings {
-        screen.warning(&crate::bridge::warning_message(warning.to_string(), warning.hint()));
+        screen.warning(&warning.to_message());
     }
     let folder = closed.folder.display();
     screen.note(&format!("saved    {folder}"));
@@ -80,7 +82,8 @@ fn rows(summary: &Summary) -> Vec<Row> {
     let mut row = |label, value, interval, comment| rows.push(Row { label, value, interval, comment });
     let failed: u64 = summary.outcomes.failed.values().sum();
     let mut ended = format!("in {} s", digits(summary.duration_s));
-    if let Some(rate) = summary.load.whole.requests_per_second {
+    let load = summary.load.as_deref();
+    if let Some(rate) = load.and_then(|load| load.whole.requests_per_second) {
         let _ = write!(ended, ", {}/s", digits(rate));
     }
     let failures = if failed > 0 { format!("{failed} failed") } else { String::new() };
@@ -100,8 +103,9 @@ fn rows(summary: &Summary) -> Vec<Row> {
         });
         row("accuracy", format!("{percent:.1} %"), interval, judged(summary, subjects(accuracy)));
     }
-    if under_load::is_load(&summary.load) {
-        under_load::rows(&summary.load, &summary.profiler_config, &mut row);
+    let busy = load.filter(|load| under_load::is_load(load));
+    if let Some((load, config)) = busy.zip(summary.profiler_config.known()) {
+        under_load::rows(load, config, &mut row);
     } else {
         let e2e = summary.latency.e2e_ms.as_ref().map(|e2e| format!("; E2E latency {} ms p50", digits(e2e.p50)));
         let comments = [e2e.unwrap_or_default(), String::from("; per output token after the first")];
@@ -116,8 +120,8 @@ fn rows(summary: &Summary) -> Vec<Row> {
         let each = summary.tokens.output.unwrap_or(0) as f64 / summary.tokens.requests.max(1) as f64;
         row("speed", format!("{} tok/s", thousands(speed)), String::new(), format!("{each:.1} tokens/query"));
     }
-    if under_load::is_load(&summary.load) {
-        under_load::steady_row(&summary.load, &mut row);
+    if let Some(load) = busy {
+        under_load::steady_row(load, &mut row);
     }
     if let Some(server) = &summary.server {
         server_row(server, &mut row);
@@ -168,7 +172,7 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
     let source = if is_modelled { "modelled, not measured" } else { "measured" };
     let per_query = totals.gross_j_per_query;
     let interval =
-        |figure: Figure| half_width(figure).map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
+        |figure: Estimate| half_width(figure).map(|half| format!("± {}", scaled(half, "J"))).unwrap_or_default();
     row(
         "energy",
         format!("{}/query", scaled(per_query.value, "J")),
@@ -211,29 +215,31 @@ fn energy_rows(summary: &Summary, row: &mut impl FnMut(&'static str, String, Str
         );
     }
     if let Some(intelligence) = &summary.intelligence {
-        let (joule, watt) = (intelligence.per_joule_with_meter, intelligence.per_watt_with_meter);
+        let joule = intelligence.per_joule_with_meter.unwrap_or(intelligence.per_joule);
         row(
             "intelligence/joule",
             format!("{} correct/J", significant(joule.value)),
             range(joule),
-            intelligence.energy.to_owned(),
+            intelligence.energy.map_or_else(String::new, |energy| energy.to_string()),
         );
-        row(
-            "intelligence/watt",
-            format!("{} /W", significant(watt.value)),
-            range(watt),
-            String::from("accuracy / mean power"),
-        );
+        if let Some(watt) = intelligence.per_watt_with_meter {
+            row(
+                "intelligence/watt",
+                format!("{} /W", significant(watt.value)),
+                range(watt),
+                String::from("accuracy / mean power"),
+            );
+        }
     }
 }
 
 /// `2.1 to 7.4`: these intervals are asymmetric.
-fn range(figure: Figure) -> String {
+fn range(figure: Estimate) -> String {
     let ends = figure.low.zip(figure.high);
     ends.map(|(low, high)| format!("{} to {}", significant(low), significant(high))).unwrap_or_default()
 }
 
-fn half_width(figure: Figure) -> Option<f64> {
+fn half_width(figure: Estimate) -> Option<f64> {
     figure.low.zip(figure.high).map(|(low, high)| (high - low) / 2.0)
 }
 
@@ -274,7 +280,7 @@ fn subjects(accuracy: &Accuracy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ergometer::close::GaugeSummary;
+    use ergometer_runs::summary::GaugeSummary;
 
     use super::*;
 

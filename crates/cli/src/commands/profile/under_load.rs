@@ -1,7 +1,7 @@
 //! The rows of a summary for runs under load: several requests in flight, or an open loop.
 
-use ergometer::close::LoadSummary;
-use ergometer::config::{RunConfig, Schedule, Slo};
+use ergometer_runs::config::{RunConfig, Schedule, Slo};
+use ergometer_runs::summary::LoadSummary;
 use ergometer_statistics::Distribution;
 
 use super::show::scaled;
@@ -108,8 +108,12 @@ fn limits(slo: Slo) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use ergometer::close::{ClientSummary, Figure, Goodput, InFlightSummary, LoadFigures, SteadyEnergy, SteadyState};
     use ergometer_clients::{Connections, Protocol};
+    use ergometer_runs::config::Axis;
+    use ergometer_runs::summary::{
+        ClientSummary, EnergySource, Goodput, InFlightSummary, LoadFigures, SteadyEnergy, SteadyState,
+    };
+    use ergometer_statistics::Estimate;
     use serde_json::{Value, json};
 
     use super::*;
@@ -149,14 +153,14 @@ mod tests {
 
     fn load(config: &RunConfig) -> LoadSummary {
         let energy = SteadyEnergy {
-            gross_j: Figure { value: 4e4, low: None, high: None },
+            gross_j: Estimate { value: 4e4, low: None, high: None },
             gross_j_per_output_token: Some(0.12),
             mean_power_w: 700.0,
-            energy: "measured",
+            energy: EnergySource::Measured,
         };
         let (requests_per_second, output_tokens_per_second) = (Some(45.1), Some(5790.0));
         LoadSummary {
-            mode: config.schedule.mode(),
+            mode: Axis::of(&config.schedule),
             concurrency: config.schedule.concurrency(),
             rate: config.schedule.rate(),
             rate_asked: Some(12.03),
@@ -174,7 +178,7 @@ mod tests {
             requests_on_new_connections: Some(66),
             ttft_new_connection_ms: None,
             steady_state: Some(SteadyState {
-                mode: "concurrency",
+                mode: Axis::Concurrency,
                 concurrency: None,
                 rate: None,
                 client_limited: false,

@@ -3,10 +3,11 @@
 use ergometer_units::{Seconds, Timestamp};
 
 use super::{Load, Passages};
-use crate::config::RunConfig;
-use crate::journal::{Exchange, Fate, Ordered};
+use crate::journal::Ordered;
 use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, TokenSource, Transcript, Usage};
 use ergometer_datasets::{Query, Turn};
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::{Exchange, Fate};
 
 /// What a test says of an exchange.
 #[derive(Debug, Clone, Copy, Default)]

@@ -10,14 +10,17 @@ use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::super::session::Metered;
-use super::super::totals::Figure;
+use super::super::totals::add;
 use super::in_flight::InFlight;
 use super::passage::{Connection, Ending, Passage, Standing};
-use super::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
-use crate::journal::SenderFacts;
 use ergometer_clients::{Connections, FailureKind, Locality};
+use ergometer_runs::SenderFacts;
+use ergometer_runs::config::Axis;
+use ergometer_runs::summary::EnergySource;
+use ergometer_runs::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
+use ergometer_statistics::Estimate;
 
 /// What part of a session is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +75,7 @@ impl Load<'_> {
         });
         let client_limited = !client.reasons.is_empty();
         LoadSummary {
-            mode: schedule.mode(),
+            mode: Axis::of(&schedule),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
             rate_asked,
@@ -119,7 +122,7 @@ impl Load<'_> {
         let output_tokens = Some(tokens).filter(|_| is_counted);
         let nanos = |window: Window| (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
         Some(SteadyState {
-            mode: schedule.mode(),
+            mode: Axis::of(&schedule),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
             client_limited,
@@ -201,11 +204,11 @@ impl Load<'_> {
         };
         let seconds: f64 = windows().map(|(_, window)| window.length().get()).sum();
         let total = |kind: EnergyKind| {
-            let each: Option<Vec<Figure>> = windows().map(|(metered, window)| kind.gross(metered, window)).collect();
-            each?.into_iter().reduce(Figure::plus)
+            let each: Option<Vec<Estimate>> = windows().map(|(metered, window)| kind.gross(metered, window)).collect();
+            each?.into_iter().reduce(add)
         };
-        let kinds = [(EnergyKind::Measured, "measured"), (EnergyKind::Modelled, "modelled")];
-        let (gross, energy) = kinds.into_iter().find_map(|(kind, name)| Some((total(kind)?, name)))?;
+        let kinds = [(EnergyKind::Measured, EnergySource::Measured), (EnergyKind::Modelled, EnergySource::Modelled)];
+        let (gross, energy) = kinds.into_iter().find_map(|(kind, source)| Some((total(kind)?, source)))?;
         (seconds > 0.0).then(|| SteadyEnergy {
             gross_j: gross,
             gross_j_per_output_token: tokens.filter(|&tokens| tokens > 0.0).map(|tokens| gross.value / tokens),
@@ -310,7 +313,7 @@ enum EnergyKind {
 
 impl EnergyKind {
     /// The gross energy of a window; `None` where there is no such device, or one of them has no data there.
-    fn gross(self, metered: &Metered, window: Window) -> Option<Figure> {
+    fn gross(self, metered: &Metered, window: Window) -> Option<Estimate> {
         let estimates = metered.meter.energy(window).devices;
         let places = metered.sharing.places().filter(|place| match self {
             Self::Measured => place.summed,
@@ -322,8 +325,8 @@ impl EnergyKind {
                 estimates.iter().filter(|energy| (energy.device, energy.scope) == (place.device, place.scope));
             let estimate = found.next()?.estimate.as_ref().ok()?;
             let (low, high) = (Some(estimate.low.get()), Some(estimate.high.get()));
-            let figure = Figure { value: estimate.joules.get(), low, high };
-            sum = Some(sum.map_or(figure, |sum: Figure| sum.plus(figure)));
+            let figure = Estimate { value: estimate.joules.get(), low, high };
+            sum = Some(sum.map_or(figure, |sum: Estimate| add(sum, figure)));
         }
         sum
     }

@@ -2,23 +2,14 @@
 //!
 //! What ends at the very moment something else starts makes room for it: the two are never in flight together.
 
+use ergometer_runs::summary::InFlightSummary;
 use ergometer_units::{Timestamp, Window};
-use serde::Serialize;
 
 /// The starts and the ends of spans, each in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight {
     starts: Vec<Timestamp>,
     ends: Vec<Timestamp>,
-}
-
-/// How many were in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct InFlightSummary {
-    /// Over time.
-    pub mean: f64,
-    /// At most.
-    pub max: u64,
 }
 
 /// From this time on so many are in flight, until the next step.

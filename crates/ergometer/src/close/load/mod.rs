@@ -13,7 +13,6 @@ mod in_flight;
 mod over_time;
 mod passage;
 mod steady;
-mod summary;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -21,14 +20,11 @@ use std::collections::BTreeMap;
 use ergometer_statistics::Gaps;
 use ergometer_units::{Seconds, Timestamp, Window};
 
-pub use in_flight::InFlightSummary;
-pub use summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
-pub use verdict::{ClientLimit, ClientSummary};
-
 use super::session::Loaded;
-use crate::config::{RunConfig, Schedule};
-use crate::journal::{Exchange, Ordered};
+use crate::journal::Ordered;
 use ergometer_clients::{Outcome, TokenSource, lower_limit};
+use ergometer_runs::Exchange;
+use ergometer_runs::config::{RunConfig, Schedule};
 use in_flight::InFlight;
 use over_time::Bins;
 use passage::{Ending, Passage, Standing};

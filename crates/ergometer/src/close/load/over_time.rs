@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::super::CloseError;
 use super::passage::{Ending, Passage};
 use super::{Load, LoadSession, millis};
-use crate::journal::{Exchange, JournalError};
-use crate::store::write_json;
+use crate::journal::JournalError;
+use ergometer_runs::Exchange;
+use ergometer_runs::store::write_json;
 
 /// The version of the file.
 const VERSION: u32 = 1;

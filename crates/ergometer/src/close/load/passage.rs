@@ -4,9 +4,9 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
-use crate::config::Slo;
-use crate::journal::Exchange;
 use ergometer_clients::{FailureKind, Outcome};
+use ergometer_runs::Exchange;
+use ergometer_runs::config::Slo;
 
 /// One attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]

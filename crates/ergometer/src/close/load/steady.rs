@@ -12,7 +12,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::in_flight::InFlight;
 use super::passage::Passage;
-use crate::config::{RunConfig, Schedule};
+use ergometer_runs::config::{RunConfig, Schedule};
 
 /// Fewer completed requests sent inside it say nothing.
 pub(super) const FEWEST: u64 = 10;

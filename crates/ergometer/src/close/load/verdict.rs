@@ -3,14 +3,12 @@
 //!
 //! The thresholds, each a constant below, are those of `docs/run-folder.md`.
 
-use std::fmt;
+use ergometer_runs::summary::{ClientLimit, ClientSummary};
 
-use serde::Serialize;
-
-use super::summary::LoadFigures;
-use crate::config::RunConfig;
-use crate::journal::{SenderFacts, WakeLag};
 use ergometer_clients::{Locality, Protocol};
+use ergometer_runs::SenderFacts;
+use ergometer_runs::config::RunConfig;
+use ergometer_runs::summary::LoadFigures;
 
 /// A lag below this is nobody's limit, in milliseconds.
 const LEAST_LAG_MS: f64 = 10.0;
@@ -25,69 +23,6 @@ const WAKE_LAG_MS: f64 = 5.0;
 
 /// On a machine without anything left, one that is woken later than this is held up by it, in milliseconds.
 const BUSY_WAKE_LAG_MS: f64 = 1.0;
-
-/// What the client ran into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientLimit {
-    /// No more files and sockets may be open.
-    FileDescriptors,
-    /// There is no free port for another connection.
-    Sockets,
-    /// Requests were sent later than they were due, or fewer of them.
-    Schedule,
-    /// As many were in flight as were allowed.
-    MaxInFlight,
-    /// As many connections were open as were allowed, and requests waited for one.
-    Connections,
-    /// The processors had nothing left.
-    Cpu,
-}
-
-impl ClientLimit {
-    /// What to do about it.
-    #[must_use]
-    pub const fn hint(self) -> &'static str {
-        match self {
-            Self::FileDescriptors => "raise `ulimit -n`, or `--http 2`, which needs fewer connections",
-            Self::Sockets => "`--http 2` needs fewer connections; another machine has ports of its own",
-            Self::Schedule => "ask for a lower rate, or send from several machines",
-            Self::MaxInFlight => "raise `--max-in-flight`, or leave it out",
-            Self::Connections => "raise `--connections`, or leave it out",
-            Self::Cpu => "give the client more cores, or another machine than the server's",
-        }
-    }
-}
-
-impl fmt::Display for ClientLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FileDescriptors => "too many open files",
-            Self::Sockets => "no free ports",
-            Self::Schedule => "requests were sent late",
-            Self::MaxInFlight => "as many were in flight as allowed",
-            Self::Connections => "requests waited for one of the few connections",
-            Self::Cpu => "its processors were busy",
-        })
-    }
-}
-
-/// How the client did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "units are in the names")]
-pub struct ClientSummary {
-    /// What it ran into; empty where it was not the limit.
-    pub reasons: Vec<ClientLimit>,
-    /// Of the session in which it was worst.
-    pub wake_lag_ms: Option<WakeLag>,
-    /// How many it had in use on average.
-    pub processor_cores: Option<f64>,
-    pub cores: Option<u32>,
-    /// The highest of the sessions'.
-    pub machine_utilization: Option<f64>,
-    pub descriptor_limit: Option<u64>,
-    pub most_in_flight: u64,
-}
 
 /// What the verdict is made from.
 pub(super) struct Evidence<'a> {
@@ -165,10 +100,11 @@ fn is_late(evidence: &Evidence) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InFlightSummary;
     use super::super::example::{closed_loop, load, open_loop};
     use super::*;
     use ergometer_clients::Connections;
+    use ergometer_runs::WakeLag;
+    use ergometer_runs::summary::InFlightSummary;
     use ergometer_statistics::Distribution;
 
     /// An open loop of 10/s that kept to its schedule; answers took a second.

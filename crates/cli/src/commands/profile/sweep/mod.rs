@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ergometer::sweep::{self, PreparedSweep, Sweep, SweepError, SweepSpec};
+use ergometer::sweep::{self, PreparedSweep, SweepError, SweepSpec};
 use ergometer_diagnostics::{command, hint};
+use ergometer_runs::sweep::Sweep;
 
 use super::{config, failure, no_request_hint, put_back, stop_on_signals, target};
 use crate::arguments::{ProfileArguments, SummaryFormat};
@@ -100,9 +101,7 @@ fn sweep_failure(error: SweepError) -> Failure {
         SweepError::Kept { error, folder } => {
             sweep_failure(*error).also(format!("the measured data is in {}", folder.display()))
         }
-        SweepError::NoPoint | SweepError::TwoAxes { .. } | SweepError::Twice { .. } => {
-            Failure::usage(diagnosed!(error))
-        }
+        SweepError::Plan(error) => Failure::usage(diagnosed!(error)),
         SweepError::Interrupted => Failure::interrupted(diagnosed!(error)),
         SweepError::NoRequest => Failure::failed(diagnosed!(error)).hint(no_request_hint()),
         error => Failure::failed(diagnosed!(error)),

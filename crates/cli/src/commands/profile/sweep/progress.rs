@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ergometer::config::Schedule;
 use ergometer::run::Observer;
-use ergometer::sweep::{CooledDown, Cooling, NoCooldown, Rest, Sweep, SweepNotice, SweepObserver, label};
+use ergometer::sweep::{NoCooldown, SweepNotice, SweepObserver};
 use ergometer_diagnostics::{Message, command, hint, option};
+use ergometer_runs::config::Schedule;
+use ergometer_runs::sweep::{CooledDown, Cooling, Rest, Sweep, label};
 
 use super::super::live::Live;
 use super::super::{head, show as run_show};

@@ -2,7 +2,10 @@
 
 use std::io::ErrorKind;
 
-use ergometer::sweep::{Axis, EnergySource, FIGURES, Point, Spread, Sweep, SweepRun, label};
+use ergometer_runs::EnergySource;
+use ergometer_runs::config::Axis;
+use ergometer_runs::metrics::{self, Metric};
+use ergometer_runs::sweep::{Point, Spread, Sweep, SweepRun, label};
 
 use super::super::show::shell_word;
 use super::SweepResult;
@@ -152,8 +155,8 @@ pub(super) fn line(run: &SweepRun) -> String {
 /// CSV with a row per point: the mean of each figure, and with repeats the ends of its interval.
 pub(super) fn rows(sweep: &Sweep) -> String {
     let fixed = ["axis", "value", "runs", "complete_runs", "energy"].map(String::from);
-    let names =
-        FIGURES.iter().flat_map(|(name, _)| [String::from(*name), format!("{name}_low"), format!("{name}_high")]);
+    let names = metrics::in_sweeps()
+        .flat_map(|Metric { key, .. }| [String::from(*key), format!("{key}_low"), format!("{key}_high")]);
     let mut text = csv::line(fixed.into_iter().chain(names));
     for point in &sweep.points {
         let whole = point.runs.iter().filter(|run| run.complete).count();
@@ -164,8 +167,8 @@ pub(super) fn rows(sweep: &Sweep) -> String {
             whole.to_string(),
             point.energy.map_or_else(String::new, |energy| energy.name().to_owned()),
         ];
-        let figures = FIGURES.iter().flat_map(|(name, _)| {
-            let figure = point.figures.get(*name);
+        let figures = metrics::in_sweeps().flat_map(|metric| {
+            let figure = point.figures.get(metric.key);
             let part = |part: fn(&Spread) -> Option<f64>| csv::number(figure.and_then(part));
             [part(|figure| Some(figure.mean)), part(|figure| figure.low), part(|figure| figure.high)]
         });
@@ -176,9 +179,11 @@ pub(super) fn rows(sweep: &Sweep) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use ergometer::config::Schedule;
-    use ergometer::sweep::{Identity, SweepSpec};
+    use ergometer::sweep::SweepSpec;
     use ergometer_clients::ModelFacts;
+    use ergometer_runs::config::Schedule;
+    use ergometer_runs::sweep::Identity;
+    use ergometer_runs::testing;
     use serde_json::{Value, json};
 
     use super::*;
@@ -206,21 +211,21 @@ pub(super) mod tests {
             dataset: String::from("builtin"),
             dataset_fingerprint: String::from("abc"),
         };
-        Sweep::new(&SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }, identity).unwrap()
+        SweepSpec { config: config.unwrap(), schedules, repeats, cooldown_s: 0.0 }.begin(identity).unwrap()
     }
 
     /// Three points, done once.
     pub(in super::super) fn sweep() -> Sweep {
         let mut sweep = empty(1);
-        sweep.take((0, 0), &summary(120.0, 2.5));
-        sweep.take((1, 0), &summary(430.0, 0.91));
+        sweep.take((0, 0), &testing::summary(summary(120.0, 2.5)));
+        sweep.take((1, 0), &testing::summary(summary(430.0, 0.91)));
         let mut last = summary(1250.0, 0.0432);
         last["outcomes"]["failed"] = json!({"http_429": 3});
         last["load"] = json!({
             "itl_ms": {"p50": 8.1, "p99": 20.0}, "goodput": {"requests_per_second": 29.5}, "client_limited": true,
             "steady_state": {"output_tokens_per_second": 1310.0},
         });
-        sweep.take((2, 0), &last);
+        sweep.take((2, 0), &testing::summary(last));
         sweep
     }
 
@@ -233,9 +238,9 @@ pub(super) mod tests {
     fn repeats_have_intervals_and_missing_runs_are_marked() {
         let mut sweep = empty(3);
         for (repeat, speed) in [(0, 118.0), (1, 120.0), (2, 125.0)] {
-            sweep.take((0, repeat), &summary(speed, 300.0 / speed));
+            sweep.take((0, repeat), &testing::summary(summary(speed, 300.0 / speed)));
         }
-        sweep.take((1, 0), &summary(430.0, 0.91));
+        sweep.take((1, 0), &testing::summary(summary(430.0, 0.91)));
         insta::assert_snapshot!("sweep_table_repeats", table(&sweep, Screen::PLAIN));
     }
 
@@ -244,7 +249,7 @@ pub(super) mod tests {
         let mut sweep = empty(1);
         let mut modelled = summary(120.0, 2.5);
         modelled["energy"] = json!({"measured": null, "modelled": modelled["energy"]["measured"]});
-        sweep.take((0, 0), &modelled);
+        sweep.take((0, 0), &testing::summary(modelled));
         assert!(table(&sweep, Screen::PLAIN).contains("J/token, modelled"));
     }
 
@@ -252,7 +257,7 @@ pub(super) mod tests {
     fn a_spreadsheet_has_as_many_cells_in_every_row() {
         let text = rows(&sweep());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-        assert_eq!((lines.len(), lines[0].len()), (4, 5 + 3 * FIGURES.len()));
+        assert_eq!((lines.len(), lines[0].len()), (4, 5 + 3 * metrics::in_sweeps().count()));
         assert!(lines.iter().all(|line| line.len() == lines[0].len()));
         assert_eq!(lines[2][..7], ["concurrency", "4", "1", "1", "measured", "10.75", ""]);
     }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use ergometer::close::Closed;
-use ergometer::sweep::{Axis, Sweep};
-use ergometer_diagnostics::{Hint, Message};
-use serde_json::Value;
-
-use crate::bridge::warning_message;
+use ergometer_diagnostics::{Diagnostic, Hint, Message};
+use ergometer_runs::Summary;
+use ergometer_runs::config::Axis;
+use ergometer_runs::sweep::Sweep;
 
 /// The warnings of the runs of a sweep.
 #[derive(Debug, Default)]
@@ -24,16 +23,15 @@ impl Warnings {
     /// Adds the warnings of a run that just ended.
     pub(super) fn closed(&mut self, point: usize, closed: &Closed) {
         for warning in &closed.warnings {
-            let Message { text, hint } = warning_message(warning.to_string(), warning.hint());
+            let Message { text, hint } = warning.to_message();
             self.add(point, text, hint);
         }
     }
 
     /// Adds the warnings of an earlier run from its summary, which has no hints.
-    pub(super) fn stored(&mut self, point: usize, summary: &Value) {
-        let texts = summary["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        for text in texts {
-            self.add(point, text.to_owned(), None);
+    pub(super) fn stored(&mut self, point: usize, summary: &Summary) {
+        for text in &summary.warnings {
+            self.add(point, text.clone(), None);
         }
     }
 
@@ -74,7 +72,10 @@ mod tests {
     fn each_warning_has_its_points() {
         let mut warnings = Warnings::default();
         for point in 0..3 {
-            warnings.stored(point, &serde_json::json!({"warnings": ["energy is modelled"]}));
+            warnings.stored(
+                point,
+                &ergometer_runs::testing::summary(serde_json::json!({"warnings": ["energy is modelled"]})),
+            );
         }
         warnings.add(0, String::from("energy is modelled"), Some(hint!("run ", command("doctor"))));
         warnings.add(1, String::from("3 requests failed"), None);

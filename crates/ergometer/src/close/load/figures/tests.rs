@@ -2,8 +2,8 @@
 
 use super::super::example::{Sketch, at, closed_loop, load, open_loop};
 use super::*;
-use crate::config::{RunConfig, Slo};
 use ergometer_clients::{ConnectionUse, Protocol};
+use ergometer_runs::config::{RunConfig, Slo};
 
 fn near(found: Option<f64>, wanted: f64) -> bool {
     found.is_some_and(|found| (found - wanted).abs() <= 1e-9 * wanted.abs())
@@ -27,7 +27,7 @@ fn the_whole_run_by_hand() {
     sketches[5].end += 60.0;
     let found = load(&config, &sketches).summarise(&[], &Locality::ThisMachine, Some(7.0));
     let whole = &found.whole;
-    assert_eq!((found.mode, found.concurrency, found.rate, found.rate_asked), ("concurrency", Some(2), None, None));
+    assert_eq!((found.mode, found.concurrency, found.rate, found.rate_asked), (Axis::Concurrency, Some(2), None, None));
     assert!(near(Some(whole.duration_s), 1.05) && near(whole.requests_per_second, 19.0 / 1.05), "{whole:?}");
     assert!(near(whole.sent_per_second, 20.0) && whole.output_tokens_per_second == Some(7.0));
     assert_eq!((whole.completed, whole.failed.clone()), (19, BTreeMap::from([(FailureKind::Truncated, 1)])));

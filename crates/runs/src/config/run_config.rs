@@ -1,0 +1,214 @@
+//! What a run is asked to do.
+
+use std::path::PathBuf;
+
+use ergometer_sensors::external::{Spec, SpecError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{JudgeSpec, Retries, Schedule, Slo, Think};
+use ergometer_clients::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
+use ergometer_clients::{ClientSpec, RequestOptions};
+use ergometer_datasets::DatasetSpec;
+
+/// What a run is asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// What is asked.
+    pub dataset: DatasetSpec,
+    /// Whom.
+    pub client: ClientSpec,
+    /// How.
+    pub request: RequestOptions,
+    /// How answers are graded; the dataset's own way where it is not said.
+    pub grader: Option<String>,
+    /// How many queries at most.
+    pub max_queries: Option<u64>,
+    /// How long requests are sent for, in seconds.
+    pub duration_s: Option<f64>,
+    /// When requests are sent.
+    pub schedule: Schedule,
+    /// How long it takes until all are in flight, or until the rate is reached, in seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ramp_s: f64,
+    /// How many an open loop has in flight at most; the others wait, and their lag is theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    /// How long the human of a conversation thinks.
+    #[serde(default, skip_serializing_if = "Think::is_never")]
+    pub think: Think,
+    /// Which draw of arrivals: that of each repeat is another.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub draw: u32,
+    /// What a request must keep to, to count as good.
+    #[serde(default, skip_serializing_if = "Slo::is_none")]
+    pub slo: Slo,
+    /// How many requests are sent first that do not count.
+    pub warmup: u32,
+    /// How long one request may take, in seconds.
+    pub timeout_s: Option<f64>,
+    /// After how many failures to stop.
+    pub max_failures: Option<u64>,
+    /// When a request that failed is sent again.
+    #[serde(default, skip_serializing_if = "Retries::is_off")]
+    pub retries: Retries,
+    /// The tokenizer that counts where the server does not: a file, or the folder of a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
+    /// Who grades the answers, where a model does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeSpec>,
+    /// Where the server's metrics are; where it is not said, they are looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_metrics: Option<String>,
+    /// How long the machine at rest is measured before and after, in seconds; 0 leaves it out.
+    pub idle_s: f64,
+    /// Which devices count, as `--device` takes them; all where it is empty.
+    pub devices: Vec<String>,
+    /// The sensors the user brings along, as `--sensor` takes them. Commands are not stored: they may hold a password.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensors: Vec<String>,
+    /// Whether a server that looks remote is on this machine all the same.
+    pub server_is_local: bool,
+    /// Whether the CPU's power is modelled where nothing measures it.
+    pub model_cpu: bool,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// How many parameters the model has, where the client cannot tell.
+    pub model_parameters: Option<u64>,
+    /// What stands at the end of the run folder's name.
+    pub name: Option<String>,
+}
+
+/// What tokens cost, in US dollars per million.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Prices {
+    /// Tokens of prompts.
+    pub input_usd_per_million: Option<f64>,
+    /// Tokens of answers.
+    pub output_usd_per_million: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(draw: &u32) -> bool {
+    *draw == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+/// A command may hold a password, so only its name is kept. Files are named as they are.
+fn redact_sensor(sensor: &str) -> String {
+    match sensor.parse::<Spec>() {
+        Ok(spec) if !spec.is_command() => sensor.to_owned(),
+        Ok(spec) => format!("{spec} {REDACTED}"),
+        // Refused before a run begins.
+        Err(_) => REDACTED.to_owned(),
+    }
+}
+
+impl RunConfig {
+    /// The sensors the user brings along.
+    pub fn sensor_specs(&self) -> Result<Vec<Spec>, SpecError> {
+        self.sensors.iter().map(|sensor| sensor.parse()).collect()
+    }
+
+    /// The same without secrets, as it is stored and shown.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut config = self.clone();
+        config.client.base_url = self.client.base_url.as_deref().map(redact_url);
+        config.server_metrics = self.server_metrics.as_deref().map(redact_url);
+        if let Some(judge) = &mut config.judge {
+            judge.base_url = redact_url(&judge.base_url);
+        }
+        config.client.headers = self.client.headers.iter().map(|header| redact_header(header)).collect();
+        for (name, value) in &mut config.client.parameters {
+            *value = redact_parameter(name, value).into_owned();
+        }
+        for (name, value) in &mut config.dataset.parameters {
+            *value = redact_parameter(name, value).into_owned();
+        }
+        config.sensors = self.sensors.iter().map(|sensor| redact_sensor(sensor)).collect();
+        let mut parameters = Value::Object(std::mem::take(&mut config.request.parameters));
+        redact_json(&mut parameters);
+        if let Value::Object(parameters) = parameters {
+            config.request.parameters = parameters;
+        }
+        config
+    }
+
+    /// The name of a secret that was taken out and has not been put back.
+    #[must_use]
+    pub fn missing_secret(&self) -> Option<String> {
+        let client = &self.client;
+        let is_missing = |text: &str| text.contains(REDACTED);
+        if client.base_url.as_deref().is_some_and(is_missing) {
+            return Some(String::from("a part of --base-url"));
+        }
+        if self.server_metrics.as_deref().is_some_and(is_missing) {
+            return Some(String::from("a part of --server-metrics"));
+        }
+        if self.judge.as_ref().is_some_and(|judge| is_missing(&judge.base_url)) {
+            return Some(String::from("a part of --judge"));
+        }
+        if let Some(sensor) = self.sensors.iter().find(|sensor| is_missing(sensor)) {
+            let name = sensor.strip_suffix(REDACTED).unwrap_or(sensor);
+            return Some(format!("the command of --sensor {}", name.trim_end()));
+        }
+        let header = client.headers.iter().find(|header| is_missing(header));
+        if let Some(header) = header {
+            return Some(format!("--header {}", header.split(':').next().unwrap_or_default()));
+        }
+        let parameter = client.parameters.iter().find(|(_, value)| is_missing(value));
+        if let Some((name, _)) = parameter {
+            return Some(format!("--client-param {name}"));
+        }
+        let of_request = self.request.parameters.iter().find(|(_, value)| is_missing(&value.to_string()));
+        let of_dataset = self.dataset.parameters.iter().find(|(_, value)| is_missing(value));
+        let of_request = of_request.map(|(name, _)| format!("--param {name}"));
+        of_request.or_else(|| of_dataset.map(|(name, _)| format!("--dataset-param {name}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_and_missed() {
+        let spec = serde_json::json!({
+            "dataset": {"id": "builtin"},
+            "client": {
+                "id": "openai", "model": "org/model", "base_url": "http://me:hunter2@host:80/v1?key=hunter2",
+                "headers": ["Authorization: Bearer hunter2"], "parameters": {"api_key": "hunter2", "retries": "3"},
+            },
+            "request": {"parameters": {"max_tokens": 5, "extra": {"password": "hunter2"}}, "seed": 0},
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [], "server_is_local": false, "model_cpu": true,
+            "prices": {}, "judge": {"base_url": "http://me:hunter2@judge/v1", "api_key_env": "JUDGE_KEY"},
+            "sensors": ["csv:/var/log/meter.csv", "command[every=2s]:ipmitool -P hunter2 dcmi power reading"],
+        });
+        let config: RunConfig = serde_json::from_value(spec).unwrap();
+        let stored = config.redacted();
+        let text = serde_json::to_string(&stored).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("host:80/v1") && text.contains("\"retries\":\"3\"") && text.contains("\"max_tokens\":5"));
+        assert!(text.contains("JUDGE_KEY"), "the name of a variable is no secret");
+        assert_eq!(stored.redacted(), stored, "once is enough");
+        assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
+        assert_eq!(stored.sensors[0], "csv:/var/log/meter.csv", "a path is no secret");
+        let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
+        let missing = only_sensors.missing_secret();
+        assert_eq!(missing.as_deref(), Some("the command of --sensor command:ipmitool"));
+    }
+
+    fn plain() -> Value {
+        serde_json::json!({
+            "dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}, "request": {"seed": 0},
+            "schedule": {"mode": "concurrency", "concurrency": 1}, "warmup": 0, "idle_s": 0.0, "devices": [],
+            "server_is_local": false, "model_cpu": true, "prices": {},
+        })
+    }
+}

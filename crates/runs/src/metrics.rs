@@ -1,0 +1,446 @@
+//! The table of metrics: for each its name, its key in files, its unit, which direction is better, its formula, and where
+//! a summary has it.
+//!
+//! Comparisons, sweeps, plots and the command line all name metrics from this table. `name` is what people type, as in
+//! `--fail-if ttft_p50`; `key` is the name in files, which carries the unit, as in `ttft_p50_ms` of `sweep.json`.
+//! [`find`] takes either.
+
+use ergometer_statistics::{Aim, Distribution};
+use ergometer_units::format::{digits, percent, quantity, significant, thousands};
+use serde::{Serialize, Serializer};
+
+use crate::summary::{EnergyTotals, LoadSummary};
+use crate::{EnergySource, Summary};
+
+/// A figure of a whole run.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, as in `--fail-if`.
+    pub name: &'static str,
+    /// Its name in files, with the unit.
+    pub key: &'static str,
+    /// Its name in tables.
+    pub label: &'static str,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Which direction is better; `None` if neither is.
+    pub better: Option<Aim>,
+    /// How it is computed.
+    pub formula: &'static str,
+    /// Whether `sweep.json` has it.
+    pub in_sweeps: bool,
+    /// Whether runs are compared by it.
+    pub in_comparisons: bool,
+    value: Value,
+}
+
+/// Where a summary has a metric, in the unit of its key.
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    /// A field of the summary.
+    Field(fn(&Summary) -> Option<f64>),
+    /// A field of the energy totals that count.
+    Energy(fn(&EnergyTotals) -> Option<f64>),
+    /// A field that depends on where the joules come from, outside of the totals.
+    PerJoule(fn(&Summary) -> Option<f64>),
+    /// Nowhere: it is computed from the records.
+    Records,
+}
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A fraction from 0 to 1, shown in percent.
+    Share,
+    /// Seconds. Keys that end in `_ms` hold milliseconds.
+    Seconds,
+    /// Joules.
+    Joules,
+    /// Watts.
+    Watts,
+    /// US dollars.
+    Dollars,
+    /// A count or a rate, with this suffix.
+    Count(&'static str),
+}
+
+impl Unit {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::Seconds => "s",
+            Self::Joules => "J",
+            Self::Watts => "W",
+            Self::Dollars => "USD",
+            Self::Count(name) => name,
+        }
+    }
+
+    /// A value as people read it.
+    #[must_use]
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Share => percent(value),
+            Self::Seconds | Self::Joules | Self::Watts => quantity(value, self.name()),
+            Self::Dollars => format!("${}", significant(value)),
+            Self::Count(name) => {
+                let number = if value.abs() >= 1000.0 { thousands(value) } else { number(value) };
+                format!("{number} {name}").trim_end().to_owned()
+            }
+        }
+    }
+}
+
+fn number(value: f64) -> String {
+    if value.abs() >= 1.0 { digits(value) } else { significant(value) }
+}
+
+impl Serialize for Unit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Metric {
+    /// Whether it depends on where joules come from.
+    #[must_use]
+    pub const fn needs_energy(&self) -> bool {
+        matches!(self.value, Value::Energy(_) | Value::PerJoule(_))
+    }
+
+    /// Its value in a summary, in its unit. Energy is measured, if the summary has any that is.
+    #[must_use]
+    pub fn summary_value(&self, summary: &Summary) -> Option<f64> {
+        self.value_from(summary, summary.energy_source())
+    }
+
+    /// Its value in a summary, in its unit, with the joules of this source.
+    #[must_use]
+    pub fn value_from(&self, summary: &Summary, source: Option<EnergySource>) -> Option<f64> {
+        let factor = if self.key.ends_with("_ms") { 1e-3 } else { 1.0 };
+        self.key_value_from(summary, source).map(|value| value * factor)
+    }
+
+    /// Its value in a summary, in the unit of its key.
+    #[must_use]
+    pub fn key_value(&self, summary: &Summary) -> Option<f64> {
+        self.key_value_from(summary, summary.energy_source())
+    }
+
+    fn key_value_from(&self, summary: &Summary, source: Option<EnergySource>) -> Option<f64> {
+        let value = match self.value {
+            Value::Field(field) | Value::PerJoule(field) => field(summary),
+            Value::Energy(field) => summary.energy_totals(source).and_then(field),
+            Value::Records => None,
+        };
+        value.filter(|value| value.is_finite())
+    }
+}
+
+/// The metric of this name or key.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name || metric.key == name)
+}
+
+/// The metrics of `sweep.json`, in the order of its tables.
+pub fn in_sweeps() -> impl Iterator<Item = &'static Metric> {
+    SWEEP_ORDER.iter().filter_map(|key| find(key))
+}
+
+/// The metrics by which runs are compared, in the order people read them.
+pub fn in_comparisons() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().filter(|metric| metric.in_comparisons)
+}
+
+/// The keys of `sweep.json`, in the order of its tables.
+const SWEEP_ORDER: [&str; 24] = [
+    "requests_per_second",
+    "output_tokens_per_second",
+    "steady_output_tokens_per_second",
+    "goodput_requests_per_second",
+    "ttft_p50_ms",
+    "ttft_p99_ms",
+    "itl_p50_ms",
+    "itl_p99_ms",
+    "tpot_p50_ms",
+    "tpot_p99_ms",
+    "e2e_p50_ms",
+    "e2e_p99_ms",
+    "gross_j_per_output_token",
+    "gross_j_per_query",
+    "net_j_per_output_token",
+    "net_j_per_query",
+    "mean_power_w",
+    "accuracy",
+    "intelligence_per_joule",
+    "intelligence_per_watt",
+    "cost_usd",
+    "completed",
+    "failed",
+    "duration_s",
+];
+
+const fn metric(name: &'static str, label: &'static str, unit: Unit, better: Option<Aim>) -> Metric {
+    Metric {
+        name,
+        key: name,
+        label,
+        unit,
+        better,
+        formula: "",
+        in_sweeps: true,
+        in_comparisons: true,
+        value: Value::Records,
+    }
+}
+
+const fn energy(
+    (name, key, label): (&'static str, &'static str, &'static str),
+    formula: &'static str,
+    field: fn(&EnergyTotals) -> Option<f64>,
+) -> Metric {
+    Metric { key, formula, value: Value::Energy(field), ..metric(name, label, Unit::Joules, Some(Aim::Lower)) }
+}
+
+/// A latency. Summaries and sweeps have milliseconds.
+const fn latency(
+    (name, key, label): (&'static str, &'static str, &'static str),
+    formula: &'static str,
+    field: fn(&Summary) -> Option<f64>,
+) -> Metric {
+    Metric { key, formula, value: Value::Field(field), ..metric(name, label, Unit::Seconds, Some(Aim::Lower)) }
+}
+
+const fn only_in_sweeps(metric: Metric) -> Metric {
+    Metric { in_comparisons: false, ..metric }
+}
+
+const fn only_in_comparisons(metric: Metric) -> Metric {
+    Metric { in_sweeps: false, ..metric }
+}
+
+/// The distribution of a latency in the load, else of the run, by one statistic, in milliseconds.
+fn from_distribution(
+    summary: &Summary,
+    load: fn(&LoadSummary) -> Option<Distribution>,
+    run: fn(&Summary) -> Option<Distribution>,
+    statistic: fn(&Distribution) -> Option<f64>,
+) -> Option<f64> {
+    let of_load = summary.load.as_deref().and_then(load).and_then(|found| statistic(&found));
+    of_load.or_else(|| run(summary).and_then(|found| statistic(&found)))
+}
+
+macro_rules! statistic {
+    ($field:ident, $statistic:expr) => {
+        |summary| from_distribution(summary, |load| load.whole.$field, |summary| summary.latency.$field, $statistic)
+    };
+}
+
+const P50: fn(&Distribution) -> Option<f64> = |found| Some(found.p50);
+const P90: fn(&Distribution) -> Option<f64> = |found| Some(found.p90);
+const P99: fn(&Distribution) -> Option<f64> = |found| found.p99;
+
+const HIGHER: Option<Aim> = Some(Aim::Higher);
+const LOWER: Option<Aim> = Some(Aim::Lower);
+
+/// Every metric, in the order people read them.
+pub static METRICS: &[Metric] = &[
+    Metric {
+        formula: "correct answers / graded answers",
+        value: Value::Field(|summary| Some(summary.accuracy.as_ref()?.rate.value)),
+        ..metric("accuracy", "accuracy", Unit::Share, HIGHER)
+    },
+    only_in_comparisons(Metric {
+        formula: "failed queries / queries",
+        ..metric("failed_share", "failed", Unit::Share, LOWER)
+    }),
+    energy(
+        ("joules_per_query", "gross_j_per_query", "J/query"),
+        "gross joules of the queries with energy / their number",
+        |totals| Some(totals.gross_j_per_query.value),
+    ),
+    energy(
+        ("net_joules_per_query", "net_j_per_query", "net J/query"),
+        "(gross - idle power x time) joules of the queries with energy / their number",
+        |totals| Some(totals.net_j_per_query?.value),
+    ),
+    energy(
+        ("joules_per_token", "gross_j_per_output_token", "J/output token"),
+        "gross joules of the queries with known tokens / their output tokens",
+        |totals| totals.gross_j_per_output_token,
+    ),
+    only_in_sweeps(energy(
+        ("net_joules_per_token", "net_j_per_output_token", "net J/output token"),
+        "net joules of the queries with known tokens / their output tokens",
+        |totals| totals.net_j_per_output_token,
+    )),
+    only_in_comparisons(energy(
+        ("joules_per_total_token", "gross_j_per_token", "J/token"),
+        "gross joules of the queries with known tokens / their input and output tokens",
+        |totals| totals.gross_j_per_token,
+    )),
+    Metric {
+        formula: "correct answers / gross joules of the run",
+        value: Value::PerJoule(|summary| Some(summary.intelligence.as_ref()?.per_joule.value)),
+        ..metric("intelligence_per_joule", "intelligence/joule", Unit::Count("/J"), HIGHER)
+    },
+    Metric {
+        formula: "accuracy / mean gross power",
+        value: Value::PerJoule(|summary| Some(summary.intelligence.as_ref()?.per_watt?.value)),
+        ..metric("intelligence_per_watt", "intelligence/watt", Unit::Count("/W"), HIGHER)
+    },
+    Metric {
+        formula: "gross joules of the run / its duration",
+        value: Value::Energy(|totals| Some(totals.mean_power_w)),
+        ..metric("mean_power_w", "mean power", Unit::Watts, None)
+    },
+    latency(
+        ("ttft_p50", "ttft_p50_ms", "TTFT p50"),
+        "median of first token - sent, over completed requests",
+        statistic!(ttft_ms, P50),
+    ),
+    only_in_comparisons(latency(
+        ("ttft_p90", "ttft_p90_ms", "TTFT p90"),
+        "90th percentile of first token - sent, over completed requests",
+        statistic!(ttft_ms, P90),
+    )),
+    latency(
+        ("ttft_p99", "ttft_p99_ms", "TTFT p99"),
+        "99th percentile of first token - sent, over completed requests",
+        statistic!(ttft_ms, P99),
+    ),
+    latency(
+        ("tpot_p50", "tpot_p50_ms", "TPOT p50"),
+        "median of (E2E - TTFT) / (output tokens - 1), over completed requests",
+        statistic!(tpot_ms, P50),
+    ),
+    latency(
+        ("tpot_p99", "tpot_p99_ms", "TPOT p99"),
+        "99th percentile of (E2E - TTFT) / (output tokens - 1), over completed requests",
+        statistic!(tpot_ms, P99),
+    ),
+    latency(("itl_p50", "itl_p50_ms", "ITL p50"), "median of the times between chunks of one answer", |summary| {
+        from_distribution(summary, |load| load.whole.itl_ms, |_| None, P50)
+    }),
+    latency(
+        ("itl_p99", "itl_p99_ms", "ITL p99"),
+        "99th percentile of the times between chunks of one answer",
+        |summary| from_distribution(summary, |load| load.whole.itl_ms, |_| None, P99),
+    ),
+    latency(
+        ("e2e_p50", "e2e_p50_ms", "E2E p50"),
+        "median of last token - sent, over completed requests",
+        statistic!(e2e_ms, P50),
+    ),
+    latency(
+        ("e2e_p99", "e2e_p99_ms", "E2E p99"),
+        "99th percentile of last token - sent, over completed requests",
+        statistic!(e2e_ms, P99),
+    ),
+    Metric {
+        formula: "output tokens of completed requests / duration",
+        value: Value::Field(|summary| {
+            let load = summary.load.as_ref().and_then(|load| load.whole.output_tokens_per_second);
+            load.or(summary.tokens.output_per_second)
+        }),
+        ..metric("output_tokens_per_second", "speed", Unit::Count("tok/s"), HIGHER)
+    },
+    only_in_sweeps(Metric {
+        formula: "output tokens that arrived in the steady state / its duration",
+        value: Value::Field(|summary| summary.load.as_ref()?.steady_state.as_ref()?.figures.output_tokens_per_second),
+        ..metric("steady_output_tokens_per_second", "steady speed", Unit::Count("tok/s"), HIGHER)
+    }),
+    Metric {
+        formula: "completed requests / duration",
+        value: Value::Field(|summary| {
+            let load = summary.load.as_ref().and_then(|load| load.whole.requests_per_second);
+            load.or(summary.tokens.requests_per_second)
+        }),
+        ..metric("requests_per_second", "requests", Unit::Count("/s"), HIGHER)
+    },
+    Metric {
+        key: "goodput_requests_per_second",
+        formula: "requests within every limit / duration",
+        value: Value::Field(|summary| Some(summary.load.as_ref()?.whole.goodput?.requests_per_second)),
+        ..metric("goodput", "goodput", Unit::Count("/s"), HIGHER)
+    },
+    only_in_comparisons(Metric {
+        formula: "output tokens / queries",
+        ..metric("output_tokens_per_query", "tokens/query", Unit::Count(""), None)
+    }),
+    // A summary has the cost of the whole run, which grows with its length.
+    only_in_comparisons(Metric {
+        formula: "cost of the queries / their number",
+        ..metric("cost_usd_per_query", "cost/query", Unit::Dollars, LOWER)
+    }),
+    only_in_sweeps(Metric {
+        formula: "input tokens x input price + output tokens x output price",
+        value: Value::Field(|summary| summary.cost_usd),
+        ..metric("cost_usd", "cost", Unit::Dollars, LOWER)
+    }),
+    only_in_sweeps(Metric {
+        formula: "requests that completed",
+        value: Value::Field(|summary| Some(summary.outcomes.completed as f64)),
+        ..metric("completed", "completed", Unit::Count(""), None)
+    }),
+    only_in_sweeps(Metric {
+        formula: "requests that failed, of every kind",
+        value: Value::Field(|summary| Some(summary.failed() as f64)),
+        ..metric("failed", "failed requests", Unit::Count(""), LOWER)
+    }),
+    Metric {
+        key: "duration_s",
+        formula: "last request's end - first request's start, added over the sessions",
+        value: Value::Field(|summary| Some(summary.duration_s).filter(|&seconds| seconds > 0.0)),
+        ..metric("duration", "duration", Unit::Seconds, None)
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_one_name_one_key_and_a_formula() {
+        for (index, metric) in METRICS.iter().enumerate() {
+            let is_plain =
+                |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
+            assert!(metric.name.chars().all(is_plain) && metric.key.chars().all(is_plain), "{}", metric.name);
+            assert!(!metric.formula.is_empty(), "{}", metric.name);
+            for other in &METRICS[..index] {
+                let names = [other.name, other.key];
+                assert!(!names.contains(&metric.name) && !names.contains(&metric.key), "{}", metric.name);
+                assert_ne!(metric.label, other.label);
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_sweeps_has_every_metric_of_sweeps_once() {
+        let listed: Vec<&str> = in_sweeps().map(|metric| metric.key).collect();
+        assert_eq!(listed, SWEEP_ORDER);
+        let mut known: Vec<&str> = METRICS.iter().filter(|metric| metric.in_sweeps).map(|metric| metric.key).collect();
+        let mut sorted = listed;
+        known.sort_unstable();
+        sorted.sort_unstable();
+        assert_eq!(known, sorted);
+    }
+
+    #[test]
+    fn values_are_formatted_in_their_unit() {
+        let values =
+            [(Unit::Share, 0.797), (Unit::Seconds, 0.0019), (Unit::Count("tok/s"), 18_176.4), (Unit::Dollars, 0.5)];
+        assert_eq!(values.map(|(unit, value)| unit.format(value)), ["79.7 %", "1.900 ms", "18,176 tok/s", "$0.500"]);
+    }
+
+    #[test]
+    fn name_and_key_find_the_same_metric() {
+        let by_name = find("ttft_p99").unwrap();
+        assert!(std::ptr::eq(by_name, find("ttft_p99_ms").unwrap()));
+        assert!(std::ptr::eq(find("joules_per_token").unwrap(), find("gross_j_per_output_token").unwrap()));
+        assert!(find("watts").is_none());
+    }
+}

@@ -1,0 +1,102 @@
+//! `requests.parquet`: every attempt, one at a time, so that the chunks of a long run need no memory.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, Int64Array, ListArray, RecordBatch};
+use ergometer_units::Timestamp;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::columns::Column;
+use crate::ReadError;
+use crate::store::REQUESTS_FILE;
+
+/// One attempt at a request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Attempt {
+    /// The number of the request.
+    pub request: u64,
+    /// The place of its query in the dataset.
+    pub index: u64,
+    /// The session of the run.
+    pub session: u32,
+    /// Which attempt at the query, from 1.
+    pub attempt: u64,
+    /// `completed`, `failed`, `cancelled` or `lost`.
+    pub outcome: String,
+    /// The kind of failure.
+    pub failure: Option<String>,
+    /// Whether another attempt followed.
+    pub is_retried: bool,
+    /// When it was due.
+    pub scheduled: Option<Timestamp>,
+    /// When it was sent.
+    pub sent: Option<Timestamp>,
+    /// When its first token came.
+    pub first_token: Option<Timestamp>,
+    /// When its last token came.
+    pub last_token: Option<Timestamp>,
+    /// When its stream ended.
+    pub end: Option<Timestamp>,
+    /// Tokens in its answer.
+    pub output_tokens: Option<u64>,
+    /// How long connecting took; `None` on a connection that was there.
+    pub connect_ms: Option<f64>,
+}
+
+/// When the chunks of an attempt came, in nanoseconds from sending, ascending.
+pub type Chunks<'a> = &'a [i64];
+
+impl Attempt {
+    /// Gives every attempt of a run, with its chunks, in the order of the file. A run without the file has none.
+    pub fn each(folder: &Path, mut take: impl FnMut(Self, Chunks<'_>)) -> Result<(), ReadError> {
+        let path = folder.join(REQUESTS_FILE);
+        let file = match File::open(&path) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(ReadError::io("read", &path))?,
+        };
+        let damaged = ReadError::damaged(&path);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ReadError::damaged(&path))?;
+        let reader = builder.with_batch_size(1 << 12).build().map_err(ReadError::damaged(&path))?;
+        for batch in reader {
+            Self::rows(&batch.map_err(&damaged)?, &mut take);
+        }
+        Ok(())
+    }
+
+    fn rows(batch: &RecordBatch, take: &mut impl FnMut(Self, Chunks<'_>)) {
+        let column = |name: &str| Column::of(batch, &[name]);
+        let [request, index, session, attempt, output] =
+            ["request", "query_index", "session", "attempt", "output_tokens"].map(column);
+        let [outcome, failure, is_retried, connect] = ["outcome", "failure", "is_retried", "connect_ms"].map(column);
+        let [scheduled, sent, first, last, end] =
+            ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(column);
+        let chunks: Option<&ListArray> =
+            batch.column_by_name("chunk_offsets_ns").and_then(|column| column.as_list_opt::<i32>());
+        for row in 0..batch.num_rows() {
+            let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
+            let of_row = chunks.filter(|chunks| chunks.is_valid(row)).map(|chunks| chunks.value(row));
+            let offsets: Option<&Int64Array> =
+                of_row.as_ref().and_then(|chunks| chunks.as_primitive_opt::<Int64Type>());
+            let attempt = Self {
+                request: request.count(row).unwrap_or(0),
+                index: index.count(row).unwrap_or(0),
+                session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
+                attempt: attempt.count(row).unwrap_or(1),
+                outcome: outcome.text(row).unwrap_or_default().to_owned(),
+                failure: failure.text(row).map(ToOwned::to_owned),
+                is_retried: is_retried.boolean(row).unwrap_or(false),
+                scheduled: at(&scheduled),
+                sent: at(&sent),
+                first_token: at(&first),
+                last_token: at(&last),
+                end: at(&end),
+                output_tokens: output.count(row),
+                connect_ms: connect.number(row),
+            };
+            take(attempt, offsets.map_or(&[], |offsets| &offsets.values()[..]));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A run: `summary.json` and the records, without their texts.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use ergometer_units::Timestamp;
+
+use super::columns::Column;
+use super::query::{Energy, Outcome, Phases, Query};
+use crate::folder::record_files;
+use crate::summary::EnergyTotals;
+use crate::{EnergySource, ReadError, Summary};
+
+/// A saved run.
+#[derive(Debug)]
+pub struct Run {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// What it came to.
+    pub summary: Summary,
+    /// Its queries, in the order of the records.
+    pub queries: Vec<Query>,
+    /// What its queries are about.
+    pub subjects: Vec<String>,
+    /// Where its joules come from; `None` where it has none.
+    pub energy: Option<EnergySource>,
+    /// How many numbers of the records are NaN or infinite. They count as absent.
+    pub not_finite: u64,
+}
+
+impl Run {
+    /// Reads the run in a folder.
+    pub fn open(folder: &Path) -> Result<Self, ReadError> {
+        let summary = Summary::read(folder)?;
+        let mut records = Records { energy: summary.energy_source(), ..Records::default() };
+        for file in record_files(folder)? {
+            records.read(&file, &summary.model)?;
+        }
+        let Records { queries, subjects, energy, not_finite, .. } = records;
+        Ok(Self { folder: folder.to_path_buf(), summary, queries, subjects: subjects.names, energy, not_finite })
+    }
+
+    /// The name of its folder.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let whole = self.folder.canonicalize();
+        let path = whole.as_deref().unwrap_or(&self.folder);
+        path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// What a query is about.
+    #[must_use]
+    pub fn subject(&self, query: &Query) -> &str {
+        self.subjects.get(query.subject as usize).map_or("", String::as_str)
+    }
+
+    /// Its queries that have an answer.
+    pub fn completed(&self) -> impl Iterator<Item = &Query> {
+        self.queries.iter().filter(|query| query.is_completed())
+    }
+
+    /// How many requests were in flight on average, at least 1.
+    #[must_use]
+    pub fn mean_in_flight(&self) -> f64 {
+        let busy: f64 = self.queries.iter().filter_map(|query| query.total_s).sum();
+        let seconds = self.summary.duration_s;
+        let of_load = self.summary.load.as_ref().and_then(|load| load.whole.in_flight).map(|in_flight| in_flight.mean);
+        of_load.or((seconds > 0.0).then(|| busy / seconds)).unwrap_or(1.0).max(1.0)
+    }
+
+    /// How many neighbours are drawn together when queries are resampled: one where they ran one at a time, else about
+    /// twice as many as ran together.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
+    pub fn block(&self) -> usize {
+        let together = self.mean_in_flight();
+        if together <= 1.05 { 1 } else { (2.0 * together).ceil().min(1e6) as usize }
+    }
+
+    /// The totals of the energy that counts for this run.
+    #[must_use]
+    pub fn energy_totals(&self) -> Option<&EnergyTotals> {
+        self.summary.energy_totals(self.energy)
+    }
+}
+
+/// Names with their places.
+#[derive(Debug, Default)]
+struct Names {
+    names: Vec<String>,
+    places: HashMap<String, u32>,
+}
+
+impl Names {
+    fn place(&mut self, name: &str) -> u32 {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        let place = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.to_owned());
+        self.places.insert(name.to_owned(), place);
+        place
+    }
+}
+
+/// What was read so far.
+#[derive(Debug, Default)]
+struct Records {
+    queries: Vec<Query>,
+    subjects: Names,
+    energy: Option<EnergySource>,
+    not_finite: u64,
+    model: Option<String>,
+}
+
+impl Records {
+    fn read(&mut self, path: &Path, model: &str) -> Result<(), ReadError> {
+        let file = File::open(path).map_err(ReadError::io("read", path))?;
+        let damaged = ReadError::damaged(path);
+        let whole = StreamReader::try_new(BufReader::new(file), None).map_err(&damaged)?;
+        let schema = whole.schema();
+        self.model = model_in(&schema, model);
+        // Texts of problems and answers are most of the bytes, and nobody asks for them here.
+        let wanted = ["subject", "model_metrics", "ergometer"];
+        let places = wanted.iter().filter_map(|name| schema.index_of(name).ok()).collect();
+        drop(whole);
+        let file = File::open(path).map_err(ReadError::io("read", path))?;
+        for batch in StreamReader::try_new(BufReader::new(file), Some(places)).map_err(&damaged)? {
+            self.push(&batch.map_err(&damaged)?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, batch: &RecordBatch) {
+        let model = self.model.clone().unwrap_or_default();
+        let metric = |path: &[&str]| {
+            let whole: Vec<&str> = ["model_metrics", &model].into_iter().chain(path.iter().copied()).collect();
+            Column::of(batch, &whole)
+        };
+        let own = |path: &[&str]| {
+            let whole: Vec<&str> = ["ergometer"].into_iter().chain(path.iter().copied()).collect();
+            Column::of(batch, &whole)
+        };
+        let subject = Column::of(batch, &["subject"]);
+        let [request, index, session, attempts] =
+            ["request", "query_index", "session", "attempts"].map(|name| own(&[name]));
+        let [scheduled, sent, first_token, last_token, end] =
+            ["scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns"].map(|name| own(&[name]));
+        let outcome = own(&["outcome"]);
+        let [input, output, total] = ["input", "output", "total"].map(|name| metric(&["token_metrics", name]));
+        let ttft = metric(&["latency_metrics", "time_to_first_token_seconds"]);
+        let total_s = metric(&["latency_metrics", "total_query_seconds"]);
+        let gpu_joules = metric(&["energy_metrics", "per_query_joules"]);
+        let watts =
+            ["avg", "median", "max", "min"].map(|name| metric(&["power_metrics", "gpu", "per_query_watts", name]));
+        let phases = ["prefill_energy_j", "decode_energy_j", "prefill_duration_ms", "decode_duration_ms"]
+            .map(|name| metric(&["phase_metrics", name]));
+        let temperature = metric(&["temperature_metrics", "avg"]);
+        let correct = metric(&["lm_correctness"]);
+        let cost = metric(&["cost", "total_cost_usd"]);
+        let source = self.energy.map_or("measured", EnergySource::name);
+        let gross = ["joules", "low", "high"].map(|name| own(&["energy", source, "gross", name]));
+        let net = own(&["energy", source, "net", "joules"]);
+        for row in 0..batch.num_rows() {
+            let at = |column: &Column| column.integer(row).map(Timestamp::from_nanos_since_epoch);
+            let has_energy = || {
+                let gross_j = gross[0].number(row)?;
+                let (low, high) = (gross[1].number(row).unwrap_or(gross_j), gross[2].number(row).unwrap_or(gross_j));
+                Some(Energy { gross: gross_j, low, high, net: net.number(row) })
+            };
+            // Runs of other tools have no column of ours: the GPU's energy is all there is.
+            let energy = if gross[0].is_there() {
+                has_energy()
+            } else {
+                gpu_joules.number(row).map(|joules| Energy { gross: joules, low: joules, high: joules, net: None })
+            };
+            let [prefill_j, decode_j, prefill_ms, decode_ms] = [0, 1, 2, 3].map(|place| phases[place].number(row));
+            self.queries.push(Query {
+                request: request.count(row).unwrap_or(self.queries.len() as u64),
+                index: index.count(row).unwrap_or(self.queries.len() as u64),
+                session: session.count(row).and_then(|session| u32::try_from(session).ok()).unwrap_or(0),
+                subject: self.subjects.place(subject.text(row).unwrap_or("")),
+                outcome: if outcome.text(row) == Some("failed") { Outcome::Failed } else { Outcome::Completed },
+                attempts: attempts.count(row).unwrap_or(1),
+                scheduled: at(&scheduled),
+                sent: at(&sent),
+                first_token: at(&first_token),
+                last_token: at(&last_token),
+                end: at(&end),
+                input_tokens: input.count(row),
+                output_tokens: output.count(row),
+                total_tokens: total.count(row),
+                ttft_s: ttft.number(row),
+                total_s: total_s.number(row),
+                gpu_joules: gpu_joules.number(row),
+                gpu_watts: watts.iter().find_map(|watts| watts.number(row)),
+                energy,
+                phases: Phases {
+                    prefill_j,
+                    decode_j,
+                    prefill_s: prefill_ms.map(|time_ms| time_ms / 1e3),
+                    decode_s: decode_ms.map(|time_ms| time_ms / 1e3),
+                },
+                temperature_c: temperature.number(row),
+                correct: correct.boolean(row),
+                cost_usd: cost.number(row),
+            });
+        }
+        let floats = [&ttft, &total_s, &gpu_joules, &temperature, &cost, &net];
+        let floats = floats.into_iter().chain(&watts).chain(&phases).chain(&gross);
+        self.not_finite += floats.map(Column::not_finite).sum::<u64>();
+        if self.energy.is_none() && self.queries.iter().any(|query| query.energy.is_some()) {
+            self.energy = Some(EnergySource::Measured);
+        }
+    }
+}
+
+/// The model whose metrics the records have: the one that is named, else the first.
+pub(super) fn model_in(schema: &arrow_schema::Schema, named: &str) -> Option<String> {
+    let arrow_schema::DataType::Struct(models) = schema.field_with_name("model_metrics").ok()?.data_type() else {
+        return None;
+    };
+    let is_named = |model: &&arrow_schema::FieldRef| model.name() == named;
+    models.iter().find(is_named).or(models.first()).map(|model| model.name().clone())
+}

@@ -1,0 +1,152 @@
+//! `telemetry.parquet`: the readings of the channels that are asked for, in the order of time.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, RecordBatch, StringArray};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::ReadError;
+use crate::store::TELEMETRY_FILE;
+
+/// The readings of a run.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    /// A channel for each session, sensor, device, scope and signal.
+    pub channels: Vec<Channel>,
+}
+
+/// The readings of one channel in one session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Channel {
+    /// The session of the run.
+    pub session: u32,
+    /// What read it.
+    pub sensor: String,
+    /// Of what, as `gpu:0`.
+    pub device: String,
+    /// Of which part of it, as `device` or `package`.
+    pub scope: String,
+    /// What, as `power_ring` or `temperature`.
+    pub signal: String,
+    /// In what, as `W`.
+    pub unit: String,
+    /// How it came to be, as `counter`.
+    pub provenance: String,
+    /// When, in nanoseconds since the epoch, ascending.
+    pub at_ns: Vec<i64>,
+    /// What; as long as `at_ns`.
+    pub values: Vec<f64>,
+}
+
+impl Telemetry {
+    /// Reads the channels of these signals; without any, none. A run without the file has no readings.
+    pub fn read(folder: &Path, signals: &[&str]) -> Result<Self, ReadError> {
+        let path = folder.join(TELEMETRY_FILE);
+        let file = match File::open(&path) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            file => file.map_err(ReadError::io("read", &path))?,
+        };
+        let damaged = ReadError::damaged(&path);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ReadError::damaged(&path))?;
+        let wanted = ["time_ns", "session", "sensor", "device", "scope", "signal", "value", "unit", "provenance"];
+        let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
+        let reader =
+            builder.with_projection(mask).with_batch_size(1 << 16).build().map_err(ReadError::damaged(&path))?;
+        let mut telemetry = Self::default();
+        for batch in reader {
+            telemetry.push(&batch.map_err(&damaged)?, signals).ok_or_else(|| ReadError::Damaged {
+                path: path.clone(),
+                what: String::from("its columns are not those of readings"),
+            })?;
+        }
+        telemetry.channels.iter_mut().for_each(Channel::put_in_order);
+        Ok(telemetry)
+    }
+
+    /// The channels of a signal.
+    pub fn of<'a>(&'a self, signal: &'a str) -> impl Iterator<Item = &'a Channel> {
+        self.channels.iter().filter(move |channel| channel.signal == signal)
+    }
+
+    fn push(&mut self, batch: &RecordBatch, signals: &[&str]) -> Option<()> {
+        let texts = |name: &str| Texts::of(batch, name);
+        let (sensor, device, scope) = (texts("sensor")?, texts("device")?, texts("scope")?);
+        let (signal, unit, provenance) = (texts("signal")?, texts("unit")?, texts("provenance")?);
+        let times = batch.column_by_name("time_ns")?.as_primitive_opt::<Int64Type>()?;
+        let sessions = batch.column_by_name("session")?.as_primitive_opt::<Int64Type>()?;
+        let values = batch.column_by_name("value")?.as_primitive_opt::<Float64Type>()?;
+        for row in 0..batch.num_rows() {
+            let is_known = times.is_valid(row) && sessions.is_valid(row) && values.is_valid(row);
+            if !is_known || !signals.contains(&signal.at(row)) {
+                continue;
+            }
+            let session = u32::try_from(sessions.value(row)).unwrap_or(0);
+            let is_same = |channel: &Channel| {
+                channel.session == session
+                    && channel.sensor == sensor.at(row)
+                    && channel.device == device.at(row)
+                    && channel.scope == scope.at(row)
+                    && channel.signal == signal.at(row)
+            };
+            // Rows stand by channel, so it is nearly always the last one.
+            let place = if self.channels.last().is_some_and(is_same) {
+                self.channels.len() - 1
+            } else if let Some(place) = self.channels.iter().position(is_same) {
+                place
+            } else {
+                self.channels.push(Channel {
+                    session,
+                    sensor: sensor.at(row).to_owned(),
+                    device: device.at(row).to_owned(),
+                    scope: scope.at(row).to_owned(),
+                    signal: signal.at(row).to_owned(),
+                    unit: unit.at(row).to_owned(),
+                    provenance: provenance.at(row).to_owned(),
+                    ..Channel::default()
+                });
+                self.channels.len() - 1
+            };
+            let (value, channel) = (values.value(row), &mut self.channels[place]);
+            if value.is_finite() {
+                channel.at_ns.push(times.value(row));
+                channel.values.push(value);
+            }
+        }
+        Some(())
+    }
+}
+
+impl Channel {
+    /// Readings ascend as they are written; a file of another tool may have them otherwise.
+    fn put_in_order(&mut self) {
+        if self.at_ns.is_sorted() {
+            return;
+        }
+        let mut readings: Vec<(i64, f64)> = self.at_ns.iter().copied().zip(self.values.iter().copied()).collect();
+        readings.sort_by_key(|reading| reading.0);
+        (self.at_ns, self.values) = readings.into_iter().unzip();
+    }
+}
+
+/// A column of texts that are there once.
+struct Texts<'a> {
+    keys: &'a arrow_array::Int32Array,
+    values: &'a StringArray,
+}
+
+impl<'a> Texts<'a> {
+    fn of(batch: &'a RecordBatch, name: &str) -> Option<Self> {
+        let column = batch.column_by_name(name)?.as_any_dictionary_opt()?;
+        let keys = column.keys().as_primitive_opt::<Int32Type>()?;
+        Some(Self { keys, values: column.values().as_string_opt::<i32>()? })
+    }
+
+    fn at(&self, row: usize) -> &'a str {
+        let key = usize::try_from(self.keys.value(row)).ok().filter(|_| self.keys.is_valid(row)).unwrap_or(usize::MAX);
+        if key < self.values.len() { self.values.value(key) } else { "" }
+    }
+}

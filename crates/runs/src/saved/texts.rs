@@ -1,0 +1,64 @@
+//! What was asked and answered, of the few queries whose texts somebody wants to read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use arrow_ipc::reader::StreamReader;
+
+use super::columns::Column;
+use super::run::{Run, model_in};
+use crate::ReadError;
+use crate::folder::record_files;
+
+/// The texts of one query, cut to what can be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Texts {
+    /// What was asked.
+    pub problem: String,
+    /// What is right.
+    pub answer: String,
+    /// What the model said.
+    pub response: String,
+    /// Why it failed; empty where it did not.
+    pub cause: String,
+}
+
+impl Texts {
+    /// Those of the queries at these places of [`Run::queries`], at most `length` characters of each.
+    pub fn of(run: &Run, wanted: &[usize], length: usize) -> Result<BTreeMap<usize, Self>, ReadError> {
+        let wanted: std::collections::BTreeSet<usize> = wanted.iter().copied().collect();
+        let mut texts = BTreeMap::new();
+        let mut first = 0;
+        for path in record_files(&run.folder)? {
+            let file = File::open(&path).map_err(ReadError::io("read", &path))?;
+            let damaged = ReadError::damaged(&path);
+            let reader = StreamReader::try_new(BufReader::new(file), None).map_err(&damaged)?;
+            let model = model_in(&reader.schema(), &run.summary.model).unwrap_or_default();
+            for batch in reader {
+                let batch = batch.map_err(&damaged)?;
+                let columns = [
+                    Column::of(&batch, &["problem"]),
+                    Column::of(&batch, &["answer"]),
+                    Column::of(&batch, &["model_answers", &model]),
+                    Column::of(&batch, &["ergometer", "cause"]),
+                ];
+                for &place in wanted.range(first..first + batch.num_rows()) {
+                    let [problem, answer, response, cause] =
+                        [0, 1, 2, 3].map(|column| cut(columns[column].text(place - first).unwrap_or_default(), length));
+                    texts.insert(place, Self { problem, answer, response, cause });
+                }
+                first += batch.num_rows();
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// The start of a text, with `…` where something is left out.
+fn cut(text: &str, length: usize) -> String {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

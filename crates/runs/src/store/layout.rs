@@ -1,0 +1,285 @@
+//! The record as columns, field by field, in the order and under the names that tools written for
+//! intelligence-per-watt read. A name may not change; any value may be null.
+//!
+//! The groups of metrics are never null themselves, so `row["model_metrics"][model]["power_metrics"]["gpu"]` can be
+//! indexed in every row and only the last value tells. What is one thing that may be missing as a whole (`gpu_info`,
+//! `system_info`, `grade`, an energy) is null as a whole.
+
+use arrow_schema::SchemaRef;
+use ergometer_telemetry::SystemInfo;
+use ergometer_units::Seconds;
+
+use super::MetadataShape;
+use super::columns::{Column, Fields};
+use crate::record::{
+    ComputeMetrics, Cost, DeviceShare, EnergyMetrics, EnergyValue, ErgometerColumn, GpuColumn, GradeColumn,
+    GrossAndNet, HardwareUtilization, LatencyMetrics, MemoryMetrics, ModelMetrics, PhaseMetrics, PowerMetrics,
+    QueryEnergy, Record, StatColumn, TokenMetrics,
+};
+use ergometer_clients::ServerTimes;
+
+/// What the records of one run look like on disk: the model's name is a field's name, and the metadata has the
+/// dataset's own keys.
+pub struct RecordSchema {
+    pub(super) root: Column<Record>,
+    pub(super) metadata: MetadataShape,
+}
+
+impl RecordSchema {
+    /// For records of this model, whose metadata has this shape. Any name will do, with slashes, dots and all.
+    ///
+    /// ```
+    /// use ergometer_runs::store::{MetadataShape, RecordSchema};
+    ///
+    /// let schema = RecordSchema::new("org/model-1.5", &MetadataShape::default());
+    /// assert_eq!(schema.schema().field(0).name(), "problem");
+    /// ```
+    #[must_use]
+    pub fn new(model: &str, metadata: &MetadataShape) -> Self {
+        Self { root: record(model, metadata), metadata: metadata.clone() }
+    }
+
+    /// The columns, in their order.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.root.schema()
+    }
+}
+
+impl std::fmt::Debug for RecordSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordSchema").field("schema", &self.schema()).finish_non_exhaustive()
+    }
+}
+
+fn record(model: &str, metadata: &MetadataShape) -> Column<Record> {
+    let answers = Fields::<Record>::new().text(model, |record| record.model_answer.as_deref()).column();
+    let metrics = Fields::<Record>::new().part(model, |record| Some(&record.model_metrics), metrics()).column();
+    Fields::<Record>::new()
+        .text("problem", |record| Some(&record.problem))
+        .text("answer", |record| Some(&record.answer))
+        .text("subject", |record| Some(&record.subject))
+        .part("dataset_metadata", |record| Some(&record.dataset_metadata), metadata.column())
+        .add("model_answers", answers)
+        .add("model_metrics", metrics)
+        .part("ergometer", |record| Some(&record.ergometer), ergometer())
+        .column()
+}
+
+fn metrics() -> Column<ModelMetrics> {
+    Fields::<ModelMetrics>::new()
+        .part("compute_metrics", |metrics| Some(&metrics.compute), compute())
+        .part("energy_metrics", |metrics| Some(&metrics.energy), energy())
+        .part("latency_metrics", |metrics| Some(&metrics.latency), latency())
+        .part("memory_metrics", |metrics| Some(&metrics.memory), memory())
+        .part("power_metrics", |metrics| Some(&metrics.power), power())
+        .part("temperature_metrics", |metrics| Some(&metrics.temperature), stats())
+        .part("token_metrics", |metrics| Some(&metrics.tokens), tokens())
+        .part("phase_metrics", |metrics| Some(&metrics.phases), phases())
+        .part("hardware_utilization", |metrics| Some(&metrics.utilization), utilization())
+        .part("cost", |metrics| Some(&metrics.cost), cost())
+        .part("gpu_info", |metrics| metrics.gpu_info.as_ref(), gpu_info())
+        .part("system_info", |metrics| metrics.system_info.as_ref(), system_info())
+        .boolean("lm_correctness", |metrics| metrics.lm_correctness)
+        .text("lm_response", |metrics| metrics.lm_response.as_deref())
+        .column()
+}
+
+fn compute() -> Column<ComputeMetrics> {
+    Fields::<ComputeMetrics>::new()
+        .float("flops_per_request", |compute| compute.flops_per_request)
+        .float("macs_per_request", |compute| compute.macs_per_request)
+        .float("total_flops", |compute| compute.total_flops)
+        .float("flops_per_token", |compute| compute.flops_per_token)
+        .column()
+}
+
+fn energy() -> Column<EnergyMetrics> {
+    Fields::<EnergyMetrics>::new()
+        .float("per_query_joules", |energy| energy.per_query_joules)
+        .float("total_joules", |energy| energy.per_query_joules)
+        .float("cpu_per_query_joules", |energy| energy.cpu_per_query_joules)
+        .float("cpu_total_joules", |energy| energy.cpu_per_query_joules)
+        .float("ane_per_query_joules", |energy| energy.ane_per_query_joules)
+        .float("ane_total_joules", |energy| energy.ane_per_query_joules)
+        .column()
+}
+
+fn latency() -> Column<LatencyMetrics> {
+    Fields::<LatencyMetrics>::new()
+        .float("per_token_ms", |latency| latency.per_token_ms)
+        .float("throughput_tokens_per_sec", |latency| latency.throughput_tokens_per_sec)
+        .float("time_to_first_token_seconds", |latency| latency.time_to_first_token_seconds)
+        .float("total_query_seconds", |latency| latency.total_query_seconds)
+        .column()
+}
+
+fn memory() -> Column<MemoryMetrics> {
+    Fields::<MemoryMetrics>::new()
+        .part("cpu_mb", |memory| Some(&memory.cpu_mb), stats())
+        .part("gpu_mb", |memory| Some(&memory.gpu_mb), stats())
+        .column()
+}
+
+fn power() -> Column<PowerMetrics> {
+    Fields::<PowerMetrics>::new()
+        .part("gpu", |power| Some(&power.gpu), watts())
+        .part("cpu", |power| Some(&power.cpu), watts())
+        .column()
+}
+
+fn watts() -> Column<StatColumn> {
+    Fields::new().add("per_query_watts", stats()).add("total_watts", stats()).column()
+}
+
+fn stats() -> Column<StatColumn> {
+    Fields::<StatColumn>::new()
+        .float("avg", |stats| stats.map(|stats| stats.avg))
+        .float("max", |stats| stats.map(|stats| stats.max))
+        .float("median", |stats| stats.map(|stats| stats.median))
+        .float("min", |stats| stats.map(|stats| stats.min))
+        .column()
+}
+
+fn tokens() -> Column<TokenMetrics> {
+    Fields::<TokenMetrics>::new()
+        .integer("input", |tokens| tokens.input)
+        .integer("output", |tokens| tokens.output)
+        .integer("total", |tokens| tokens.total)
+        .column()
+}
+
+fn phases() -> Column<PhaseMetrics> {
+    Fields::<PhaseMetrics>::new()
+        .float("prefill_energy_j", |phases| phases.prefill_energy_j)
+        .float("decode_energy_j", |phases| phases.decode_energy_j)
+        .float("prefill_duration_ms", |phases| phases.prefill_duration_ms)
+        .float("decode_duration_ms", |phases| phases.decode_duration_ms)
+        .float("prefill_power_avg_w", |phases| phases.prefill_power_avg_w)
+        .float("decode_power_avg_w", |phases| phases.decode_power_avg_w)
+        .float("prefill_energy_per_input_token_j", |phases| phases.prefill_energy_per_input_token_j)
+        .float("decode_energy_per_output_token_j", |phases| phases.decode_energy_per_output_token_j)
+        .column()
+}
+
+fn utilization() -> Column<HardwareUtilization> {
+    let gpu = Fields::<HardwareUtilization>::new()
+        .float("compute_utilization_pct", |gpu| gpu.compute_utilization_pct)
+        .float("memory_bandwidth_utilization_pct", |gpu| gpu.memory_bandwidth_utilization_pct)
+        .float("tensor_core_utilization_pct", |gpu| gpu.tensor_core_utilization_pct)
+        .float("memory_used_gb", |gpu| gpu.memory_used_gb)
+        .float("memory_total_gb", |gpu| gpu.memory_total_gb)
+        .column();
+    let derived = Fields::<HardwareUtilization>::new()
+        .float("mfu", |derived| derived.mfu)
+        .float("mbu", |derived| derived.mbu)
+        .float("arithmetic_intensity", |derived| derived.arithmetic_intensity)
+        .column();
+    Fields::new().add("gpu", gpu).add("derived", derived).column()
+}
+
+fn cost() -> Column<Cost> {
+    Fields::<Cost>::new()
+        .float("input_cost_usd", |cost| cost.input_cost_usd)
+        .float("output_cost_usd", |cost| cost.output_cost_usd)
+        .float("tool_cost_usd", |cost| cost.tool_cost_usd)
+        .float("total_cost_usd", |cost| cost.total_cost_usd)
+        .column()
+}
+
+fn gpu_info() -> Column<GpuColumn> {
+    Fields::<GpuColumn>::new()
+        .text("name", |gpu| Some(&gpu.name))
+        .text("vendor", |gpu| Some(&gpu.vendor))
+        .integer("device_id", |gpu| Some(gpu.device_id))
+        .text("device_type", |gpu| Some(&gpu.device_type))
+        .text("backend", |gpu| Some(&gpu.backend))
+        .column()
+}
+
+fn system_info() -> Column<SystemInfo> {
+    Fields::<SystemInfo>::new()
+        .text("os_name", |system| system.os_name.as_deref())
+        .text("os_version", |system| system.os_version.as_deref())
+        .text("kernel_version", |system| system.kernel_version.as_deref())
+        .text("host_name", |system| system.host_name.as_deref())
+        .integer("cpu_count", |system| system.cpu_count)
+        .text("cpu_brand", |system| system.cpu_brand.as_deref())
+        .column()
+}
+
+fn ergometer() -> Column<ErgometerColumn> {
+    Fields::<ErgometerColumn>::new()
+        .integer("query_index", |column| Some(column.query_index))
+        .integer("request", |column| Some(column.request))
+        .integer("session", |column| Some(column.session))
+        .text("outcome", |column| Some(column.outcome))
+        .printed("failure", |column| column.failure)
+        .text("cause", |column| column.cause.as_deref())
+        .integer("attempts", |column| Some(column.attempts))
+        .nanos("scheduled_ns", |column| Some(column.scheduled))
+        .nanos("sent_ns", |column| Some(column.sent))
+        .nanos("first_token_ns", |column| column.first_token)
+        .nanos("last_token_ns", |column| column.last_token)
+        .nanos("end_ns", |column| Some(column.end))
+        .text("token_source", |column| column.token_source)
+        .text("finish", |column| column.finish.as_deref())
+        .text("reasoning", |column| column.reasoning.as_deref())
+        .text("tool_calls", |column| column.tool_calls.as_deref())
+        .part("server_times", |column| Some(&column.server_times).filter(|times| !times.is_empty()), server_times())
+        .float("processor_seconds", |column| column.processor_seconds)
+        .part("energy", |column| Some(&column.energy), query_energy())
+        .part("grade", |column| column.grade.as_ref(), grade())
+        .integer("conversation", |column| column.conversation)
+        .integer("turn", |column| column.turn)
+        .column()
+}
+
+fn server_times() -> Column<ServerTimes> {
+    Fields::<ServerTimes>::new()
+        .float("load_s", |times| times.load.map(Seconds::get))
+        .float("prompt_s", |times| times.prompt.map(Seconds::get))
+        .float("output_s", |times| times.output.map(Seconds::get))
+        .float("total_s", |times| times.total.map(Seconds::get))
+        .column()
+}
+
+fn query_energy() -> Column<QueryEnergy> {
+    let device = Fields::<DeviceShare>::new()
+        .printed("device", |share| Some(share.device))
+        .printed("scope", |share| Some(share.scope))
+        .part("gross", |share| Some(&share.energy.gross), energy_value())
+        .part("net", |share| share.energy.net.as_ref(), energy_value())
+        .column();
+    Fields::<QueryEnergy>::new()
+        .part("measured", |energy| energy.measured.as_ref(), gross_and_net())
+        .part("modelled", |energy| energy.modelled.as_ref(), gross_and_net())
+        .list("devices", |energy| Some(&energy.devices), device)
+        .column()
+}
+
+fn gross_and_net() -> Column<GrossAndNet> {
+    Fields::<GrossAndNet>::new()
+        .part("gross", |energy| Some(&energy.gross), energy_value())
+        .part("net", |energy| energy.net.as_ref(), energy_value())
+        .column()
+}
+
+fn energy_value() -> Column<EnergyValue> {
+    Fields::<EnergyValue>::new()
+        .float("joules", |energy| Some(energy.joules))
+        .float("low", |energy| Some(energy.low))
+        .float("high", |energy| Some(energy.high))
+        .printed("method", |energy| Some(energy.method))
+        .printed("provenance", |energy| Some(energy.provenance))
+        .column()
+}
+
+fn grade() -> Column<GradeColumn> {
+    Fields::<GradeColumn>::new()
+        .text("grader", |grade| Some(&grade.grader))
+        .boolean("correct", |grade| grade.correct)
+        .text("extracted", |grade| grade.extracted.as_deref())
+        .text("reply", |grade| grade.reply.as_deref())
+        .column()
+}

@@ -1,0 +1,78 @@
+//! Whether the client, and not the server, was the limit.
+
+use std::fmt;
+
+use ergometer_diagnostics::{Hint, hint, option};
+use serde::{Deserialize, Serialize};
+
+use crate::sender::WakeLag;
+
+/// A limit of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientLimit {
+    /// The process may not open more files and sockets.
+    FileDescriptors,
+    /// There is no free port for another connection.
+    Sockets,
+    /// Requests were sent later than scheduled, or fewer of them.
+    Schedule,
+    /// The allowed number of requests was in flight.
+    MaxInFlight,
+    /// The allowed number of connections was open, and requests waited for one.
+    Connections,
+    /// The processors were fully used.
+    Cpu,
+}
+
+impl ClientLimit {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(self) -> Hint {
+        match self {
+            Self::FileDescriptors => {
+                hint!("raise `ulimit -n`, or use ", option("http").value("2"), ", which needs fewer connections")
+            }
+            Self::Sockets => hint!(
+                "use ",
+                option("http").value("2"),
+                ", which needs fewer connections, or send from another machine, which has its own ports"
+            ),
+            Self::Schedule => hint!("lower the rate, or send from several machines"),
+            Self::MaxInFlight => hint!("raise or remove ", option("max-in-flight")),
+            Self::Connections => hint!("raise or remove ", option("connections")),
+            Self::Cpu => hint!("give the client more cores, or run it on another machine than the server"),
+        }
+    }
+}
+
+impl fmt::Display for ClientLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FileDescriptors => "too many open files",
+            Self::Sockets => "no free ports",
+            Self::Schedule => "requests were sent late",
+            Self::MaxInFlight => "the maximum number of requests was in flight",
+            Self::Connections => "requests waited for a free connection",
+            Self::Cpu => "its CPU was saturated",
+        })
+    }
+}
+
+/// How the client did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "units are in the names")]
+pub struct ClientSummary {
+    /// The limits it reached; empty if it was not the limit.
+    pub reasons: Vec<ClientLimit>,
+    /// Of the session in which it was worst.
+    pub wake_lag_ms: Option<WakeLag>,
+    /// The number of cores it used on average.
+    pub processor_cores: Option<f64>,
+    pub cores: Option<u32>,
+    /// The highest of all sessions.
+    pub machine_utilization: Option<f64>,
+    pub descriptor_limit: Option<u64>,
+    pub most_in_flight: u64,
+}

@@ -1,0 +1,77 @@
+//! What the runs of a sweep are called, and in which order they are made.
+
+use super::PlanError;
+use crate::config::{Axis, Schedule};
+
+/// A point as people read it: `concurrency 16`, `rate 2.5`.
+#[must_use]
+pub fn label(schedule: &Schedule) -> String {
+    format!("{} {}", Axis::of(schedule), Axis::value(schedule))
+}
+
+/// The folder of a run in the folder of its sweep: `concurrency_16`, `rate_2.5`, and where there are several of a point,
+/// `concurrency_16_repeat_2`. Repeats count from 1.
+#[must_use]
+pub fn run_name(schedule: &Schedule, repeat: u32, repeats: u32) -> String {
+    let point = format!("{}_{}", Axis::of(schedule), Axis::value(schedule));
+    if repeats > 1 { format!("{point}_repeat_{repeat}") } else { point }
+}
+
+/// Checks that the points are on one axis, and none is there twice.
+pub fn check(schedules: &[Schedule]) -> Result<Axis, PlanError> {
+    let Some(first) = schedules.first() else { return Err(PlanError::NoPoint) };
+    let axis = Axis::of(first);
+    for (place, schedule) in schedules.iter().enumerate() {
+        if Axis::of(schedule) != axis {
+            return Err(PlanError::TwoAxes { one: label(first), other: label(schedule) });
+        }
+        if schedules[..place].iter().any(|other| Axis::value(other) == Axis::value(schedule)) {
+            return Err(PlanError::Twice { point: label(schedule) });
+        }
+    }
+    Ok(axis)
+}
+
+/// The order in which runs are made, as places of points and of runs in them: round by round, so that a machine that grows
+/// warm, or a server that grows slow, does so to all points alike.
+pub(super) fn order(points: usize, repeats: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..repeats).flat_map(move |repeat| (0..points).map(move |point| (point, repeat)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Arrivals;
+
+    const fn concurrency(concurrency: u32) -> Schedule {
+        Schedule::Concurrency { concurrency }
+    }
+
+    const fn rate(rate: f64) -> Schedule {
+        Schedule::Rate { rate, arrivals: Arrivals::Poisson }
+    }
+
+    #[test]
+    fn runs_are_named_after_their_point() {
+        assert_eq!(run_name(&concurrency(16), 1, 1), "concurrency_16");
+        assert_eq!(run_name(&concurrency(16), 2, 3), "concurrency_16_repeat_2");
+        assert_eq!(run_name(&rate(2.5), 1, 1), "rate_2.5");
+        assert_eq!(run_name(&rate(1.0), 1, 2), "rate_1_repeat_1");
+        assert_eq!(run_name(&Schedule::Replay { speed: 2.0 }, 1, 1), "replay_2");
+        assert_eq!((label(&concurrency(4)), label(&rate(0.0001))), ("concurrency 4".into(), "rate 0.0001".into()));
+    }
+
+    #[test]
+    fn a_sweep_has_one_axis_and_no_point_twice() {
+        assert_eq!(check(&[concurrency(1), concurrency(4)]).unwrap(), Axis::Concurrency);
+        assert!(matches!(check(&[]), Err(PlanError::NoPoint)));
+        let twice = check(&[rate(1.0), rate(2.0), rate(1.0)]).unwrap_err().to_string();
+        assert!(twice.contains("rate 1 ") && twice.contains("hint: "), "{twice}");
+        assert!(matches!(check(&[rate(1.0), concurrency(1)]), Err(PlanError::TwoAxes { .. })));
+    }
+
+    #[test]
+    fn repeats_go_round_by_round() {
+        assert_eq!(order(2, 2).collect::<Vec<_>>(), [(0, 0), (1, 0), (0, 1), (1, 1)]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Summaries for tests: give the fields a test is about, the rest is filled in.
+
+use serde_json::{Map, Value, json};
+
+use crate::Summary;
+
+/// A summary with these fields. A part that is given in part (a latency, the load, energy totals) is completed.
+///
+/// # Panics
+/// If the fields do not make a summary.
+#[must_use]
+pub fn summary(fields: Value) -> Summary {
+    let mut summary = fields;
+    complete(&mut summary);
+    Summary::from_value(summary).expect("the fields make a summary")
+}
+
+/// Adds what a part of a summary cannot be without.
+fn complete(summary: &mut Value) {
+    for part in ["load", "latency"] {
+        if let Some(part) = summary.get_mut(part).and_then(Value::as_object_mut) {
+            complete_latencies(part);
+        }
+    }
+    if let Some(load) = summary.get_mut("load").and_then(Value::as_object_mut) {
+        add(load, json!({"mode": "concurrency", "duration_s": 1.0, "completed": 0}));
+        complete_in_flight(load);
+        if let Some(steady) = load.get_mut("steady_state").and_then(Value::as_object_mut) {
+            complete_latencies(steady);
+            complete_in_flight(steady);
+            add(steady, json!({"mode": "concurrency", "duration_s": 1.0, "completed": 0}));
+            if let Some(energy) = steady.get_mut("energy").and_then(Value::as_object_mut) {
+                add(energy, json!({"gross_j": {"value": 1.0}, "mean_power_w": 1.0, "energy": "measured"}));
+            }
+        }
+    }
+    for source in ["measured", "modelled"] {
+        if let Some(totals) = summary.pointer_mut(&format!("/energy/{source}")).and_then(Value::as_object_mut) {
+            let zero = json!({"value": 0.0});
+            add(totals, json!({"gross_j": zero, "mean_power_w": 0.0, "gross_j_per_query": zero}));
+        }
+    }
+    if let Some(config) = summary.get_mut("profiler_config").and_then(Value::as_object_mut) {
+        add(config, json!({"dataset": {"id": "builtin"}, "client": {"id": "openai", "model": "m"}}));
+        add(config, json!({"request": {"seed": 0}, "schedule": {"mode": "concurrency", "concurrency": 1}}));
+        add(config, json!({"warmup": 0, "idle_s": 0.0, "devices": [], "prices": {}}));
+        add(config, json!({"server_is_local": false, "model_cpu": true}));
+    }
+    if let Some(accuracy) = summary.get_mut("accuracy").and_then(Value::as_object_mut) {
+        add(accuracy, json!({"grader": "exact", "correct": 0, "graded": 1, "rate": {"value": 0.0}}));
+    }
+    if let Some(server) = summary.get_mut("server").and_then(Value::as_object_mut) {
+        add(server, json!({"software": "", "metrics_url": ""}));
+    }
+}
+
+fn complete_latencies(part: &mut Map<String, Value>) {
+    for (name, latency) in part {
+        if let Some(latency) = latency.as_object_mut().filter(|_| name.ends_with("_ms")) {
+            let middle = latency.get("p50").cloned().unwrap_or(json!(0.0));
+            add(latency, json!({"count": 1000, "mean": middle, "min": middle, "max": middle, "p50": middle}));
+            add(latency, json!({"p90": middle, "p95": middle}));
+        }
+    }
+}
+
+fn complete_in_flight(part: &mut Map<String, Value>) {
+    if let Some(in_flight) = part.get_mut("in_flight").and_then(Value::as_object_mut) {
+        add(in_flight, json!({"mean": 1.0, "max": 1}));
+    }
+    if let Some(goodput) = part.get_mut("goodput").and_then(Value::as_object_mut) {
+        add(goodput, json!({"requests_per_second": 0.0, "share": 0.0, "good": 0}));
+    }
+}
+
+/// Adds the fields that are not there.
+fn add(object: &mut Map<String, Value>, fields: Value) {
+    let Value::Object(fields) = fields else { return };
+    for (name, value) in fields {
+        object.entry(name).or_insert(value);
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs as they are on disk.
+
+use std::path::{Path, PathBuf};
+
+use ergometer_runs::saved::{Attempt, Run, Saved, Telemetry};
+use ergometer_runs::{EnergySource, ReadError};
+
+/// A run of 400 queries on an H200, 16 at a time.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200_sixteen")
+}
+
+#[test]
+fn a_run_is_read_with_all_its_parts() {
+    let run = Run::open(&folder()).unwrap();
+    assert_eq!((run.queries.len(), run.energy, run.not_finite), (400, Some(EnergySource::Measured), 0));
+    let tokens: u64 = run.queries.iter().filter_map(|query| query.output_tokens).sum();
+    assert_eq!(Some(tokens), run.summary.tokens.output);
+    let mut attempts = 0;
+    Attempt::each(&run.folder, |attempt, chunks| {
+        attempts += 1;
+        assert!(chunks.is_sorted());
+        assert_eq!(attempt.outcome == "completed", attempt.last_token.is_some());
+    })
+    .unwrap();
+    assert!(attempts >= 400);
+    let telemetry = Telemetry::read(&run.folder, &["power_ring", "temperature"]).unwrap();
+    assert!(telemetry.of("power_ring").all(|channel| channel.unit == "W" && channel.at_ns.is_sorted()));
+    assert!(telemetry.of("temperature").next().is_some() && telemetry.of("energy").next().is_none());
+}
+
+#[test]
+fn what_is_no_run_is_told() {
+    let empty = tempfile::tempdir().unwrap();
+    let missing = empty.path().join("nothing");
+    assert!(matches!(Saved::open(&missing), Err(ReadError::NotARun { .. })));
+    assert!(matches!(Saved::open(empty.path()), Err(ReadError::NotARun { .. })));
+    std::fs::create_dir(empty.path().join("journal")).unwrap();
+    assert!(matches!(Saved::open(empty.path()), Err(ReadError::NotClosed { .. })));
+    std::fs::write(empty.path().join("summary.json"), "{").unwrap();
+    assert!(matches!(Saved::open(empty.path()), Err(ReadError::Damaged { .. })));
+    std::fs::write(empty.path().join("summary.json"), r#"{"format_version": 99}"#).unwrap();
+    assert!(matches!(Saved::open(empty.path()), Err(ReadError::Version { .. })));
+    std::fs::write(empty.path().join("summary.json"), "{}").unwrap();
+    assert!(matches!(Saved::open(empty.path()), Err(ReadError::Io { .. })));
+}
