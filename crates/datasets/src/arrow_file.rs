@@ -1,7 +1,7 @@
-//! Arrow IPC files, in the file format and in the stream format, which `datasets` writes.
+//! Reads Arrow IPC files in the file format and in the stream format, which `datasets` writes.
 //!
-//! Where each batch stands is kept, and it is decoded when it is asked for. In a stream with dictionaries a batch needs
-//! what came before it, so such a stream stays in memory.
+//! Opening a file keeps the position of each batch, and a batch is decoded on demand. In a stream with dictionaries a batch
+//! depends on earlier ones, so such a stream stays in memory.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
@@ -11,14 +11,16 @@ use std::sync::{Mutex, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use ergometer_diagnostics::Message;
 
 use super::DatasetError;
 use super::arrow_lengths;
 use super::batches::{Batches, guarded};
+use super::error::incomplete;
 use super::format::{Magic, magic_of};
 use super::table::check_file;
 
-/// An Arrow file that has been read through once.
+/// An opened Arrow file.
 pub(super) struct ArrowFile {
     schema: SchemaRef,
     rows: Vec<u64>,
@@ -26,9 +28,9 @@ pub(super) struct ArrowFile {
 }
 
 enum Source {
-    /// The file format, which knows where its batches are.
+    /// The file format, whose footer has the position of each batch.
     File(Mutex<FileReader<BufReader<File>>>),
-    /// The stream format: its schema, and where each batch begins.
+    /// The stream format: its schema, and the start of each batch.
     Stream { file: Mutex<File>, schema: Vec<u8>, starts: Vec<u64> },
     /// All batches.
     Memory(Vec<RecordBatch>),
@@ -38,20 +40,20 @@ impl ArrowFile {
     pub(super) fn open(path: &Path) -> Result<Self, DatasetError> {
         check_file(path)?;
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
-        let damaged = |what: String| DatasetError::Format { path: path.to_path_buf(), what };
+        let damaged = |what: Message| DatasetError::Format { path: path.to_path_buf(), what };
         let magic = magic_of(path)?;
         let mut file = File::open(path).map_err(read)?;
         match magic {
             Magic::ArrowFile => {
                 arrow_lengths::check_file(&mut file).map_err(damaged)?;
-                guarded(|| Self::file(file).map_err(|error| told(&error))).map_err(damaged)
+                guarded(|| Self::file(file).map_err(|error| undecodable(&error))).map_err(damaged)
             }
             Magic::ArrowStream => {
                 arrow_lengths::check_stream(&mut file).map_err(damaged)?;
-                guarded(|| Self::stream(file).map_err(|error| told(&error))).map_err(damaged)
+                guarded(|| Self::stream(file).map_err(|error| undecodable(&error))).map_err(damaged)
             }
             Magic::Empty => Err(DatasetError::Empty { path: path.to_path_buf() }),
-            other => Err(damaged(format!("no Arrow file: {other}"))),
+            other => Err(damaged(other.message("not an Arrow file"))),
         }
     }
 
@@ -67,7 +69,7 @@ impl ArrowFile {
 
     fn stream(mut file: File) -> Result<Self, ArrowError> {
         file.rewind()?;
-        // Without a buffer, so that the file's place is where the next message begins.
+        // Without a buffer, so that the file position is the start of the next message.
         let mut reader = StreamReader::try_new(file, None)?;
         let schema = reader.schema();
         let is_kept = schema.fields().iter().any(|field| has_dictionary(field.data_type()));
@@ -122,16 +124,16 @@ impl Batches for ArrowFile {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, String> {
-        self.batch(part).map(|batch| batch.into_iter().collect()).map_err(|error| told(&error))
+    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, Message> {
+        self.batch(part).map(|batch| batch.into_iter().collect()).map_err(|error| undecodable(&error))
     }
 }
 
-fn told(error: &ArrowError) -> String {
-    format!("cannot be decoded: {error}. hint: is the file cut off?")
+fn undecodable(error: &ArrowError) -> Message {
+    incomplete(format!("cannot be decoded: {error}"))
 }
 
-/// Whether a type has a dictionary somewhere in it.
+/// Whether a type contains a dictionary.
 fn has_dictionary(kind: &DataType) -> bool {
     match kind {
         DataType::Dictionary(..) => true,

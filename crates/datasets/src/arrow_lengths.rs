@@ -1,24 +1,29 @@
-//! Whether the messages of an Arrow file fit into it. Its reader asks for as much memory as a message says it needs, and
-//! in a damaged file that can be more than there is.
+//! Checks that the messages of an Arrow file fit into the file.
+//!
+//! The Arrow reader allocates as much memory as a message declares, which in a damaged file can be more than there is.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-/// The end of the file format: the footer's length, and `ARROW1`.
+use ergometer_diagnostics::Message;
+
+use super::error::incomplete;
+
+/// The length of the trailer of the file format: the footer length and `ARROW1`.
 const TRAILER: u64 = 10;
-/// Before each message: a mark, and the length of its description.
+/// The length of the prefix of a message: a marker and the length of its metadata.
 const PREFIX: u64 = 8;
 
-/// What a buffer may be long unpacked, whatever it is packed.
+/// The decompressed size that any buffer may have.
 const LARGEST_UNPACKED: i64 = 64 << 20;
-/// No packing is better than this: LZ4 packs 255 to one at best, zstd some thousands.
+/// The best compression ratio: LZ4 reaches at most 255, zstd some thousands.
 const BEST_RATIO: i64 = 1 << 14;
 
-/// Walks through the messages of a stream.
-pub(super) fn check_stream(file: &mut File) -> Result<(), String> {
+/// Checks all messages of a stream.
+pub(super) fn check_stream(file: &mut File) -> Result<(), Message> {
     let size = size_of(file)?;
     let mut place = 0;
-    // What is left after the last whole prefix is the reader's to judge.
+    // The reader checks the bytes after the last whole prefix.
     while place + PREFIX <= size {
         let prefix = read_at(file, place, PREFIX)?;
         let length = i32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]);
@@ -33,8 +38,8 @@ pub(super) fn check_stream(file: &mut File) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks at a message whose body begins at this place; returns how long that is.
-fn check_message(file: &mut File, description: &[u8], body: u64, size: u64) -> Result<u64, String> {
+/// Checks a message whose body starts at this position, and returns the length of the body.
+fn check_message(file: &mut File, description: &[u8], body: u64, size: u64) -> Result<u64, Message> {
     let message = arrow_ipc::root_as_message(description).map_err(|error| damaged(&error.to_string()))?;
     let length = fitting(message.bodyLength(), size.saturating_sub(body))?;
     let dictionary = message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
@@ -45,7 +50,7 @@ fn check_message(file: &mut File, description: &[u8], body: u64, size: u64) -> R
     for buffer in batch.buffers().into_iter().flatten() {
         let start = fitting(buffer.offset(), length)?;
         let packed = fitting(buffer.length(), length - start)?;
-        // Before what is packed stands how long it is unpacked; -1 says that it is not packed.
+        // A compressed buffer starts with its decompressed length, or -1 if it is not compressed.
         if packed < 8 {
             continue;
         }
@@ -58,8 +63,8 @@ fn check_message(file: &mut File, description: &[u8], body: u64, size: u64) -> R
     Ok(length)
 }
 
-/// Looks at all blocks the footer of a file names.
-pub(super) fn check_file(file: &mut File) -> Result<(), String> {
+/// Checks all blocks in the footer of a file.
+pub(super) fn check_file(file: &mut File) -> Result<(), Message> {
     let size = size_of(file)?;
     let end = size.checked_sub(TRAILER).ok_or_else(|| damaged("it is too short"))?;
     let trailer = read_at(file, end, TRAILER)?;
@@ -78,22 +83,22 @@ pub(super) fn check_file(file: &mut File) -> Result<(), String> {
     Ok(())
 }
 
-/// A length that fits into what is left.
-fn fitting(length: i64, left: u64) -> Result<u64, String> {
+/// Checks that a length fits into the remaining bytes.
+fn fitting(length: i64, left: u64) -> Result<u64, Message> {
     let length = u64::try_from(length).ok().filter(|&length| length <= left);
     length.ok_or_else(|| damaged("a message is longer than the file"))
 }
 
-fn size_of(file: &File) -> Result<u64, String> {
+fn size_of(file: &File) -> Result<u64, Message> {
     file.metadata().map(|metadata| metadata.len()).map_err(|error| damaged(&error.to_string()))
 }
 
-fn read_at(file: &mut File, place: u64, length: u64) -> Result<Vec<u8>, String> {
+fn read_at(file: &mut File, place: u64, length: u64) -> Result<Vec<u8>, Message> {
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| damaged("a message is too long"))?];
     let read = file.seek(SeekFrom::Start(place)).and_then(|_| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-fn damaged(what: &str) -> String {
-    format!("cannot be decoded: {what}. hint: is the file cut off?")
+fn damaged(what: &str) -> Message {
+    incomplete(format!("cannot be decoded: {what}"))
 }

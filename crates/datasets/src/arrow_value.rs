@@ -1,8 +1,7 @@
-//! One value of an Arrow array goes in; its JSON comes out.
+//! Converts values of Arrow arrays to JSON.
 //!
-//! Numbers are numbers; what is no number (NaN, infinities) is null. Decimals, dates and times are text, exact and in
-//! ISO 8601; times with a zone are told in UTC. Bytes are text where they are UTF-8; other bytes are told by how many
-//! they are and their SHA-256, as pictures and sounds have no place in a record.
+//! NaN and infinities become null. Decimals are exact text; dates and times are ISO 8601 text, in UTC if they have a time
+//! zone. Bytes are text if they are UTF-8; other bytes, such as pictures and sounds, become their length and SHA-256.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,13 +12,14 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, TimeUnit};
+use ergometer_diagnostics::{Hint, Message};
 use serde_json::{Map, Value, json};
 
 use super::row::Row;
 use crate::fingerprint::sha256;
 
 /// A row of a batch.
-pub(super) fn row_of(batch: &RecordBatch, index: usize) -> Result<Row, String> {
+pub(super) fn row_of(batch: &RecordBatch, index: usize) -> Result<Row, Message> {
     let schema = batch.schema();
     let cell = |(field, array): (&arrow_schema::FieldRef, &ArrayRef)| {
         let value = value_of(array, index).map_err(|what| format!("column `{}`: {what}", field.name()))?;
@@ -28,8 +28,8 @@ pub(super) fn row_of(batch: &RecordBatch, index: usize) -> Result<Row, String> {
     schema.fields().iter().zip(batch.columns()).map(cell).collect()
 }
 
-/// The value at a place of an array.
-fn value_of(array: &dyn Array, index: usize) -> Result<Value, String> {
+/// The value at an index of an array.
+fn value_of(array: &dyn Array, index: usize) -> Result<Value, Message> {
     if array.is_null(index) {
         return Ok(Value::Null);
     }
@@ -74,11 +74,14 @@ fn value_of(array: &dyn Array, index: usize) -> Result<Value, String> {
             let place = place.filter(|&place| place < dictionary.values().len());
             value_of(dictionary.values(), place.ok_or("an index beyond its dictionary")?)?
         }
-        other => return Err(format!("values of the type {other} cannot be read. hint: save it without this column")),
+        other => {
+            let hint = Hint::text("save the dataset without this column");
+            return Err(Message::new(format!("values of the type {other} cannot be read")).with_hint(hint));
+        }
     })
 }
 
-/// The shortest number that means the same single: 0.1, and not 0.10000000149011612.
+/// The shortest number that is the same `f32`: 0.1, and not 0.10000000149011612.
 fn short(value: f32) -> Value {
     value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }
@@ -90,26 +93,26 @@ fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-fn list(values: &ArrayRef) -> Result<Value, String> {
-    (0..values.len()).map(|index| value_of(values, index)).collect::<Result<Vec<Value>, String>>().map(Value::Array)
+fn list(values: &ArrayRef) -> Result<Value, Message> {
+    (0..values.len()).map(|index| value_of(values, index)).collect::<Result<Vec<Value>, Message>>().map(Value::Array)
 }
 
-fn object(array: &StructArray, index: usize) -> Result<Value, String> {
+fn object(array: &StructArray, index: usize) -> Result<Value, Message> {
     let fields = array.fields().iter().zip(array.columns());
-    let object: Result<Map<String, Value>, String> =
+    let object: Result<Map<String, Value>, Message> =
         fields.map(|(field, column)| Ok((field.name().clone(), value_of(column, index)?))).collect();
     object.map(Value::Object)
 }
 
 /// A map is an object, its keys as text.
-fn map(entries: &StructArray) -> Result<Value, String> {
+fn map(entries: &StructArray) -> Result<Value, Message> {
     let (keys, values) = (entries.column(0), entries.column(1));
     let entry = |index| Ok((super::row::text(value_of(keys, index)?), value_of(values, index)?));
-    let object: Result<Map<String, Value>, String> = (0..entries.len()).map(entry).collect();
+    let object: Result<Map<String, Value>, Message> = (0..entries.len()).map(entry).collect();
     object.map(Value::Object)
 }
 
-/// Dates and times as text; nothing where they are outside of the calendar.
+/// Dates and times as text; `None` if they are outside the calendar.
 fn time(array: &dyn Array, index: usize) -> Option<String> {
     const STAMP: &str = "%Y-%m-%dT%H:%M:%S%.f";
     let of_day = match array.data_type() {
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_numbers_and_what_is_none_is_null() {
+    fn numbers_stay_numbers_and_nan_is_null() {
         assert_eq!(values(&UInt64Array::from(vec![Some(u64::MAX), None])), [json!(u64::MAX), Value::Null]);
         assert_eq!(values(&Float32Array::from(vec![0.1, f32::INFINITY])), [json!(0.1), Value::Null]);
         assert_eq!(values(&Float64Array::from(vec![f64::NAN, 1.5])), [Value::Null, json!(1.5)]);
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_stays_nested() {
+    fn nested_values_stay_nested() {
         let list = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1), None]), None]);
         assert_eq!(values(&list), [json!([1, null]), Value::Null]);
         let numbers: ArrayRef = Arc::new(Int32Array::from(vec![7, 8]));

@@ -1,7 +1,7 @@
-//! Files of record batches: Parquet row groups and Arrow messages alike.
+//! Reads rows from files of record batches: Parquet row groups or Arrow messages.
 //!
-//! A batch is decoded when one of its rows is asked for. The batches that were used last stay decoded, up to
-//! [`KEPT`]: most datasets stay whole, and of a large one only what is needed is in memory.
+//! A batch is decoded when one of its rows is read. The most recently used batches stay in memory, up to [`KEPT`] bytes, so
+//! that small datasets stay decoded and large ones do not fill the memory.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,35 +9,37 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
+use ergometer_diagnostics::Message;
 
 use super::DatasetError;
 use super::arrow_value::row_of;
+use super::error::changed;
 use super::row::Row;
 use super::table::{Rows, add_columns};
 
-/// How many bytes of decoded batches are kept.
+/// Maximum size of the decoded batches in memory, in bytes.
 const KEPT: usize = 256 << 20;
 
-/// A file of parts that can be decoded one by one.
+/// A file whose parts can be decoded one by one.
 pub(super) trait Batches: Send + Sync {
-    /// How many rows each part has.
+    /// The number of rows of each part.
     fn rows(&self) -> &[u64];
 
     /// The names of the columns.
     fn columns(&self) -> Vec<String>;
 
     /// Decodes a part.
-    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, String>;
+    fn decode(&self, part: usize) -> Result<Vec<RecordBatch>, Message>;
 }
 
-/// Reads a part of a file that may be damaged: the readers of Arrow and Parquet panic on some such files.
-pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let told = || Err(String::from("cannot be decoded: its reader gave up. hint: the file is damaged"));
-    // Nothing of what was begun is used again but the file's place, which is set before each read.
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| told())
+/// Reads a file that may be damaged, and catches panics: the Arrow and Parquet readers panic on some damaged files.
+pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, Message>) -> Result<T, Message> {
+    let damaged = || Err(changed("cannot be decoded: its reader panicked"));
+    // Only the file position is used again after a panic, and it is set before each read.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| damaged())
 }
 
-/// The rows of one file or several.
+/// The rows of one or more files.
 pub(super) struct BatchRows {
     files: Vec<(PathBuf, Box<dyn Batches>)>,
     columns: Vec<String>,
@@ -46,7 +48,7 @@ pub(super) struct BatchRows {
     cache: Mutex<Cache>,
 }
 
-/// A part of a file, and its first row in the whole and in the file.
+/// A part of a file, with the index of its first row in the dataset and in the file.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     file: usize,
@@ -126,10 +128,10 @@ impl Rows for BatchRows {
             }
             left -= batch.num_rows();
         }
-        Err(self.wrong(index, String::from("fewer rows than the file says. hint: is it damaged, or was it changed?")))
+        Err(self.wrong(index, changed("the file has fewer rows than it declares")))
     }
 
-    fn wrong(&self, index: u64, what: String) -> DatasetError {
+    fn wrong(&self, index: u64, what: Message) -> DatasetError {
         match self.part(index) {
             Some(part) => DatasetError::Row {
                 path: self.path(part).to_path_buf(),
@@ -141,7 +143,7 @@ impl Rows for BatchRows {
     }
 }
 
-/// Decoded parts, the one used last at the end.
+/// Decoded parts, the most recently used one last.
 #[derive(Default)]
 struct Cache {
     parts: Vec<Cached>,

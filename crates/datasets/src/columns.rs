@@ -1,58 +1,61 @@
-//! Which column is what. What the user named and the columns there are go in; the columns that are taken come out.
+//! Chooses the columns for problem, answer and subject.
 //!
-//! A column the user names must be there. Where none is named, the usual names are tried, in the order of [`PROBLEM`],
-//! [`ANSWER`] and [`SUBJECT`]; no column is taken twice. What was taken is kept, so that no guess is silent.
+//! A column that the user names must exist. Otherwise the usual names of [`PROBLEM`], [`ANSWER`] and [`SUBJECT`] are tried
+//! in order, and no column is used twice. The choice is kept with the run, so that no guess is silent.
 
 use std::fmt;
 
+use ergometer_diagnostics::{Message, hint, option};
 use serde::{Deserialize, Serialize};
 
-/// Where what is asked usually stands.
+use super::error::columns_hint;
+
+/// Usual names of the column with the prompt.
 pub(super) const PROBLEM: &[&str] = &["problem", "question", "prompt", "instruction", "input", "query", "text"];
-/// Where what is right usually stands.
+/// Usual names of the column with the reference answer.
 pub(super) const ANSWER: &[&str] = &["answer", "target", "solution", "output", "response", "label"];
-/// Where what it is about usually stands.
+/// Usual names of the column with the subject.
 pub(super) const SUBJECT: &[&str] = &["subject", "category", "topic", "type"];
 
-/// The columns the user named.
+/// The columns that the user named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ColumnNames {
-    /// What is asked.
+    /// The column with the prompt.
     pub(super) problem: Option<String>,
-    /// What is right.
+    /// The column with the reference answer.
     pub(super) answer: Option<String>,
-    /// What it is about.
+    /// The column with the subject.
     pub(super) subject: Option<String>,
-    /// The most tokens the answer may have. Never guessed.
+    /// The column with the maximum tokens of the answer, which is never guessed.
     pub(super) output_tokens: Option<String>,
 }
 
-/// A column that is taken.
+/// A chosen column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Whether the user named it; then every row must have it.
+    /// Whether the user named it, so that every row must have it.
     pub is_named: bool,
 }
 
-/// The columns that are taken. The rest is metadata.
+/// The chosen columns. All others become metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Columns {
-    /// What is asked.
+    /// The column with the prompt.
     pub problem: Column,
-    /// What is right, where there is such a column.
+    /// The column with the reference answer.
     pub answer: Option<Column>,
-    /// What it is about, where there is such a column.
+    /// The column with the subject.
     pub subject: Option<Column>,
-    /// The most tokens the answer may have, where the user named such a column.
+    /// The column with the maximum tokens of the answer, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<Column>,
 }
 
 impl ColumnNames {
-    /// Chooses among the columns there are, or says what is missing.
-    pub(super) fn resolve(&self, there: &[String]) -> Result<Columns, String> {
+    /// Chooses columns of a table, or returns which one is missing.
+    pub(super) fn resolve(&self, there: &[String]) -> Result<Columns, Message> {
         let named = [&self.problem, &self.answer, &self.subject, &self.output_tokens];
         let mut taken: Vec<&str> = named.into_iter().flatten().map(String::as_str).collect();
         let mut choose = |role: &str, named: Option<&String>, usual: &'static [&'static str]| {
@@ -90,7 +93,7 @@ impl Default for Columns {
     }
 }
 
-/// The columns that have another name than their role: `problem=question, answer=target`.
+/// The columns whose name differs from their role: `problem=question, answer=target`.
 impl fmt::Display for Columns {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let optional = [("answer", &self.answer), ("subject", &self.subject), ("output_tokens", &self.output_tokens)];
@@ -104,17 +107,19 @@ impl fmt::Display for Columns {
     }
 }
 
-/// That a column is not there, and which are.
-pub(super) fn missing(column: &str, role: &str, there: &[String]) -> String {
-    let there =
-        if there.is_empty() { String::from("there are none") } else { format!("the columns are {}", there.join(", ")) };
-    let another =
-        if role == column { format!("; `--dataset-param {role}=COLUMN` names another") } else { String::new() };
-    format!("no column `{column}` for the {role}. hint: {there}{another}")
+/// The error for a missing column, with the columns that exist.
+pub(super) fn missing(column: &str, role: &str, there: &[String]) -> Message {
+    let mut hint = columns_hint(there);
+    if role == column {
+        hint = hint.and(hint!("choose one with ", option("dataset-param").value(format!("{role}=COLUMN"))));
+    }
+    Message::new(format!("no column `{column}` for the {role}")).with_hint(hint)
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+
     use super::*;
 
     fn there(names: &[&str]) -> Vec<String> {
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_names_are_taken_in_their_order_and_none_twice() {
+    fn usual_names_are_tried_in_order_and_used_once() {
         let columns = ColumnNames::default().resolve(&there(&["text", "label", "question", "type"])).unwrap();
         assert_eq!(columns.to_string(), "problem=question, answer=label, subject=type");
         let names = ColumnNames { problem: Some(String::from("answer")), ..ColumnNames::default() };
@@ -132,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_must_be_there() {
+    fn named_columns_must_exist() {
         let names = ColumnNames { answer: Some(String::from("gold")), ..ColumnNames::default() };
-        let error = names.resolve(&there(&["problem", "answer"])).unwrap_err();
+        let error = names.resolve(&there(&["problem", "answer"])).unwrap_err().one_line(&CommandLine);
         assert_eq!(error, "no column `gold` for the answer. hint: the columns are problem, answer");
-        let error = ColumnNames::default().resolve(&there(&["a"])).unwrap_err();
-        assert!(error.contains("`--dataset-param problem=COLUMN` names another"), "{error}");
+        let error = ColumnNames::default().resolve(&there(&["a"])).unwrap_err().one_line(&CommandLine);
+        assert!(error.contains("choose one with --dataset-param problem=COLUMN"), "{error}");
     }
 }

@@ -1,14 +1,15 @@
-//! Conversations, as `ShareGPT` has them: rows with a list of turns go in; a problem and an answer come out.
+//! Converts conversations, as in `ShareGPT`, into rows with a problem and an answer.
 //!
-//! The turns are `conversations: [{from, value}]` or `messages: [{role, content}]`. The first turn of the human is the
-//! problem, the next one of the assistant the answer. Where more turns are asked for, each further turn of the human is
-//! a row of its own behind it, with how long the human thought before, where its turn says so (`think_s` in seconds, or
-//! `delay` in milliseconds). A conversation without a turn of the human is left out and counted.
+//! The turns are `conversations: [{from, value}]` or `messages: [{role, content}]`. The first user turn is the problem, and
+//! the next assistant turn is the answer. If more turns are requested, each later user turn becomes another row, with its
+//! think time (`think_s` in seconds, or `delay` in milliseconds). A conversation without a user turn is skipped and counted.
 
 use std::str::FromStr;
 
+use ergometer_diagnostics::Message;
 use serde_json::{Map, Value};
 
+use super::error::{changed, columns_hint};
 use super::row::Row;
 use super::table::Rows;
 use super::{DatasetError, Turn};
@@ -16,28 +17,28 @@ use super::{DatasetError, Turn};
 /// The names of the columns with turns.
 const TURNS: &[&str] = &["conversations", "conversation", "messages"];
 
-/// Where the time of thinking is between a row and its query.
+/// The column that holds the think time of a row until it becomes a query.
 const THINK: &str = "think_s";
 
-/// Rows of conversations, each as one with a problem and an answer.
+/// The user turns of conversations as rows with a problem and an answer.
 pub(super) struct Conversations {
     rows: Box<dyn Rows>,
-    /// Which column has the turns.
+    /// The column with the turns.
     column: &'static str,
     columns: Vec<String>,
     turns: Turns,
-    /// The rows that have a turn of the human.
+    /// The source rows that have a user turn.
     kept: Vec<u64>,
-    /// The place of the first turn of each of them, and the end.
+    /// The index of the first turn of each conversation, and the end.
     firsts: Vec<u64>,
 }
 
-/// How many turns of a conversation are taken.
+/// The number of turns to take from a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turns {
-    /// The first alone, as a query that stands for itself.
+    /// The first turn only, as a single query.
     First,
-    /// This many at most.
+    /// At most this many turns.
     UpTo(usize),
 }
 
@@ -51,29 +52,28 @@ impl Turns {
 }
 
 impl FromStr for Turns {
-    type Err = String;
+    type Err = Message;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Message> {
         match (text.trim(), text.trim().parse()) {
             ("first", _) | (_, Ok(1)) => Ok(Self::First),
             ("all", _) => Ok(Self::UpTo(usize::MAX)),
             (_, Ok(most)) if most > 1 => Ok(Self::UpTo(most)),
-            _ => Err(format!("`{text}` is neither first nor all nor a whole number above 0")),
+            _ => Err(format!("`{text}` is neither first nor all nor a whole number above 0").into()),
         }
     }
 }
 
 impl Conversations {
-    /// The column with turns, where there is one.
+    /// The column with turns, if there is one.
     pub(super) fn column_of(rows: &dyn Rows) -> Option<&'static str> {
         TURNS.iter().find(|name| rows.columns().iter().any(|column| column == *name)).copied()
     }
 
     pub(super) fn new(rows: Box<dyn Rows>, wanted: Turns) -> Result<Self, DatasetError> {
         let Some(column) = Self::column_of(&*rows) else {
-            let there = rows.columns().join(", ");
-            let what = format!("no column {} with the turns. hint: the columns are {there}", TURNS.join(" or "));
-            return Err(rows.wrong(0, what));
+            let what = Message::new(format!("no column {} with the turns", TURNS.join(" or ")));
+            return Err(rows.wrong(0, what.with_hint(columns_hint(rows.columns()))));
         };
         let (mut kept, mut firsts, mut end) = (Vec::new(), vec![0], 0);
         for index in 0..rows.count() {
@@ -86,16 +86,16 @@ impl Conversations {
             }
         }
         if kept.is_empty() {
-            return Err(rows.wrong(0, format!("no row of all {} has a turn of a human", rows.count())));
+            return Err(rows.wrong(0, format!("none of the {} rows has a user turn", rows.count()).into()));
         }
-        // What a row says beside its turns stays, unless it takes the place of what is made of them.
+        // Other columns of a row stay, unless they have the name of a new one.
         let made = ["problem", "answer", "turns"].map(str::to_owned);
         let rest = rows.columns().iter().filter(|name| *name != column && !made.contains(name)).cloned();
         let columns = made.iter().cloned().chain(rest).collect();
         Ok(Self { rows, column, columns, turns: wanted, kept, firsts })
     }
 
-    /// The conversation of a row, and which of its turns it is.
+    /// The conversation of a row, and the number of its turn.
     fn turn_of(&self, index: u64) -> (usize, u64) {
         let conversation = self.firsts.partition_point(|&first| first <= index).saturating_sub(1);
         (conversation, index - self.firsts.get(conversation).copied().unwrap_or(index))
@@ -120,7 +120,7 @@ impl Rows for Conversations {
         let number = usize::try_from(self.turn_of(index).1).unwrap_or(usize::MAX);
         let made = turns(&row, self.column).and_then(|turns| Some((exchange(turns, number)?, turns.len())));
         let Some((Exchange { problem, answer, think_s }, count)) = made else {
-            return Err(self.wrong(index, String::from("no turn of a human. hint: was the file changed?")));
+            return Err(self.wrong(index, changed("no user turn")));
         };
         row.shift_remove(self.column);
         let mut made = Map::new();
@@ -136,7 +136,7 @@ impl Rows for Conversations {
         Ok(made)
     }
 
-    fn wrong(&self, index: u64, what: String) -> DatasetError {
+    fn wrong(&self, index: u64, what: Message) -> DatasetError {
         self.rows.wrong(self.place(index), what)
     }
 
@@ -164,7 +164,7 @@ fn turns<'a>(row: &'a Row, column: &str) -> Option<&'a Vec<Value>> {
     row.get(column)?.as_array()
 }
 
-/// A turn of the human and what was answered.
+/// A user turn and its answer.
 #[derive(Debug, PartialEq)]
 struct Exchange {
     problem: String,
@@ -172,21 +172,21 @@ struct Exchange {
     think_s: Option<f64>,
 }
 
-/// Where the human says something.
+/// The positions of the user turns that are not empty.
 fn questions(turns: &[Value]) -> impl Iterator<Item = usize> {
-    let asks = |turn: &Value| is_of(turn, &["human", "user"]) && !said(turn).is_empty();
+    let asks = |turn: &Value| is_of(turn, &["human", "user"]) && !turn_text(turn).is_empty();
     turns.iter().enumerate().filter(move |(_, turn)| asks(turn)).map(|(place, _)| place)
 }
 
-/// This turn of the human, from 0, and the next one of the assistant before the human's turn again.
+/// A user turn by its number from 0, and the assistant turn that follows before the next user turn.
 fn exchange(turns: &[Value], number: usize) -> Option<Exchange> {
     let place = questions(turns).nth(number)?;
     let next = turns[place + 1..].iter().find(|turn| is_of(turn, &["human", "user", "gpt", "assistant", "chatgpt"]));
-    let answer = next.filter(|turn| !is_of(turn, &["human", "user"])).map(said);
+    let answer = next.filter(|turn| !is_of(turn, &["human", "user"])).map(turn_text);
     let turn = &turns[place];
     let number = |name: &str| turn.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0);
     let think_s = number("think_s").or_else(|| number("delay").map(|milliseconds| milliseconds / 1000.0));
-    Some(Exchange { problem: said(turn), answer: answer.unwrap_or_default(), think_s })
+    Some(Exchange { problem: turn_text(turn), answer: answer.unwrap_or_default(), think_s })
 }
 
 fn is_of(turn: &Value, speakers: &[&str]) -> bool {
@@ -194,8 +194,8 @@ fn is_of(turn: &Value, speakers: &[&str]) -> bool {
     speaker.is_some_and(|speaker| speakers.iter().any(|known| speaker.eq_ignore_ascii_case(known)))
 }
 
-/// What is said in a turn: text, or the texts among its parts.
-pub(super) fn said(turn: &Value) -> String {
+/// The text of a turn, or the joined texts of its parts.
+pub(super) fn turn_text(turn: &Value) -> String {
     match turn.get("value").or_else(|| turn.get("content")) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_exchange_is_taken() {
+    fn the_first_exchange_becomes_the_query() {
         let pair = |problem: &str, answer: &str| Some((problem.to_owned(), answer.to_owned()));
         let sharegpt = json!([
             {"from": "system", "value": "be kind"}, {"from": "gpt", "value": "hello"}, {"from": "human", "value": "a?"},
@@ -254,7 +254,7 @@ mod tests {
         open(&DatasetSpec { id: path.to_string_lossy().into_owned(), parameters }).map_err(|error| error.to_string())
     }
 
-    /// What is asked, and how many turns the dataset says follow from each first one.
+    /// The problems of all queries, and the number of turns of each conversation.
     fn asked(parameters: &[(&str, &str)]) -> (Vec<String>, Vec<u64>) {
         let dataset = opened(parameters).unwrap();
         let queries: Vec<Query> = (0..dataset.size().unwrap()).map(|index| dataset.get(index).unwrap()).collect();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_of_the_human_may_be_a_query() {
+    fn every_user_turn_may_be_a_query() {
         let dataset = opened(&[("turns", "all")]).unwrap();
         assert_eq!((dataset.size(), dataset.skipped()), (Some(6), 1));
         let query = |index| dataset.get(index).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_leaves_conversations_together() {
+    fn selections_keep_conversations_together() {
         let (all, none) = (("turns", "all"), Vec::<u64>::new());
         assert_eq!(asked(&[all, ("where", "id=e")]), (vec!["e1".into(), "e2".into()], vec![2]));
         // Begins in the middle of the first: on to the second.

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use csv::{ByteRecord, Position, Reader, ReaderBuilder};
+use ergometer_diagnostics::{Hint, Message};
 use serde_json::Value;
 
 use super::DatasetError;
+use super::error::changed;
 use super::row::Row;
 use super::table::{Rows, check_file};
 
@@ -28,15 +30,19 @@ impl DelimitedRows {
         check_file(path)?;
         let is_tsv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
-        let wrong = |error| told(path, error);
+        let wrong = |error| csv_error(path, error);
         let file = File::open(path).map_err(read)?;
         let mut reader = ReaderBuilder::new().delimiter(if is_tsv { b'\t' } else { b',' }).from_reader(file);
         let mut columns: Vec<String> = Vec::new();
         for name in reader.byte_headers().map_err(wrong)? {
-            let name = text(name).map_err(|what| DatasetError::Line { path: path.to_path_buf(), line: 1, what })?;
+            let name = text(name).map_err(|what| DatasetError::Line {
+                path: path.to_path_buf(),
+                line: 1,
+                what: what.into(),
+            })?;
             if columns.contains(&name) {
                 let what = format!("two columns are called `{name}`");
-                return Err(DatasetError::Line { path: path.to_path_buf(), line: 1, what });
+                return Err(DatasetError::Line { path: path.to_path_buf(), line: 1, what: what.into() });
             }
             columns.push(name);
         }
@@ -74,17 +80,17 @@ impl Rows for DelimitedRows {
             Ok(()) => reader.read_byte_record(&mut record),
             Err(error) => Err(error),
         };
-        if !is_there.map_err(|error| told(&self.path, error))? {
-            return Err(self.wrong(index, String::from("it is not there any more. hint: was the file changed?")));
+        if !is_there.map_err(|error| csv_error(&self.path, error))? {
+            return Err(self.wrong(index, changed("the line no longer exists")));
         }
         let cell = |(name, bytes): (&String, &[u8])| {
-            let text = text(bytes).map_err(|what| self.wrong(index, format!("column `{name}`: {what}")))?;
+            let text = text(bytes).map_err(|what| self.wrong(index, format!("column `{name}`: {what}").into()))?;
             Ok((name.clone(), Value::String(text)))
         };
         self.columns.iter().zip(&record).map(cell).collect()
     }
 
-    fn wrong(&self, index: u64, what: String) -> DatasetError {
+    fn wrong(&self, index: u64, what: Message) -> DatasetError {
         let line = self.place(index).map_or(1, |(_, line)| line);
         DatasetError::Line { path: self.path.clone(), line, what }
     }
@@ -94,8 +100,8 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|error| format!("not UTF-8: {error}"))
 }
 
-/// What the reader says, with its line.
-pub(super) fn told(path: &Path, error: csv::Error) -> DatasetError {
+/// The error of the CSV reader, with its line.
+pub(super) fn csv_error(path: &Path, error: csv::Error) -> DatasetError {
     let path = path.to_path_buf();
     let line = error.position().map_or(1, Position::line);
     match error.into_kind() {
@@ -103,15 +109,14 @@ pub(super) fn told(path: &Path, error: csv::Error) -> DatasetError {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DatasetError::Line {
             path,
             line,
-            what: format!(
-                "{len} fields, and the header has {expected_len}. hint: a field with a comma or a line break stands in quotes"
-            ),
+            what: Message::new(format!("{len} fields, and the header has {expected_len}"))
+                .with_hint(Hint::text("quote fields that contain a comma or a line break")),
         },
         csv::ErrorKind::Utf8 { .. } => {
-            let what = String::from("not UTF-8. hint: `iconv -t UTF-8` turns text of another encoding into it");
+            let what = Message::new("not UTF-8").with_hint(Hint::text("convert the file with `iconv -t UTF-8`"));
             DatasetError::Line { path, line, what }
         }
-        other => DatasetError::Line { path, line, what: format!("not CSV: {other:?}") },
+        other => DatasetError::Line { path, line, what: format!("not CSV: {other:?}").into() },
     }
 }
 

@@ -1,85 +1,135 @@
-//! What can be wrong with a dataset.
+//! Errors of datasets.
 
 use std::io;
 use std::path::PathBuf;
 
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
+
 /// Why a dataset cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// No dataset of this id.
-    #[error("unknown dataset `{id}`. hint: there are {known}, and files and folders by their path")]
+    /// No dataset has this id.
+    #[error("unknown dataset `{id}`")]
     Unknown {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// What there is.
+        /// The ids that exist.
         known: String,
     },
-    /// A parameter the dataset does not have.
-    #[error("the dataset {dataset} has no parameter `{parameter}`. hint: {known}")]
+    /// The dataset has no such parameter.
+    #[error("the dataset {dataset} has no parameter `{parameter}`")]
     Parameter {
-        /// Which dataset.
+        /// The id of the dataset.
         dataset: &'static str,
-        /// What was given.
+        /// The requested parameter.
         parameter: String,
-        /// What there is.
+        /// The parameters that exist.
         known: String,
     },
-    /// A parameter with a value it cannot have.
-    #[error("the dataset's parameter {parameter}: {what}")]
+    /// The dataset is read from a file, and none is given.
+    #[error("the dataset {dataset} needs a file")]
+    MissingPath {
+        /// The id of the dataset.
+        dataset: &'static str,
+    },
+    /// A parameter has an invalid value.
+    #[error("the dataset parameter {parameter}: {what}")]
     Value {
-        /// Which parameter.
+        /// The parameter.
         parameter: &'static str,
         /// What is wrong.
-        what: String,
+        what: Message,
     },
     /// The file cannot be read.
     #[error("cannot read the dataset {}: {cause}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// A line is not what it should be.
+    /// A line of the file is invalid.
     #[error("{}, line {line}: {what}", path.display())]
     Line {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: u64,
         /// What is wrong.
-        what: String,
+        what: Message,
     },
-    /// A row is not what it should be.
+    /// A row of the file is invalid.
     #[error("{}, row {row}: {what}", path.display())]
     Row {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which row or element, from 1.
+        /// The row or element, from 1.
         row: u64,
         /// What is wrong.
-        what: String,
+        what: Message,
     },
-    /// The file or folder is not what it should be.
+    /// The file or folder has an unexpected format.
     #[error("cannot use the dataset {}: {what}", path.display())]
     Format {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// What is wrong.
-        what: String,
+        what: Message,
     },
-    /// There is nothing in it.
+    /// The dataset is empty.
     #[error("the dataset {} has no queries", path.display())]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A place beyond the end.
+    /// An index beyond the end.
     #[error("the dataset has no query {index}: it has {size}")]
     Beyond {
-        /// What was asked for.
+        /// The requested index.
         index: u64,
-        /// How many there are.
+        /// The number of queries.
         size: u64,
     },
+}
+
+impl Diagnostic for DatasetError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Unknown { known, .. } => {
+                Some(Hint::text(format!("the datasets are {known}; for a file or folder, pass its path")))
+            }
+            Self::Parameter { known, .. } => Some(Hint::text(format!("its parameters are {known}"))),
+            Self::MissingPath { dataset: "replay" } => Some(hint!("pass ", option("replay").value("FILE"))),
+            Self::MissingPath { .. } => Some(hint!(
+                "pass ",
+                option("dataset").value("FILE"),
+                ", or ",
+                option("dataset-param").value("path=FILE")
+            )),
+            Self::Value { what, .. } | Self::Line { what, .. } | Self::Row { what, .. } | Self::Format { what, .. } => {
+                what.hint()
+            }
+            Self::Read { .. } | Self::Empty { .. } | Self::Beyond { .. } => None,
+        }
+    }
+}
+
+/// A message about a file that ends too early.
+pub(super) fn incomplete(text: impl Into<String>) -> Message {
+    Message::new(text).with_hint(Hint::text("check that the file is complete"))
+}
+
+/// A message about a file that changed while it was in use.
+pub(super) fn changed(text: impl Into<String>) -> Message {
+    Message::new(text).with_hint(Hint::text("check that the file was not changed or damaged"))
+}
+
+/// A hint with the names that exist.
+pub(super) fn columns_hint<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Hint {
+    let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() {
+        Hint::text("there are no columns")
+    } else {
+        Hint::text(format!("the columns are {}", names.join(", ")))
+    }
 }

@@ -1,16 +1,15 @@
-//! What a file or a folder is: a path goes in; its format comes out.
-//!
-//! The ending decides, else the first bytes, else what is in the folder.
+//! Detects the format of a file by its extension or first bytes, and of a folder by its content.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use ergometer_diagnostics::{Hint, Message, hint, option};
+
 use super::DatasetError;
 use super::hugging_face::{has_parquet, is_saved};
 
-/// The formats of tables.
+/// A format of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Jsonl,
@@ -21,13 +20,13 @@ pub(super) enum Format {
     HuggingFace,
 }
 
-/// How a file begins.
+/// The kind of file that the first bytes indicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Magic {
     Parquet,
     ArrowFile,
     ArrowStream,
-    /// A file of git-lfs that was not fetched.
+    /// A Git LFS pointer to a file that was not fetched.
     LargeFilePointer,
     /// `[`
     Array,
@@ -37,16 +36,22 @@ pub(super) enum Magic {
     Other,
 }
 
-impl fmt::Display for Magic {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+impl Magic {
+    /// An error message about a file that begins like this, after what it is not.
+    pub(super) fn message(self, not: &str) -> Message {
+        let begins = match self {
             Self::Parquet => "it begins as a Parquet file",
             Self::ArrowFile | Self::ArrowStream => "it begins as an Arrow file",
-            Self::LargeFilePointer => "it stands for a large file that was not fetched. hint: run `git lfs pull` there",
+            Self::LargeFilePointer => "it is a Git LFS pointer",
             Self::Array | Self::Object => "it begins as JSON",
             Self::Empty => "it is empty",
             Self::Other => "it begins with other bytes",
-        })
+        };
+        let message = Message::new(format!("{not}: {begins}"));
+        match self {
+            Self::LargeFilePointer => message.with_hint(Hint::text("run `git lfs pull` in its repository")),
+            _ => message,
+        }
     }
 }
 
@@ -60,9 +65,8 @@ impl Format {
                 (false, true) => Ok(Self::Parquet),
                 (false, false) => Err(DatasetError::Format {
                     path: path.to_path_buf(),
-                    what: String::from(
-                        "a folder with neither a saved dataset (state.json) nor Parquet files. hint: name a file in it",
-                    ),
+                    what: Message::new("a folder with neither a saved dataset (state.json) nor Parquet files")
+                        .with_hint(Hint::text("pass a file in it")),
                 }),
             };
         }
@@ -73,7 +77,7 @@ impl Format {
         }
     }
 
-    /// The format by the ending of the name.
+    /// The format by the file extension.
     pub(super) fn of_ending(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match ending.as_str() {
@@ -87,22 +91,30 @@ impl Format {
     }
 
     fn of_bytes(path: &Path) -> Result<Self, DatasetError> {
-        let unknown = |what: String| DatasetError::Format { path: path.to_path_buf(), what };
+        let unknown = |what: Message| DatasetError::Format { path: path.to_path_buf(), what };
         match magic_of(path)? {
             Magic::Parquet => Ok(Self::Parquet),
             Magic::ArrowFile | Magic::ArrowStream => Ok(Self::Arrow),
             Magic::Object if is_jsonl(path)? => Ok(Self::Jsonl),
             Magic::Array | Magic::Object => Ok(Self::Json),
             Magic::Empty => Err(DatasetError::Empty { path: path.to_path_buf() }),
-            Magic::LargeFilePointer => Err(unknown(Magic::LargeFilePointer.to_string())),
-            Magic::Other => Err(unknown(String::from(
-                "neither its ending nor its first bytes tell what it is. hint: `--dataset csv --dataset-param path=FILE` says so",
-            ))),
+            Magic::LargeFilePointer => Err(unknown(Magic::LargeFilePointer.message("not a dataset"))),
+            Magic::Other => {
+                let hint = hint!(
+                    "name the format, such as ",
+                    option("dataset").value("csv"),
+                    " ",
+                    option("dataset-param").value("path=FILE")
+                );
+                Err(unknown(
+                    Message::new("unknown format: neither the extension nor the first bytes tell it").with_hint(hint),
+                ))
+            }
         }
     }
 }
 
-/// How a file begins.
+/// Reads the first bytes of a file.
 pub(super) fn magic_of(path: &Path) -> Result<Magic, DatasetError> {
     let bytes = head(path, 512)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start();
@@ -118,7 +130,7 @@ pub(super) fn magic_of(path: &Path) -> Result<Magic, DatasetError> {
     })
 }
 
-/// Whether a file of JSON has an object a line: many files that end in `.json` do.
+/// Whether a JSON file has one object per line, as many `.json` files do.
 fn is_jsonl(path: &Path) -> Result<bool, DatasetError> {
     let bytes = head(path, 1 << 20)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start();
@@ -138,15 +150,17 @@ fn head(path: &Path, length: u64) -> Result<Vec<u8>, DatasetError> {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+
     use super::*;
 
     #[test]
-    fn the_ending_decides_then_the_first_bytes() {
+    fn the_extension_decides_before_the_first_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let of = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             std::fs::write(&path, bytes).unwrap();
-            Format::of(&path).map_err(|error| error.to_string())
+            Format::of(&path).map_err(|error| error.one_line(&CommandLine))
         };
         assert_eq!(of("a.CSV", b"[1]"), Ok(Format::Delimited));
         assert_eq!(of("a.json", b"[{}]"), Ok(Format::Json));

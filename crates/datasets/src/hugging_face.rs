@@ -1,18 +1,18 @@
-//! Folders of the Hugging Face libraries: what `save_to_disk` writes, and a cloned repository of Parquet files.
+//! Lists the data files of Hugging Face folders: those that `save_to_disk` writes, and cloned repositories of Parquet files.
 //!
-//! A folder and the split the user wants go in; the files come out, in their order. Where there are several splits, the
-//! user says which: none is guessed.
+//! If there are several splits, the user must choose one; no split is guessed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ergometer_diagnostics::{Hint, Message, hint, option};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::DatasetError;
 
-/// Folders in folders that are looked at: a repository, its configurations, their splits.
+/// Maximum depth of folders: a repository, its configurations, their splits.
 const DEEPEST: usize = 3;
 
 #[derive(Deserialize)]
@@ -51,13 +51,16 @@ pub(super) fn saved_files(folder: &Path, split: Option<&str>) -> Result<Vec<Path
         return saved_files(&folder.join(inside(folder, split)?), None);
     }
     let state: State = json(&folder.join("state.json"))?;
-    let wrong = |what: String| DatasetError::Format { path: folder.to_path_buf(), what };
+    let wrong = |text: String, hint: &'static str| DatasetError::Format {
+        path: folder.to_path_buf(),
+        what: Message::new(text).with_hint(Hint::text(hint)),
+    };
     if let Some(split) = split {
-        return Err(wrong(format!("one split only, and not by the name `{split}`. hint: leave out split=")));
+        return Err(wrong(format!("it has one split, and its name is not `{split}`"), "leave out split="));
     }
     if state.indices.is_some_and(|indices| !indices.is_empty()) {
-        let what = "rows chosen by a file of indices. hint: save it again after flatten_indices()";
-        return Err(wrong(String::from(what)));
+        let text = String::from("its rows are chosen by an indices file");
+        return Err(wrong(text, "save the dataset again after flatten_indices()"));
     }
     if state.data_files.is_empty() {
         return Err(DatasetError::Empty { path: folder.to_path_buf() });
@@ -72,12 +75,13 @@ pub(super) fn parquet_files(folder: &Path, split: Option<&str>) -> Result<Vec<Pa
     let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     folders.sort_unstable();
     folders.dedup();
-    // Files in one folder have their split in their name; folders may be splits, or other datasets.
+    // Files in one folder have the split in their names; several folders may be splits or different datasets.
     if folders.len() > 1 && !folders.iter().all(|folder| is_split(&last(folder))) {
         let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         return Err(DatasetError::Format {
             path: folder.to_path_buf(),
-            what: format!("Parquet files in several folders. hint: name one of {}", shown.join(", ")),
+            what: Message::new("it has Parquet files in several folders")
+                .with_hint(Hint::text(format!("pass one of {}", shown.join(", ")))),
         });
     }
     let has_folders = folders.len() > 1;
@@ -85,7 +89,7 @@ pub(super) fn parquet_files(folder: &Path, split: Option<&str>) -> Result<Vec<Pa
         let split = if has_folders { last(file.parent().unwrap_or(folder)) } else { split_of(file) };
         splits.entry(split).or_default().push(file.clone());
     }
-    // Any files beside each other are one table, unless their names are those of splits.
+    // Files in one folder are one table, unless their names are split names.
     if split.is_none() && !has_folders && !splits.keys().all(|split| is_split(split)) {
         return Ok(files);
     }
@@ -99,21 +103,23 @@ fn chosen<'a>(
     wanted: Option<&str>,
 ) -> Result<&'a str, DatasetError> {
     let splits: Vec<&str> = splits.collect();
-    let wrong = |what: String| DatasetError::Format { path: folder.to_path_buf(), what };
+    let wrong = |what: Message| DatasetError::Format { path: folder.to_path_buf(), what };
     let all = splits.join(", ");
     match (wanted, splits.as_slice()) {
-        (Some(wanted), splits) => splits
-            .iter()
-            .find(|split| **split == wanted)
-            .copied()
-            .ok_or_else(|| wrong(format!("no split `{wanted}`. hint: there are {all}"))),
+        (Some(wanted), splits) => splits.iter().find(|split| **split == wanted).copied().ok_or_else(|| {
+            let hint = Hint::text(format!("the splits are {all}"));
+            wrong(Message::new(format!("no split `{wanted}`")).with_hint(hint))
+        }),
         (None, [split]) => Ok(split),
         (None, []) => Err(DatasetError::Empty { path: folder.to_path_buf() }),
-        (None, _) => Err(wrong(format!("several splits: {all}. hint: --dataset-param split=NAME takes one"))),
+        (None, _) => {
+            let hint = hint!("choose one with ", option("dataset-param").value("split=NAME"));
+            Err(wrong(Message::new(format!("several splits: {all}")).with_hint(hint)))
+        }
     }
 }
 
-/// `test` of `test-00000-of-00001.parquet`, `test.parquet` and `test_0.parquet`.
+/// The split in a file name: `test` in `test-00000-of-00001.parquet`, `test.parquet` and `test_0.parquet`.
 fn split_of(file: &Path) -> String {
     let name = file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match name.split_once("-of-").and_then(|(front, _)| front.rsplit_once('-')) {
@@ -131,7 +137,7 @@ fn last(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// All Parquet files below a folder, by their names; hidden ones are not looked at.
+/// All Parquet files below a folder, sorted by name, without hidden ones.
 fn parquet_in(folder: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let mut files = Vec::new();
     look(folder, DEEPEST, &mut files)?;
@@ -160,20 +166,25 @@ fn look(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Dat
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, DatasetError> {
     let bytes = fs::read(path).map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
     serde_json::from_slice(&bytes)
-        .map_err(|error| DatasetError::Format { path: path.to_path_buf(), what: error.to_string() })
+        .map_err(|error| DatasetError::Format { path: path.to_path_buf(), what: error.to_string().into() })
 }
 
-/// A name that stays in its folder.
+/// Checks that a file name stays inside its folder.
 fn inside<'a>(folder: &Path, name: &'a str) -> Result<&'a str, DatasetError> {
     let is_inside = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
     if is_inside && !name.is_empty() {
         return Ok(name);
     }
-    Err(DatasetError::Format { path: folder.to_path_buf(), what: format!("it names a file outside of it: `{name}`") })
+    Err(DatasetError::Format {
+        path: folder.to_path_buf(),
+        what: format!("it names a file outside of it: `{name}`").into(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+
     use super::*;
 
     fn files(names: &[&str], split: Option<&str>) -> Result<Vec<String>, String> {
@@ -184,7 +195,7 @@ mod tests {
             fs::write(path, b"").unwrap();
         }
         let relative = |path: PathBuf| path.strip_prefix(folder.path()).unwrap().to_string_lossy().into_owned();
-        let found = parquet_files(folder.path(), split).map_err(|error| error.to_string())?;
+        let found = parquet_files(folder.path(), split).map_err(|error| error.one_line(&CommandLine))?;
         Ok(found.into_iter().map(relative).collect())
     }
 
@@ -193,21 +204,21 @@ mod tests {
         let both = ["data/test-00000-of-00001.parquet", "data/train-00001-of-00002.parquet", "README.md"];
         assert_eq!(files(&both, Some("test")).unwrap(), ["data/test-00000-of-00001.parquet"]);
         assert!(files(&both, None).unwrap_err().contains("several splits: test, train"));
-        assert!(files(&both, Some("dev")).unwrap_err().contains("no split `dev`. hint: there are test, train"));
+        assert!(files(&both, Some("dev")).unwrap_err().contains("no split `dev`. hint: the splits are test, train"));
         assert_eq!(files(&both[..1], None).unwrap().len(), 1);
         assert_eq!(files(&["part-0.parquet", "part-1.parquet"], None).unwrap(), ["part-0.parquet", "part-1.parquet"]);
         assert_eq!(files(&["a.parquet", "b.parquet"], None).unwrap(), ["a.parquet", "b.parquet"]);
         assert_eq!(files(&["test/0.parquet", "train/0.parquet"], Some("test")).unwrap(), ["test/0.parquet"]);
-        assert!(files(&["main/test.parquet", "socratic/test.parquet"], None).unwrap_err().contains("name one of"));
+        assert!(files(&["main/test.parquet", "socratic/test.parquet"], None).unwrap_err().contains("pass one of"));
         assert_eq!(files(&[".git/x.parquet", "x.parquet"], None).unwrap(), ["x.parquet"]);
     }
 
     #[test]
-    fn a_state_that_leads_outside_is_refused() {
+    fn files_outside_the_folder_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let error = |state: &str| {
             fs::write(folder.path().join("state.json"), state).unwrap();
-            saved_files(folder.path(), None).unwrap_err().to_string()
+            saved_files(folder.path(), None).unwrap_err().one_line(&CommandLine)
         };
         assert!(error("{\"_data_files\":[{\"filename\":\"../x.arrow\"}]}").contains("outside of it"));
         assert!(error("{\"_data_files\":[]}").contains("has no queries"));

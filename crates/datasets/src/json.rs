@@ -1,16 +1,17 @@
-//! JSON files: an array of objects, or an object with one such array inside, as `{"data": [...]}`.
+//! Reads JSON files: an array of objects, or an object that contains one such array, as `{"data": [...]}`.
 //!
-//! The file is in memory only while it is opened; where each element stands is kept, and a row is read when it is
-//! asked for.
+//! Opening a file keeps the position of each element, not its content; a row is read from the file on demand.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 
+use ergometer_diagnostics::{Message, hint, option};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Deserializer;
 
 use super::DatasetError;
+use super::error::incomplete;
 use super::row::{Row, row_of};
 use super::spans::{Span, Spans};
 use super::table::{Rows, add_columns, check_file};
@@ -22,11 +23,11 @@ pub(super) struct JsonRows {
     columns: Vec<String>,
 }
 
-/// What is wrong, and after how many bytes.
-type Wrong = (usize, String);
+/// The byte offset of an error, and its message.
+type Wrong = (usize, Message);
 
 impl JsonRows {
-    /// `field` is the array's name, where there are several.
+    /// Opens a file. `field` names the array if there are several.
     pub(super) fn open(path: &Path, field: Option<&str>) -> Result<Self, DatasetError> {
         check_file(path)?;
         let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
@@ -37,7 +38,7 @@ impl JsonRows {
             DatasetError::Line { path: path.to_path_buf(), line, what }
         };
         if let Err(error) = std::str::from_utf8(&bytes) {
-            return Err(at_line((error.valid_up_to(), format!("not UTF-8: {error}"))));
+            return Err(at_line((error.valid_up_to(), format!("not UTF-8: {error}").into())));
         }
         let mut scanner = Scanner { bytes: &bytes, place: 0 };
         if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -50,9 +51,9 @@ impl JsonRows {
         let (mut spans, mut columns) = (Vec::new(), Vec::new());
         for (number, (start, end)) in (1..).zip(elements) {
             let row =
-                row_of(&bytes[start..end]).map_err(|what| at_line((start, format!("element {number}: {what}"))))?;
+                row_of(&bytes[start..end]).map_err(|what| at_line((start, what.at(format!("element {number}")))))?;
             add_columns(&mut columns, row.keys());
-            let length = u32::try_from(end - start).map_err(|_| at_line((start, String::from("longer than 4 GiB"))))?;
+            let length = u32::try_from(end - start).map_err(|_| at_line((start, Message::new("longer than 4 GiB"))))?;
             spans.push(Span { start: start as u64, length, number });
         }
         let file = File::open(path).map_err(read)?;
@@ -73,19 +74,19 @@ impl Rows for JsonRows {
         row_of(&self.elements.read(index)?).map_err(|what| self.wrong(index, what))
     }
 
-    fn wrong(&self, index: u64, what: String) -> DatasetError {
+    fn wrong(&self, index: u64, what: Message) -> DatasetError {
         DatasetError::Row { path: self.elements.path.clone(), row: self.elements.number(index), what }
     }
 }
 
-/// Finds where values begin and end.
+/// Finds the start and end of values.
 struct Scanner<'a> {
     bytes: &'a [u8],
     place: usize,
 }
 
 impl Scanner<'_> {
-    /// The elements of the array of objects that the document is, or has.
+    /// The elements of the array of objects in the document.
     fn document(&mut self, field: Option<&str>) -> Result<Vec<(usize, usize)>, Wrong> {
         let elements = match (self.peek(), field) {
             (Some(b'['), None) => self.array()?,
@@ -95,9 +96,15 @@ impl Scanner<'_> {
         };
         match self.peek() {
             None => Ok(elements),
-            Some(_) => Err(self.wrong(String::from(
-                "there is more after the end of the JSON. hint: JSON Lines are read by --dataset jsonl --dataset-param path=FILE",
-            ))),
+            Some(_) => {
+                let hint = hint!(
+                    "to read JSON Lines, pass ",
+                    option("dataset").value("jsonl"),
+                    " ",
+                    option("dataset-param").value("path=FILE")
+                );
+                Err(self.wrong(Message::new("there is more after the end of the JSON").with_hint(hint)))
+            }
         }
     }
 
@@ -150,16 +157,17 @@ impl Scanner<'_> {
         let names: Vec<String> = arrays.iter().map(|(name, _)| name.clone()).collect();
         match (arrays.pop(), field, names.len()) {
             (Some((_, elements)), _, 1) => Ok(elements),
-            (None, None, _) => Err((start, String::from("an object without an array of objects inside"))),
-            (None, Some(field), _) => Err((start, format!("no array `{field}` in the object"))),
+            (None, None, _) => Err((start, "an object without an array of objects inside".into())),
+            (None, Some(field), _) => Err((start, format!("no array `{field}` in the object").into())),
             _ => {
                 let names = names.join(", ");
-                Err((start, format!("several arrays: {names}. hint: --dataset-param field=NAME takes one")))
+                let hint = hint!("choose one with ", option("dataset-param").value("field=NAME"));
+                Err((start, Message::new(format!("several arrays: {names}")).with_hint(hint)))
             }
         }
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while self.bytes.get(self.place).is_some_and(u8::is_ascii_whitespace) {
             self.place += 1;
@@ -174,7 +182,7 @@ impl Scanner<'_> {
                 Ok(())
             }
             Some(found) => Err(self.wrong(format!("not JSON: `{}` where `{}` should be", found as char, byte as char))),
-            None => Err(self.wrong(String::from("not JSON: the file ends in the middle. hint: is it cut off?"))),
+            None => Err(self.wrong(incomplete("not JSON: the file ends in the middle"))),
         }
     }
 
@@ -182,7 +190,7 @@ impl Scanner<'_> {
         if let Some(b'{' | b'[' | b'"') = self.peek() {
             return self.value::<IgnoredAny>().map(|_| ());
         }
-        // What is no container and no text ends before the next comma or bracket.
+        // A number or literal ends before the next comma or bracket.
         let rest = self.bytes.get(self.place..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
         let end = rest.iter().position(is_end).unwrap_or(rest.len());
@@ -191,7 +199,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Reads one container or text.
+    /// Reads one object, array or string.
     fn value<T: DeserializeOwned>(&mut self) -> Result<T, Wrong> {
         let rest = self.bytes.get(self.place..).unwrap_or_default();
         let mut values = Deserializer::from_slice(rest).into_iter::<T>();
@@ -201,19 +209,19 @@ impl Scanner<'_> {
                 Ok(value)
             }
             Some(Err(error)) if error.is_eof() => {
-                Err((self.bytes.len(), String::from("not JSON: the file ends in the middle. hint: is it cut off?")))
+                Err((self.bytes.len(), incomplete("not JSON: the file ends in the middle")))
             }
             Some(Err(error)) => {
                 let lines = rest.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
                 let before: usize = lines.map(<[u8]>::len).sum();
-                Err((self.place + before, format!("not JSON: {error}")))
+                Err((self.place + before, format!("not JSON: {error}").into()))
             }
-            None => Err(self.wrong(String::from("not JSON: the file ends in the middle. hint: is it cut off?"))),
+            None => Err(self.wrong(incomplete("not JSON: the file ends in the middle"))),
         }
     }
 
-    fn wrong(&self, what: String) -> Wrong {
-        (self.place, what)
+    fn wrong(&self, what: impl Into<Message>) -> Wrong {
+        (self.place, what.into())
     }
 }
 
@@ -229,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_or_the_one_inside_an_object_is_read() {
+    fn an_array_or_an_array_inside_an_object_is_read() {
         let texts = [
             "\u{feff} [ {\"a\": \"]},\"} , {\"b\": [1, {}]} ]\n",
             "{\"version\": 1.5e3, \"note\": \"é\", \"tags\": [1, 2], \"data\": [{\"a\": \"]},\"},{\"b\": [1, {}]}]}",
@@ -245,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_have_their_line() {
         let error = |text: &[u8], field| open(text, field).unwrap_err().to_string();
         assert!(error(b"", None).contains("has no queries"));
         assert!(error(b"[\n{\"a\":1},\n{\"a\"", None).contains("line 3: not JSON: the file ends in the middle"));

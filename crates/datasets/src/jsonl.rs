@@ -1,16 +1,18 @@
-//! JSON Lines: one object a line. Only where each line begins is kept; a row is read when it is asked for.
+//! Reads JSON Lines: one object per line. Opening a file keeps the position of each line; a row is read on demand.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Mutex;
 
+use ergometer_diagnostics::Message;
+
 use super::DatasetError;
 use super::row::{Row, row_of};
 use super::spans::{Span, Spans};
 use super::table::{Rows, add_columns, check_file};
 
-/// A line that is longer is no row.
+/// Maximum length of a line in bytes.
 pub(super) const LONGEST_LINE: u64 = 64 << 20;
 
 /// The rows of a JSON Lines file.
@@ -35,9 +37,9 @@ impl JsonlRows {
                 break;
             }
             number = number.saturating_add(1);
-            let wrong = |what: String| DatasetError::Line { path: path.to_path_buf(), line: number.into(), what };
+            let wrong = |what: Message| DatasetError::Line { path: path.to_path_buf(), line: number.into(), what };
             if length > LONGEST_LINE {
-                return Err(wrong(format!("longer than {} MiB", LONGEST_LINE >> 20)));
+                return Err(wrong(format!("longer than {} MiB", LONGEST_LINE >> 20).into()));
             }
             if !trimmed(&line).is_empty() {
                 add_columns(&mut columns, row_of(trimmed(&line)).map_err(wrong)?.keys());
@@ -62,12 +64,12 @@ impl Rows for JsonlRows {
         row_of(trimmed(&self.lines.read(index)?)).map_err(|what| self.wrong(index, what))
     }
 
-    fn wrong(&self, index: u64, what: String) -> DatasetError {
+    fn wrong(&self, index: u64, what: Message) -> DatasetError {
         DatasetError::Line { path: self.lines.path.clone(), line: self.lines.number(index), what }
     }
 }
 
-/// Without a byte order mark and white space around.
+/// A line without byte order mark and surrounding white space.
 pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii()
 }
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_have_their_line() {
         let error = |text: &[u8]| open(text, &ColumnNames::default()).unwrap_err().to_string();
         assert!(error(b"{\"problem\":\"a\"}\n\n{\"stem\":\"b\",\"id\":1}\n").contains("line 3: no column `problem`"));
         assert!(error(b"{\"stem\":\"b\",\"id\":1}").contains("the columns are stem, id"));

@@ -1,13 +1,15 @@
-//! How long prompts and answers are: `512`, `uniform:100..200`, `normal:500,100`, `lognormal:500,200`,
+//! Distributions of prompt and answer lengths: `512`, `uniform:100..200`, `normal:500,100`, `lognormal:500,200`,
 //! `exponential:300`.
 //!
-//! Mean and standard deviation are of the lengths themselves, before they are held between 1 and the largest.
+//! Mean and standard deviation are those of the lengths before they are limited to the range from 1 to the maximum.
 
 use std::str::FromStr;
 
+use ergometer_diagnostics::{Hint, Message};
+
 use super::random::Random;
 
-/// No prompt is longer.
+/// Maximum length of a prompt in tokens.
 pub(super) const LONGEST: u64 = 1 << 22;
 
 /// A distribution of lengths.
@@ -21,14 +23,14 @@ pub(super) enum Lengths {
 }
 
 impl Lengths {
-    /// A length between 1 and the largest.
+    /// Draws a length from 1 to `most`.
     pub(super) fn draw(self, random: &mut Random, most: u64) -> u64 {
         let length = match self {
             Self::Fixed(length) => return length.clamp(1, most),
             Self::Uniform { least, most: end } => return (least + random.below(end - least + 1)).clamp(1, most),
             Self::Normal { mean, deviation } => mean + deviation * random.normal(),
             Self::LogNormal { mean, deviation } => {
-                // The logarithm's variance and mean that give these lengths.
+                // Variance and mean of the logarithm that give these lengths.
                 let variance = (deviation / mean).powi(2).ln_1p();
                 (mean.ln() - variance / 2.0 + variance.sqrt() * random.normal()).exp()
             }
@@ -38,20 +40,20 @@ impl Lengths {
     }
 }
 
-/// The nearest count; the cast holds what is outside at the ends.
+/// The nearest whole number; the cast saturates outside the range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
 fn rounded(length: f64) -> u64 {
     length.round() as u64
 }
 
 impl FromStr for Lengths {
-    type Err = String;
+    type Err = Message;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let usage = || {
-            format!(
-                "`{text}` is no length. hint: N, uniform:A..B, normal:MEAN,SD, lognormal:MEAN,SD or exponential:MEAN, up to {LONGEST}"
-            )
+    fn from_str(text: &str) -> Result<Self, Message> {
+        let invalid = || {
+            let hint =
+                format!("use N, uniform:A..B, normal:MEAN,SD, lognormal:MEAN,SD or exponential:MEAN, up to {LONGEST}");
+            Message::new(format!("`{text}` is not a length")).with_hint(Hint::text(hint))
         };
         let count = |text: &str| text.trim().parse::<u64>().ok().filter(|&count| (1..=LONGEST).contains(&count));
         let number =
@@ -73,7 +75,7 @@ impl FromStr for Lengths {
             Some(("exponential", rest)) => positive(rest).map(|mean| Self::Exponential { mean }),
             Some(_) => None,
         };
-        lengths.ok_or_else(usage)
+        lengths.ok_or_else(invalid)
     }
 }
 
@@ -85,14 +87,14 @@ mod tests {
     fn moments(text: &str) -> (f64, f64) {
         let (lengths, count): (Lengths, u64) = (text.parse().unwrap(), 20_000);
         let drawn: Vec<f64> =
-            (0..count).map(|index| lengths.draw(&mut Random::of_query(7, index), LONGEST) as f64).collect();
+            (0..count).map(|index| lengths.draw(&mut Random::for_query(7, index), LONGEST) as f64).collect();
         let mean = drawn.iter().sum::<f64>() / count as f64;
         let variance = drawn.iter().map(|length| (length - mean).powi(2)).sum::<f64>() / count as f64;
         (mean, variance.sqrt())
     }
 
     #[test]
-    fn lengths_have_the_mean_and_the_deviation_that_was_asked_for() {
+    fn lengths_have_the_requested_mean_and_deviation() {
         let expected = [
             ("512", 512.0, 0.0),
             ("uniform:100..200", 150.0, 29.15),
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_is_told() {
+    fn invalid_lengths_are_rejected() {
         for text in [
             "",
             "0",
@@ -124,13 +126,13 @@ mod tests {
             "gamma:1,2",
             "99999999999",
         ] {
-            assert!(text.parse::<Lengths>().unwrap_err().contains("is no length"), "{text}");
+            assert!(text.parse::<Lengths>().unwrap_err().text.contains("is not a length"), "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
-        fn lengths_stay_between_one_and_the_largest(seed: u64, most in 1_u64..1000, kind in 0_usize..5) {
+        fn lengths_stay_within_the_limits(seed: u64, most in 1_u64..1000, kind in 0_usize..5) {
             let text = ["700", "uniform:1..5000", "normal:5,900", "lognormal:50,4000000", "exponential:4000000"][kind];
             let length = text.parse::<Lengths>().unwrap().draw(&mut Random::new(seed), most);
             proptest::prop_assert!((1..=most).contains(&length));

@@ -47,7 +47,7 @@ pub use columns::{Column, Columns};
 pub use error::DatasetError;
 pub use query::{Query, Turn};
 pub use registry::{DatasetInfo, DatasetSpec, open, registry, selection_parameters};
-pub use selection::{Selected, Selection};
+pub use selection::{SelectedDataset, Selection};
 pub use synthetic::Synthetic;
 pub use table::Table;
 

@@ -1,5 +1,6 @@
-//! Random numbers for datasets. A dataset must give the same queries in every version, so its numbers cannot come from
-//! a library that may change its sequence: this is `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+//! Random numbers for datasets: `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+//!
+//! A dataset must give the same queries in every version, so it cannot use a library that may change its sequence.
 
 /// A sequence of random numbers.
 #[derive(Debug, Clone)]
@@ -14,9 +15,9 @@ impl Random {
         Self { state: seed }
     }
 
-    /// The sequence of one query: another for each seed and each place.
+    /// A generator for one query, which differs for each seed and index.
     #[must_use]
-    pub fn of_query(seed: u64, index: u64) -> Self {
+    pub fn for_query(seed: u64, index: u64) -> Self {
         let mut seeds = Self::new(seed);
         let start = seeds.next() ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mut mixed = Self::new(start);
@@ -31,7 +32,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, each as likely as any other up to one part in 2^64 / `end`; 0 where `end` is 0.
+    /// A uniform number below `end`, with a bias below `end` / 2^64; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.next()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -42,13 +43,13 @@ impl Random {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number of the standard normal distribution (Box and Muller, 1958).
+    /// A standard normal number (Box and Muller, 1958).
     pub fn normal(&mut self) -> f64 {
         let (radius, angle) = ((-2.0 * self.unit().ln()).sqrt(), std::f64::consts::TAU * self.unit());
         radius * angle.cos()
     }
 
-    /// The numbers below `count` in a random order (Fisher and Yates).
+    /// Shuffles items (Fisher and Yates).
     pub fn shuffle(&mut self, items: &mut [u64]) {
         for end in (1..items.len()).rev() {
             let place = usize::try_from(self.below(end as u64 + 1)).unwrap_or(end);

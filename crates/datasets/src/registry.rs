@@ -1,4 +1,4 @@
-//! The datasets there are, by id, and what a user asks for.
+//! The registry of datasets, and the specification by which one is opened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ type Parameters = &'static [(&'static str, &'static str)];
 /// A dataset as `ergo list datasets` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DatasetInfo {
-    /// How it is asked for.
+    /// The id it is chosen by.
     pub id: &'static str,
-    /// What it is.
+    /// What it contains.
     pub description: &'static str,
-    /// Its parameters and what they mean, but for those of [`selection_parameters`].
+    /// Names and descriptions of its parameters, without those of [`selection_parameters`].
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
@@ -94,22 +94,22 @@ const REGISTRY: &[DatasetInfo] = &[
     },
 ];
 
-/// All datasets there are.
+/// All registered datasets.
 #[must_use]
 pub fn registry() -> &'static [DatasetInfo] {
     REGISTRY
 }
 
-/// The parameters every dataset has, and what they mean.
+/// Names and descriptions of the parameters that every dataset has.
 #[must_use]
 pub fn selection_parameters() -> &'static [(&'static str, &'static str)] {
     selection::PARAMETERS
 }
 
-/// A dataset as the user asks for it: an id or a path, and parameters.
+/// The dataset that a user asks for: an id or a path, and parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetSpec {
-    /// An id of the registry, or a path.
+    /// The id of a registered dataset, or a path.
     pub id: String,
     /// Parameters, by name.
     #[serde(default)]
@@ -149,27 +149,22 @@ pub fn open(spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
         }
         None => table(Path::new(&spec.id), None, spec)?,
     };
-    selection.of(dataset)
+    selection.apply(dataset)
 }
 
 /// The file that a dataset is read from.
 fn path_of<'a>(spec: &'a DatasetSpec, info: &DatasetInfo) -> Result<&'a str, DatasetError> {
-    let just = if info.id == "replay" { "--replay FILE" } else { "--dataset FILE" };
     let path = spec.parameters.get("path").map(String::as_str);
-    path.ok_or_else(|| DatasetError::Parameter {
-        dataset: info.id,
-        parameter: String::new(),
-        known: format!("name the file with --dataset-param path=FILE, or just {just}"),
-    })
+    path.ok_or(DatasetError::MissingPath { dataset: info.id })
 }
 
-/// Whether this can only be meant as a path: there is such a file or folder, or it looks like one.
+/// Whether a dataset id is a path: a file or folder exists, or the text looks like one.
 fn is_path(text: &str) -> bool {
     let path = Path::new(text);
     text.contains(std::path::MAIN_SEPARATOR) || Format::of_ending(path).is_some() || path.exists()
 }
 
-/// Opens a file or a folder: as what the id says, else as what it looks like.
+/// Opens a file or a folder in the format of the id, or else in its detected format.
 fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Box<dyn Dataset>, DatasetError> {
     let given = |name: &str| spec.parameters.get(name).cloned();
     let format = match id {
@@ -189,7 +184,7 @@ fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Bo
         subject: given("subject"),
         output_tokens: given("output_tokens"),
     };
-    // Turns are only looked for where nothing else can be the problem.
+    // Conversations are only looked for if no column can be the problem.
     let is_plain =
         names.problem.is_some() || PROBLEM.iter().any(|name| rows.columns().iter().any(|there| there == name));
     if !is_plain && Conversations::column_of(&*rows).is_some() {
@@ -206,7 +201,7 @@ fn table(path: &Path, id: Option<&'static str>, spec: &DatasetSpec) -> Result<Bo
             Some(text) => text.parse().map_err(|what| DatasetError::Value { parameter: "turns", what })?,
         };
         let rows = Box::new(Conversations::new(rows, turns)?);
-        // Long answers in free words: nothing can be compared with them letter by letter.
+        // Answers of conversations are free text, which no grader can compare.
         return Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::None })?));
     }
     Ok(Box::new(Table::new(rows, TableSpec { id, path, names: &names, grader: Grader::Exact })?))
@@ -262,13 +257,14 @@ fn check(spec: &DatasetSpec, info: &DatasetInfo) -> Result<(), DatasetError> {
         Some(unknown) => Err(DatasetError::Parameter {
             dataset: info.id,
             parameter: unknown.clone(),
-            known: format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+            known: known().collect::<Vec<_>>().join(", "),
         }),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use proptest::prelude::*;
 
     use super::*;
@@ -286,7 +282,7 @@ mod tests {
     }
 
     fn error(id: &str, parameters: &[(&str, &str)]) -> String {
-        try_open(id, parameters).err().unwrap().to_string()
+        try_open(id, parameters).err().unwrap().one_line(&CommandLine)
     }
 
     fn queries(dataset: &dyn Dataset) -> Vec<Query> {
@@ -294,13 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_told_with_what_does() {
-        assert!(error("gsm8k", &[]).contains("there are builtin, jsonl"));
+    fn errors_list_what_exists() {
+        assert!(error("gsm8k", &[]).contains("the datasets are builtin, jsonl"));
         assert!(
-            error("builtin", &[("split", "test")]).contains("no parameter `split`. hint: there are where, shuffle")
+            error("builtin", &[("split", "test")])
+                .contains("no parameter `split`. hint: its parameters are where, shuffle")
         );
         assert!(
-            error("jsonl", &[("path", "x"), ("colour", "red")]).contains("there are path, problem, answer, subject")
+            error("jsonl", &[("path", "x"), ("colour", "red")])
+                .contains("its parameters are path, problem, answer, subject")
         );
         assert!(error("jsonl", &[]).contains("path=FILE"));
         assert!(error("no/such/file.jsonl", &[]).contains("cannot read the dataset no/such/file.jsonl"));
@@ -370,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_are_asked_for() {
+    fn several_splits_need_a_choice() {
         for folder in ["splits", "repository"] {
             assert!(error(&fixture(folder), &[]).contains("several splits"), "{folder}");
             assert!(error(&fixture(folder), &[("split", "dev")]).contains("no split `dev`"), "{folder}");
@@ -402,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn conversations_are_found_by_their_path() {
+    fn conversations_are_detected() {
         for name in ["sharegpt.json", "messages.jsonl", "messages.parquet"] {
             let dataset = try_open(&fixture(name), &[]).unwrap();
             assert_eq!((dataset.id(), dataset.size(), dataset.skipped()), ("sharegpt", Some(2), 1), "{name}");
@@ -416,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_table_by_its_columns() {
+    fn rows_are_selected_by_a_column() {
         let path = fixture("zstd.parquet");
         for column in ["category", "subject"] {
             let condition = format!("{column}=sums");
@@ -433,12 +431,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        let dataset = try_open(path.to_str().unwrap(), &[]).map_err(|error| error.to_string())?;
+        let dataset = try_open(path.to_str().unwrap(), &[]).map_err(|error| error.one_line(&CommandLine))?;
         Ok(queries(&*dataset))
     }
 
     #[test]
-    fn a_file_that_is_cut_off_is_told() {
+    fn truncated_files_are_errors() {
         for name in ["zstd.parquet", "file.arrow", "array.json"] {
             let whole = std::fs::read(fixture(name)).unwrap();
             for length in 0..whole.len() {
@@ -457,10 +455,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_something_else_is_told() {
+    fn files_of_another_format_are_errors() {
         let csv = std::fs::read(fixture("table.csv")).unwrap();
-        assert!(read("x.parquet", &csv).unwrap_err().contains("no Parquet file: it begins with other bytes"));
-        assert!(read("x.arrow", &csv).unwrap_err().contains("no Arrow file"));
+        assert!(read("x.parquet", &csv).unwrap_err().contains("not a Parquet file: it begins with other bytes"));
+        assert!(read("x.arrow", &csv).unwrap_err().contains("not an Arrow file"));
         assert!(
             read("x.parquet", b"version https://git-lfs.github.com/spec/v1\n").unwrap_err().contains("git lfs pull")
         );
@@ -476,7 +474,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
-        fn a_damaged_file_is_read_or_told(file in 0_usize..7, place in any::<prop::sample::Index>(), byte: u8) {
+        fn damaged_files_never_panic(file in 0_usize..7, place in any::<prop::sample::Index>(), byte: u8) {
             let name = ["zstd.parquet", "none.parquet", "types.parquet", "file.arrow", "stream.arrow", "plain-stream.arrow",
                 "types.arrow"][file];
             let mut bytes = std::fs::read(fixture(name)).unwrap();

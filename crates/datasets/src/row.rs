@@ -1,20 +1,21 @@
-//! One row of a table goes in; its query comes out, or what is wrong with it.
+//! Converts a row of a table into a query.
 
+use ergometer_diagnostics::Message;
 use serde_json::{Map, Value};
 
 use super::Query;
 use super::columns::{Column, Columns, missing};
 
-/// A row of any table, its columns in their order.
+/// A row of a table, with its columns in order.
 pub(super) type Row = Map<String, Value>;
 
-/// The query of a row. Columns that are not taken are metadata.
-pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Query, String> {
+/// The query of a row. Columns without a role become metadata.
+pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Query, Message> {
     let there: Vec<String> = row.keys().cloned().collect();
     let name = &columns.problem.name;
     let problem = take(&mut row, name).ok_or_else(|| missing(name, "problem", &there))?;
     if problem.is_empty() {
-        return Err(format!("the problem (column `{name}`) is empty"));
+        return Err(format!("the problem (column `{name}`) is empty").into());
     }
     let mut optional = |column: Option<&Column>, role: &str| match column {
         None => Ok(String::new()),
@@ -33,21 +34,21 @@ pub(super) fn query_of(mut row: Row, index: u64, columns: &Columns) -> Result<Qu
     Ok(Query { index, problem, answer, subject, output_tokens, metadata: row, ..Query::default() })
 }
 
-/// A row of JSON text.
-pub(super) fn row_of(json: &[u8]) -> Result<Row, String> {
+/// Parses a row of JSON text.
+pub(super) fn row_of(json: &[u8]) -> Result<Row, Message> {
     let text = std::str::from_utf8(json).map_err(|error| format!("not UTF-8: {error}"))?;
     match serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))? {
         Value::Object(row) => Ok(row),
-        _ => Err(String::from("not a JSON object")),
+        _ => Err(Message::new("not a JSON object")),
     }
 }
 
-/// A column's value as text. A null is there and empty; an object or a list is its JSON.
+/// Removes a column and returns its value as text. Null is empty text; an object or a list is its JSON.
 fn take(row: &mut Row, column: &str) -> Option<String> {
     row.shift_remove(column).map(text)
 }
 
-/// A value as text, without quotes around a string.
+/// A value as text; a string without its quotes.
 pub(super) fn text(value: Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -56,16 +57,16 @@ pub(super) fn text(value: Value) -> String {
     }
 }
 
-/// How many tokens an answer may have; nothing where the cell is empty.
-fn tokens(text: &str, column: &str) -> Result<Option<u64>, String> {
+/// The maximum tokens of an answer; `None` for an empty cell.
+fn tokens(text: &str, column: &str) -> Result<Option<u64>, Message> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }
-    // Tables with holes have their counts as floats: 12.0.
+    // Tables with missing values store counts as floats: 12.0.
     let digits = text.strip_suffix(".0").unwrap_or(text);
     match digits.parse() {
-        Ok(0) | Err(_) => Err(format!("`{text}` in column `{column}` is no count of tokens of at least 1")),
+        Ok(0) | Err(_) => Err(format!("`{text}` in column `{column}` is not a token count of at least 1").into()),
         Ok(count) => Ok(Some(count)),
     }
 }
@@ -77,27 +78,27 @@ mod tests {
     use super::*;
     use crate::columns::ColumnNames;
 
-    fn query(row: Value, names: &ColumnNames) -> Result<Query, String> {
+    fn query(row: Value, names: &ColumnNames) -> Result<Query, Message> {
         let Value::Object(row) = row else { unreachable!("tests give objects") };
         let there: Vec<String> = row.keys().cloned().collect();
         query_of(row, 0, &names.resolve(&there)?)
     }
 
     #[test]
-    fn a_limit_of_tokens_is_read_where_it_is_mapped() {
+    fn the_token_limit_is_read_from_its_column() {
         let names = ColumnNames { output_tokens: Some(String::from("n")), ..ColumnNames::default() };
         let of = |value: Value| query(json!({ "problem": "a", "n": value }), &names).map(|query| query.output_tokens);
         assert_eq!(of(json!(12)), Ok(Some(12)));
         assert_eq!(of(json!(12.0)), Ok(Some(12)));
         assert_eq!(of(json!(" 7 ")), Ok(Some(7)));
         assert_eq!(of(json!(null)), Ok(None));
-        assert!(of(json!(0)).unwrap_err().contains("`0` in column `n`"));
+        assert!(of(json!(0)).unwrap_err().text.contains("`0` in column `n`"));
         assert!(of(json!("many")).is_err());
         assert_eq!(query(json!({ "problem": "a", "n": 3 }), &ColumnNames::default()).unwrap().output_tokens, None);
     }
 
     #[test]
-    fn values_that_are_no_text_are_their_json() {
+    fn other_values_become_json_text() {
         let query = query(json!({ "problem": ["a", 1], "answer": null, "rest": {} }), &ColumnNames::default()).unwrap();
         assert_eq!((query.problem.as_str(), query.answer.as_str()), ("[\"a\",1]", ""));
         assert_eq!(query.metadata["rest"], json!({}));

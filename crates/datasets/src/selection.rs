@@ -1,16 +1,18 @@
-//! A part of a dataset, in an order of its own: `where`, then `shuffle`, then `skip`, then `limit`.
+//! Selects and orders queries of a dataset: `where`, then `shuffle`, then `skip`, then `limit`.
 //!
-//! The turns of a conversation stay together: `shuffle` moves whole conversations, and what is left after `skip` begins
-//! with the first turn of one. `limit` counts queries; the last conversation may be cut short.
+//! The turns of a conversation stay together: `shuffle` moves whole conversations, and `skip` ends at the first turn of a
+//! conversation. `limit` counts queries, so the last conversation may be cut short.
 //!
-//! A query's index is its place in the selection. Where its place in the dataset is another for more than what was
-//! skipped, that is its metadata `source_index`. The fingerprint has the selection in it.
+//! The index of a query is its position in the selection. With `where` or `shuffle`, the metadata `source_index` has its
+//! index in the dataset. The fingerprint includes the selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ergometer_diagnostics::{Hint, Message};
 use serde_json::Value;
 
 use super::columns::Columns;
+use super::error::columns_hint;
 use super::random::Random;
 use super::{Dataset, DatasetError, Query};
 use crate::fingerprint::sha256;
@@ -25,48 +27,51 @@ pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("subset", "A..B: the same as skip=A and limit=B-A"),
 ];
 
-/// How many values are shown where none is the one that was asked for.
+/// Maximum number of values listed in an error.
 const SHOWN: usize = 8;
 
-/// What is selected.
+/// Which queries are selected, and in which order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// A column and the value it must have.
     pub equals: Option<(String, String)>,
-    /// The seed of the order.
+    /// The seed of the random order.
     pub shuffle: Option<u64>,
-    /// How many are left out from the start.
+    /// The number of queries to skip.
     pub skip: u64,
-    /// How many are taken at most.
+    /// The maximum number of queries.
     pub limit: Option<u64>,
 }
 
 impl Selection {
-    /// Reads the parameters that select.
+    /// Parses the selection parameters of a dataset.
     pub fn parse(parameters: &BTreeMap<String, String>) -> Result<Self, DatasetError> {
         let given = |name: &str| parameters.get(name).map(String::as_str);
         let number = |name: &'static str| match given(name).map(|text| (text, text.trim().parse::<u64>())) {
             None => Ok(None),
             Some((_, Ok(number))) => Ok(Some(number)),
             Some((text, Err(_))) => {
-                Err(DatasetError::Value { parameter: name, what: format!("`{text}` is no whole number") })
+                Err(DatasetError::Value { parameter: name, what: format!("`{text}` is not a whole number").into() })
             }
         };
         let (mut skip, mut limit) = (number("skip")?, number("limit")?);
         if let Some(text) = given("subset") {
-            let wrong = |what: &str| Err(DatasetError::Value { parameter: "subset", what: format!("`{text}` {what}") });
+            let wrong = |what: &str, hint: &'static str| {
+                let what = Message::new(format!("`{text}` {what}")).with_hint(Hint::text(hint));
+                Err(DatasetError::Value { parameter: "subset", what })
+            };
             if skip.is_some() || limit.is_some() {
-                return wrong("says what skip and limit say. hint: give one or the other");
+                return wrong("conflicts with skip and limit", "set one or the other");
             }
             let ends =
                 text.split_once("..").map(|(start, end)| (start.trim().parse::<u64>(), end.trim().parse::<u64>()));
             match ends {
                 Some((Ok(start), Ok(end))) if start < end => (skip, limit) = (Some(start), Some(end - start)),
-                _ => return wrong("is no range. hint: 100..200 are the hundred queries 100 to 199"),
+                _ => return wrong("is not a range", "100..200 selects the hundred queries 100 to 199"),
             }
         }
         if limit == Some(0) {
-            return Err(DatasetError::Value { parameter: "limit", what: String::from("0 leaves no query") });
+            return Err(DatasetError::Value { parameter: "limit", what: "0 leaves no query".into() });
         }
         let equals = match given("where").map(|text| (text, text.split_once('='))) {
             None => None,
@@ -74,37 +79,38 @@ impl Selection {
                 Some((column.trim().to_owned(), value.to_owned()))
             }
             Some((text, _)) => {
-                let what = format!("`{text}` is no condition. hint: where=subject=algebra");
+                let hint = Hint::text("write it as where=subject=algebra");
+                let what = Message::new(format!("`{text}` is not a condition")).with_hint(hint);
                 return Err(DatasetError::Value { parameter: "where", what });
             }
         };
         Ok(Self { equals, shuffle: number("shuffle")?, skip: skip.unwrap_or(0), limit })
     }
 
-    /// Applies it to a dataset; one that selects all leaves the dataset as it is.
-    pub fn of(&self, dataset: Box<dyn Dataset>) -> Result<Box<dyn Dataset>, DatasetError> {
-        if *self == Self::default() { Ok(dataset) } else { Ok(Box::new(Selected::new(dataset, self)?)) }
+    /// Applies the selection to a dataset. The default selection returns the dataset unchanged.
+    pub fn apply(&self, dataset: Box<dyn Dataset>) -> Result<Box<dyn Dataset>, DatasetError> {
+        if *self == Self::default() { Ok(dataset) } else { Ok(Box::new(SelectedDataset::new(dataset, self)?)) }
     }
 }
 
-/// A part of a dataset.
-pub struct Selected {
+/// A dataset with a selection applied.
+pub struct SelectedDataset {
     dataset: Box<dyn Dataset>,
     skip: u64,
     size: Option<u64>,
-    /// Where each query stands in the dataset, before any is skipped; `None` where that is its place.
+    /// The source index of each query before `skip`; `None` if the order is unchanged.
     order: Option<Vec<u64>>,
     fingerprint: String,
 }
 
-impl Selected {
-    /// Chooses the queries.
+impl SelectedDataset {
+    /// Selects the queries.
     pub fn new(dataset: Box<dyn Dataset>, selection: &Selection) -> Result<Self, DatasetError> {
         let mut order = None;
         if selection.equals.is_some() || selection.shuffle.is_some() {
             let parameter = if selection.shuffle.is_some() { "shuffle" } else { "where" };
             let Some(size) = dataset.size() else {
-                let what = format!("the dataset {} has no end", dataset.id());
+                let what = format!("the dataset {} is endless", dataset.id()).into();
                 return Err(DatasetError::Value { parameter, what });
             };
             let mut kept = match &selection.equals {
@@ -122,7 +128,7 @@ impl Selected {
         let left = all.map(|all| all.saturating_sub(skip));
         if left == Some(0) {
             let all = all.unwrap_or(0);
-            let what = format!("{} leaves no query of {all}", selection.skip);
+            let what = format!("{} leaves no query of {all}", selection.skip).into();
             return Err(DatasetError::Value { parameter: "skip", what });
         }
         selected.skip = skip;
@@ -134,7 +140,7 @@ impl Selected {
         Ok(selected)
     }
 
-    /// Where a query of the selection stands in the dataset.
+    /// The source index of a query of the selection.
     fn source(&self, place: u64) -> Option<u64> {
         match &self.order {
             None => Some(place),
@@ -142,7 +148,7 @@ impl Selected {
         }
     }
 
-    /// How many are skipped so that the first that is left is no further turn of a conversation.
+    /// The number of queries to skip so that the first remaining one starts a conversation.
     fn start(&self, all: Option<u64>) -> Result<u64, DatasetError> {
         let mut skip = self.skip;
         while skip > 0
@@ -156,7 +162,7 @@ impl Selected {
     }
 }
 
-impl Dataset for Selected {
+impl Dataset for SelectedDataset {
     fn id(&self) -> &'static str {
         self.dataset.id()
     }
@@ -208,7 +214,7 @@ impl Dataset for Selected {
     }
 }
 
-/// These places in a random order, the turns of a conversation together.
+/// Indices in a random order, with the turns of a conversation kept together.
 fn shuffled(dataset: &dyn Dataset, places: &[u64], seed: u64) -> Vec<u64> {
     let (mut firsts, mut rest) = (Vec::new(), places);
     while let Some(&first) = rest.first() {
@@ -220,9 +226,9 @@ fn shuffled(dataset: &dyn Dataset, places: &[u64], seed: u64) -> Vec<u64> {
     firsts.into_iter().flat_map(|first| first..first + dataset.turns(first).max(1)).collect()
 }
 
-/// The places of the queries of which a column has a value.
+/// The indices of the queries that have a value in a column.
 fn matching(dataset: &dyn Dataset, size: u64, column: &str, value: &str) -> Result<Vec<u64>, DatasetError> {
-    // The subject's column is meant by its own name, too.
+    // The subject column can also be named by its own name.
     let subject = dataset.columns().and_then(|columns| columns.subject.as_ref()).map(|column| column.name.as_str());
     let is_subject = column == "subject" || subject == Some(column);
     let (mut kept, mut columns, mut values) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
@@ -244,12 +250,12 @@ fn matching(dataset: &dyn Dataset, size: u64, column: &str, value: &str) -> Resu
     if !kept.is_empty() {
         return Ok(kept);
     }
-    let listed = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
     let what = if values.is_empty() {
         columns.insert(String::from("subject"));
-        format!("no column `{column}`. hint: there are {}", listed(columns))
+        Message::new(format!("no column `{column}`")).with_hint(columns_hint(columns))
     } else {
-        format!("no query has `{value}` in `{column}`. hint: there are {}", listed(values))
+        let hint = Hint::text(format!("values are {}", values.into_iter().collect::<Vec<_>>().join(", ")));
+        Message::new(format!("no query has `{value}` in `{column}`")).with_hint(hint)
     };
     Err(DatasetError::Value { parameter: "where", what })
 }
@@ -260,6 +266,7 @@ fn shown(value: Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use proptest::prelude::*;
 
     use super::*;
@@ -268,7 +275,7 @@ mod tests {
     fn select(parameters: &[(&str, &str)]) -> Result<Box<dyn Dataset>, DatasetError> {
         let owned: BTreeMap<String, String> =
             parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Selection::parse(&owned)?.of(Box::<Builtin>::default())
+        Selection::parse(&owned)?.apply(Box::<Builtin>::default())
     }
 
     fn problems(dataset: &dyn Dataset) -> Vec<String> {
@@ -315,23 +322,24 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_selected_is_told() {
-        let error = |parameters: &[(&str, &str)]| select(parameters).err().unwrap().to_string();
-        assert!(error(&[("where", "colour=red")]).contains("no column `colour`. hint: there are subject"));
+    fn invalid_selections_are_rejected() {
+        let error = |parameters: &[(&str, &str)]| select(parameters).err().unwrap().one_line(&CommandLine);
+        assert!(error(&[("where", "colour=red")]).contains("no column `colour`. hint: the columns are subject"));
         assert!(
-            error(&[("where", "subject=zoology")]).contains("no query has `zoology` in `subject`. hint: there are add")
+            error(&[("where", "subject=zoology")])
+                .contains("no query has `zoology` in `subject`. hint: values are add")
         );
-        assert!(error(&[("where", "subject")]).contains("is no condition"));
+        assert!(error(&[("where", "subject")]).contains("is not a condition"));
         assert!(error(&[("skip", "600")]).contains("600 leaves no query of 600"));
         assert!(error(&[("limit", "0")]).contains("leaves no query"));
-        assert!(error(&[("subset", "5..5")]).contains("is no range"));
+        assert!(error(&[("subset", "5..5")]).contains("is not a range"));
         assert!(error(&[("subset", "1..5"), ("skip", "2")]).contains("one or the other"));
-        assert!(error(&[("shuffle", "x")]).contains("is no whole number"));
+        assert!(error(&[("shuffle", "x")]).contains("is not a whole number"));
         let endless = |name: &str, value: &str| {
             let parameters = [(name.to_owned(), value.to_owned())].into();
             crate::open(&DatasetSpec { id: String::from("synthetic"), parameters })
         };
-        assert!(endless("shuffle", "1").err().unwrap().to_string().contains("has no end"));
+        assert!(endless("shuffle", "1").err().unwrap().to_string().contains("is endless"));
         assert!(endless("where", "subject=a").is_err());
         let (all, later) = (endless("seed", "0").unwrap(), endless("skip", "5").unwrap());
         assert_eq!((later.size(), later.get(0).unwrap().problem), (None, all.get(5).unwrap().problem));
@@ -359,9 +367,9 @@ mod tests {
         ) {
             let equals = only.then(|| (String::from("subject"), String::from("addition")));
             let selection = Selection { equals, shuffle: seed, skip, limit };
-            let selected = Selected::new(Box::<Builtin>::default(), &selection).unwrap();
+            let selected = SelectedDataset::new(Box::<Builtin>::default(), &selection).unwrap();
             // The same without skip and limit: all that meet the condition, each once.
-            let whole = Selected::new(Box::<Builtin>::default(), &Selection { skip: 0, limit: None, ..selection }).unwrap();
+            let whole = SelectedDataset::new(Box::<Builtin>::default(), &Selection { skip: 0, limit: None, ..selection }).unwrap();
             let mut all = problems(&whole);
             let part: Vec<String> = all.iter().skip(usize::try_from(skip).unwrap())
                 .take(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap())).cloned().collect();

@@ -1,4 +1,4 @@
-//! Parts of a file, read when they are asked for.
+//! Reads parts of a file on demand.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::DatasetError;
 
-/// Where a part begins and how long it is, and its number: a line or an element, from 1.
+/// The start and length of a part in bytes, and its number: a line or an element, from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) start: u64,

@@ -1,10 +1,11 @@
-//! Synthetic queries without an end: prompts of common short words, and how long each answer may be.
+//! The dataset `synthetic`: endless prompts of common short words, with a maximum length for each answer.
 //!
-//! Where a conversation has several turns, they stand one after the other, and only the first has the shared prefix.
-//! The same seed and place give the same query, whatever was asked for before. One word is about one token, so the
-//! lengths are approximate: what the model counted is in the record.
+//! The turns of a conversation have consecutive indices, and only the first has the shared prefix. The same seed and index
+//! always give the same query. One word is about one token, so lengths are approximate; the record has the model's counts.
 
 use std::collections::BTreeMap;
+
+use ergometer_diagnostics::Message;
 
 use super::lengths::{LONGEST, Lengths};
 use super::random::Random;
@@ -12,7 +13,7 @@ use super::{Dataset, DatasetError, Query, Turn};
 use crate::fingerprint::sha256;
 use crate::grade::Grader;
 
-/// Words that are one token in most vocabularies, with the space before them.
+/// Words that are one token in most vocabularies, including the space before them.
 const WORDS: &str = "the of and to in is was for that it with as on be at by this had not are but from or have an they \
     which one you were all her she there would their we him been has when who will no more if out so up what its about \
     than into them can only other time new some could these two may first then do any like my now over such our man me \
@@ -23,7 +24,7 @@ const WORDS: &str = "the of and to in is was for that it with as on be at by thi
     part once general school every until united number does water less night put think almost hand enough far took head \
     yet system better set told nothing end why called eyes find going look asked later point knew city next program give";
 
-/// No conversation is longer.
+/// Maximum number of turns of a conversation.
 const MOST_TURNS: u64 = 10_000;
 
 /// Endless queries.
@@ -33,9 +34,9 @@ pub struct Synthetic {
     most_prompt: u64,
     output: Lengths,
     most_output: u64,
-    /// How many turns a conversation has.
+    /// The number of turns of a conversation.
     turns: u64,
-    /// How long its further turns are.
+    /// The lengths of its later turns.
     further: Lengths,
     prefix: String,
     seed: u64,
@@ -44,7 +45,7 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// Reads the parameters.
+    /// Creates the dataset from its parameters.
     pub(super) fn new(parameters: &BTreeMap<String, String>) -> Result<Self, DatasetError> {
         let given = |name: &str| parameters.get(name).map(String::as_str);
         let lengths = |name: &'static str, default: &str| {
@@ -53,7 +54,7 @@ impl Synthetic {
         let number = |name: &'static str, default: u64, range: std::ops::RangeInclusive<u64>| match given(name) {
             None => Ok(default),
             Some(text) => text.trim().parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-                value(name, format!("`{text}` is no whole number from {} to {}", range.start(), range.end()))
+                value(name, format!("`{text}` is not a whole number from {} to {}", range.start(), range.end()).into())
             }),
         };
         let words = common_words();
@@ -74,9 +75,9 @@ impl Synthetic {
             fingerprint: String::new(),
         };
         let what = (dataset.prompt, dataset.most_prompt, dataset.output, dataset.most_output, prefix_tokens, seed);
-        // The first query stands for the generator: another version of it would give another.
+        // The first query represents the generator, so that another version of it gives another fingerprint.
         let first = dataset.get(0)?.problem;
-        // A dataset without conversations has the fingerprint that it had before there were any.
+        // Without conversations, the fingerprint stays the same as before conversations were added.
         let turns = (dataset.turns > 1).then(|| format!(" {} {:?}", dataset.turns, dataset.further));
         let turns = turns.unwrap_or_default();
         dataset.fingerprint = sha256(format!("synthetic {what:?} {first}{turns}").as_bytes());
@@ -98,7 +99,7 @@ impl Dataset for Synthetic {
     }
 
     fn get(&self, index: u64) -> Result<Query, DatasetError> {
-        let mut random = Random::of_query(self.seed, index);
+        let mut random = Random::for_query(self.seed, index);
         let number = index % self.turns;
         let is_first = number == 0;
         let length = if is_first { self.prompt } else { self.further };
@@ -125,7 +126,7 @@ impl Dataset for Synthetic {
     }
 }
 
-/// Words that are about a token each.
+/// Words that are about one token each.
 pub(super) fn common_words() -> Vec<&'static str> {
     WORDS.split_whitespace().collect()
 }
@@ -141,7 +142,7 @@ pub(super) fn add_words(text: &mut String, words: &[&str], random: &mut Random, 
     }
 }
 
-fn value(parameter: &'static str, what: String) -> DatasetError {
+fn value(parameter: &'static str, what: Message) -> DatasetError {
     DatasetError::Value { parameter, what }
 }
 

@@ -1,12 +1,12 @@
-//! Tables: rows of any source go in, queries come out.
+//! Datasets of rows, whatever file they come from.
 //!
-//! A table is read through once when it is opened, so that a wrong row is told before the first request and not after
-//! an hour. Its fingerprint is a hash of all its queries: the same table has the same one in whatever file it stands.
+//! Opening a table reads every row, so that an invalid row is an error before the first request and not after an hour. The
+//! fingerprint is a hash of all queries, so the same table has the same fingerprint in every file format.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 
+use ergometer_diagnostics::{Hint, Message};
 use sha2::{Digest, Sha256};
 
 use super::columns::{ColumnNames, Columns};
@@ -15,42 +15,42 @@ use super::{Dataset, DatasetError, Query, Turn};
 use crate::fingerprint::hexadecimal;
 use crate::grade::Grader;
 
-/// A source of rows, by their place.
+/// A source of rows by index.
 pub(super) trait Rows: Send + Sync {
-    /// How many there are.
+    /// The number of rows.
     fn count(&self) -> u64;
 
     /// All columns of all rows, in the order in which they first appear.
     fn columns(&self) -> &[String];
 
-    /// The row at a place below the count.
+    /// The row at an index below the count.
     fn row(&self, index: u64) -> Result<Row, DatasetError>;
 
-    /// An error about this row, with where it stands.
-    fn wrong(&self, index: u64, what: String) -> DatasetError;
+    /// An error about this row, with its position in the file.
+    fn wrong(&self, index: u64, what: Message) -> DatasetError;
 
-    /// Where a row stands in a conversation, where it is a turn of one; what its row says of that is taken out of it.
+    /// The turn of a conversation that a row is, if any. Removes the columns that belong to the turn from the row.
     fn turn(&self, _index: u64, _row: &mut Row) -> Option<Turn> {
         None
     }
 
-    /// How many rows from this first turn on belong to its conversation.
+    /// The number of turns of the conversation that starts at this index.
     fn turns(&self, _index: u64) -> u64 {
         1
     }
 
-    /// Whether a row may have to be unpacked with many others.
+    /// Whether reading one row may decompress many others.
     fn is_packed(&self) -> bool {
         false
     }
 
-    /// How many rows of the source were left out.
+    /// The number of rows that were skipped.
     fn skipped(&self) -> u64 {
         0
     }
 }
 
-/// What a table is called, and how it is read.
+/// The id, path, columns and grader of a table.
 pub(super) struct TableSpec<'a> {
     pub(super) id: &'static str,
     pub(super) path: &'a Path,
@@ -147,31 +147,35 @@ fn query(rows: &dyn Rows, index: u64, columns: &Columns) -> Result<Query, Datase
     Ok(Query { turn, ..query })
 }
 
-/// The file's name without its ending, or the folder's name.
+/// The file name without extension, or the folder name.
 pub(super) fn name_of(path: &Path) -> String {
-    // `.` and `..` have no name of their own.
+    // `.` and `..` have no file name.
     let full = path.file_name().is_none().then(|| path.canonicalize().ok()).flatten();
     let path = full.as_deref().unwrap_or(path);
     let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
     name.map_or_else(|| String::from("dataset"), |name| name.to_string_lossy().into_owned())
 }
 
-/// Checks that a path is a file that can be read again and again.
+/// Checks that a path is a regular file.
 ///
-/// A pipe can be read once, and a query is read again when it is its turn; to open one may wait for ever.
+/// Queries are read again when they are sent, but a pipe can be read only once, and opening one may wait forever.
 pub(super) fn check_file(path: &Path) -> Result<(), DatasetError> {
     let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
+    let wrong = |text: &str, hint: &'static str| DatasetError::Format {
+        path: path.to_path_buf(),
+        what: Message::new(text).with_hint(Hint::text(hint)),
+    };
     let kind = std::fs::metadata(path).map_err(read)?;
     if kind.is_dir() {
-        return Err(read(io::Error::other("it is a folder. hint: name a file in it")));
+        return Err(wrong("it is a folder", "pass a file in it"));
     }
     if !kind.is_file() {
-        return Err(read(io::Error::other("it is not a regular file. hint: write it into one first")));
+        return Err(wrong("it is not a regular file", "save it as a regular file first"));
     }
     Ok(())
 }
 
-/// Adds the names that are not there yet.
+/// Adds names that are not in the list yet.
 pub(super) fn add_columns<'a>(columns: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
     for name in names {
         if !columns.contains(name) {

@@ -1,15 +1,16 @@
-//! What can be wrong with the text that chooses a grader, and what to do about it.
+//! Errors in the text that chooses a grader.
 
+use ergometer_diagnostics::{Diagnostic, Hint, command, hint, option};
 use thiserror::Error;
 
 use super::registry;
 
-/// Why a text chooses no grader.
+/// Why a text does not choose a grader.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GraderError {
     /// No grader has this id.
-    #[error("no grader `{id}`; there are {}. hint: {}", ids(), hint(*.nearest))]
+    #[error("no grader `{id}`; the graders are {}", ids())]
     Unknown {
         /// The id as typed.
         id: String,
@@ -17,32 +18,45 @@ pub enum GraderError {
         nearest: Option<&'static str>,
     },
     /// The grader takes no parameter.
-    #[error("grader `{grader}` takes no parameter, and was given `{parameter}`. hint: --grader {grader}")]
+    #[error("grader `{grader}` takes no parameter, but has `{parameter}`")]
     UnexpectedParameter {
         /// The grader.
         grader: &'static str,
-        /// What it was given.
+        /// The parameter.
         parameter: String,
     },
-    /// The parameter of `numeric` is no tolerance.
-    #[error(
-        "`{text}` is no tolerance. hint: numeric:0.01 for a difference of 0.01, numeric:1% for one per cent of the answer"
-    )]
+    /// The parameter of `numeric` is not a tolerance.
+    #[error("`{text}` is not a tolerance")]
     Tolerance {
         /// The parameter as typed.
         text: String,
     },
     /// `regex` without a pattern.
-    #[error("grader `regex` needs a pattern. hint: regex:'answer: (.*)'")]
+    #[error("grader `regex` needs a pattern")]
     MissingPattern,
     /// The pattern of `regex` is not a regular expression, or is too large a one.
-    #[error("`{pattern}` is not a pattern that can be used. hint: the syntax is that of https://docs.rs/regex#syntax")]
+    #[error("`{pattern}` is not a valid pattern")]
     Pattern {
         /// The pattern as typed.
         pattern: String,
         /// What is wrong with it.
         source: Box<regex::Error>,
     },
+}
+
+impl Diagnostic for GraderError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Unknown { nearest: Some(id), .. } => hint!(format!("did you mean `{id}`?")),
+            Self::Unknown { nearest: None, .. } => hint!("run ", command("list graders")),
+            Self::UnexpectedParameter { grader, .. } => hint!("use ", option("grader").value(*grader)),
+            Self::Tolerance { .. } => {
+                Hint::text("use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the answer")
+            }
+            Self::MissingPattern => Hint::text("write it as regex:'answer: (.*)'"),
+            Self::Pattern { .. } => Hint::text("see https://docs.rs/regex#syntax for the syntax"),
+        })
+    }
 }
 
 impl GraderError {
@@ -55,11 +69,7 @@ fn ids() -> String {
     registry().iter().map(|info| info.id).collect::<Vec<_>>().join(", ")
 }
 
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(|| "ergo list graders".to_owned(), |id| format!("did you mean `{id}`?"))
-}
-
-/// The grader whose id is a slip or two away, or begins alike: `num`, `multiple-choice`.
+/// The grader whose id is one or two typing errors away, or begins the same: `num`, `multiple-choice`.
 fn nearest(typed: &str) -> Option<&'static str> {
     let typed = typed.to_lowercase();
     let alike = |id: &str| typed.len() >= 3 && (id.starts_with(&typed) || typed.contains(id));
@@ -68,7 +78,7 @@ fn nearest(typed: &str) -> Option<&'static str> {
     ids.filter(|&(distance, id)| distance <= id.len() / 3).min().map(|(_, id)| id)
 }
 
-/// How many characters must be put in, left out or changed (Levenshtein).
+/// The number of characters to insert, delete or change (Levenshtein).
 fn edit_distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.chars().count()).collect();
     for (line, from) in left.chars().enumerate() {
@@ -87,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_find_the_grader_that_was_meant() {
+    fn typing_errors_find_the_intended_grader() {
         for (typed, expected) in [
             ("numerical", Some("numeric")),
             ("num", Some("numeric")),
@@ -103,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_those_of_levenshtein() {
+    fn edit_distances_match_levenshtein() {
         for (left, right, expected) in
             [("kitten", "sitting", 3), ("", "abc", 3), ("abc", "abc", 0), ("flaw", "lawn", 2)]
         {

@@ -148,8 +148,10 @@ impl<'de> Deserialize<'de> for Grader {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn graders_are_read_and_written_alike() {
@@ -171,25 +173,28 @@ mod tests {
         for (text, expected) in [
             (
                 "nummeric",
-                "no grader `nummeric`; there are none, exact, normalised, choice, numeric, regex. hint: did you mean `numeric`?",
+                "no grader `nummeric`; the graders are none, exact, normalised, choice, numeric, regex. hint: did you mean `numeric`?",
             ),
             (
                 "normalized",
-                "no grader `normalized`; there are none, exact, normalised, choice, numeric, regex. hint: did you mean `normalised`?",
+                "no grader `normalized`; the graders are none, exact, normalised, choice, numeric, regex. hint: did you mean `normalised`?",
             ),
             (
                 "llm-judge",
-                "no grader `llm-judge`; there are none, exact, normalised, choice, numeric, regex. hint: ergo list graders",
+                "no grader `llm-judge`; the graders are none, exact, normalised, choice, numeric, regex. hint: run `ergo list graders`",
             ),
-            ("", "no grader ``; there are none, exact, normalised, choice, numeric, regex. hint: ergo list graders"),
-            ("exact:1", "grader `exact` takes no parameter, and was given `1`. hint: --grader exact"),
+            (
+                "",
+                "no grader ``; the graders are none, exact, normalised, choice, numeric, regex. hint: run `ergo list graders`",
+            ),
+            ("exact:1", "grader `exact` takes no parameter, but has `1`. hint: use --grader exact"),
             (
                 "numeric:-1",
-                "`-1` is no tolerance. hint: numeric:0.01 for a difference of 0.01, numeric:1% for one per cent of the answer",
+                "`-1` is not a tolerance. hint: use numeric:0.01 for a difference of 0.01, or numeric:1% for one percent of the answer",
             ),
-            ("regex", "grader `regex` needs a pattern. hint: regex:'answer: (.*)'"),
+            ("regex", "grader `regex` needs a pattern. hint: write it as regex:'answer: (.*)'"),
         ] {
-            assert_eq!(text.parse::<Grader>().unwrap_err().to_string(), expected);
+            assert_eq!(text.parse::<Grader>().unwrap_err().one_line(&CommandLine), expected);
         }
     }
 

@@ -1,9 +1,9 @@
-//! A recording of requests: a file with times and lengths goes in; queries with their arrivals come out, in their order.
+//! The dataset `replay`: a recording of requests as queries with arrival times.
 //!
-//! What was said is in few recordings, so prompts of the same length are made of common words, as those of `synthetic`
-//! are. Where a recording names the blocks of a prompt, the same block is the same words wherever it stands: a prefix
-//! cache sees what it saw then. Of each request only its time and its lengths are in memory (about 48 bytes), its blocks
-//! (8 bytes each), and its text where it has one. The first query arrives at 0.
+//! Few recordings contain the prompts, so prompts of the same length are made of common words, as in `synthetic`. If a
+//! recording has the block ids of a prompt, the same block always becomes the same words, so that a prefix cache has the same
+//! hits as in the recording. A request needs about 48 bytes of memory, plus 8 bytes per block and its text, if it has one.
+//! The first query arrives at 0.
 
 mod recorded;
 mod source;
@@ -11,9 +11,11 @@ mod source;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ergometer_diagnostics::{Hint, Message};
 use sha2::{Digest, Sha256};
 
 use self::recorded::{Recorded, TimeUnit, requests_of};
+use super::error::columns_hint;
 use super::lengths::LONGEST;
 use super::random::Random;
 use super::row::{Row, text};
@@ -24,7 +26,7 @@ use super::{Dataset, DatasetError, Query, Turn};
 use crate::fingerprint::hexadecimal;
 use crate::grade::Grader;
 
-/// The parameters, and what they mean.
+/// Names and descriptions of the parameters.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("path", "the file: JSON Lines or CSV, packed with gzip or not"),
     ("time_unit", "ms or s, where the recording's own is another"),
@@ -39,7 +41,7 @@ pub(super) const PARAMETERS: &[(&str, &str)] = &[
 pub(super) struct Replay {
     name: String,
     requests: Vec<Request>,
-    /// The blocks of all requests, one after the other.
+    /// The block ids of all requests, in order.
     blocks: Vec<u64>,
     texts: Vec<Box<str>>,
     settings: Settings,
@@ -56,26 +58,26 @@ struct Settings {
     seed: u64,
 }
 
-/// One request, as it is kept.
+/// One request in memory.
 #[derive(Debug, Clone, Copy)]
 struct Request {
-    place: Place,
+    timing: Timing,
     input: u32,
     output: Option<u32>,
-    said: Said,
+    prompt: Prompt,
 }
 
-/// Where a request stands in time.
+/// How a request is timed.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    /// It arrived by itself, or is the first of this many turns.
+enum Timing {
+    /// It arrived at this time, and is the first of this many turns.
     Arrived { at_s: f64, turns: u32 },
-    /// It is a further turn, this many after the first.
+    /// It is a later turn of a session, with its number from 0.
     Further { number: u32, think_s: Option<f64> },
 }
 
-impl Place {
-    /// Where the request at this index stands in its session; a conversation's number is the index of its first turn.
+impl Timing {
+    /// The turn of the request at this index; `None` for a single request. A conversation's number is its first index.
     fn turn(self, index: u64) -> Option<Turn> {
         match self {
             Self::Arrived { turns: 1, .. } => None,
@@ -87,52 +89,53 @@ impl Place {
     }
 }
 
-/// What a request says.
+/// The prompt of a request.
 #[derive(Debug, Clone, Copy)]
-enum Said {
-    /// Words, where the recording has lengths only.
+enum Prompt {
+    /// Random words, if the recording has lengths only.
     Words,
-    /// The words of these blocks.
+    /// The words of a range of blocks.
     Blocks { start: u32, count: u32 },
-    /// What was said.
+    /// The recorded text, by its position in `texts`.
     Text(u32),
 }
 
 impl Replay {
-    /// Reads the file through. The selection is of the recording's rows, so that the first one taken arrives at 0.
+    /// Reads a recording. The selection applies to its rows, so that the first selected request arrives at 0.
     pub(super) fn new(
         path: &Path,
         parameters: &BTreeMap<String, String>,
         selection: &Selection,
     ) -> Result<Self, DatasetError> {
         if selection.shuffle.is_some() {
-            let what = String::from("a recording is sent in the order it arrived. hint: leave it out");
+            let what =
+                Message::new("a recording is sent in the order it arrived").with_hint(Hint::text("leave it out"));
             return Err(DatasetError::Value { parameter: "shuffle", what });
         }
         let (settings, unit) = settings(parameters)?;
-        let mut reading = Reading::default();
+        let mut recording = Recording::default();
         source::read(path, &mut |row| match &selection.equals {
             Some((column, value)) if !has(&row, column, value)? => Ok(()),
-            _ => reading.add(requests_of(&row, unit)?),
+            _ => recording.add(requests_of(&row, unit)?),
         })?;
-        if reading.sessions.is_empty() {
-            return Err(match (&selection.equals, reading.skipped) {
+        if recording.sessions.is_empty() {
+            return Err(match (&selection.equals, recording.skipped) {
                 (Some((column, value)), 0) => {
-                    let what = format!("no row has `{value}` in `{column}`");
+                    let what = format!("no row has `{value}` in `{column}`").into();
                     DatasetError::Value { parameter: "where", what }
                 }
                 _ => DatasetError::Empty { path: path.to_path_buf() },
             });
         }
-        let requests = reading.ordered(selection)?;
+        let requests = recording.ordered(selection)?;
         let mut dataset = Self {
             name: name_of(&source::unpacked_name(path)),
             requests,
-            blocks: reading.blocks,
-            texts: reading.texts,
+            blocks: recording.blocks,
+            texts: recording.texts,
             settings,
             words: common_words(),
-            skipped: reading.skipped,
+            skipped: recording.skipped,
             fingerprint: String::new(),
         };
         dataset.fingerprint = dataset.hash()?;
@@ -143,31 +146,31 @@ impl Replay {
         let mut digest = Sha256::new();
         digest.update(format!("replay {:?}", self.settings));
         for request in &self.requests {
-            digest.update(format!("{:?} {} {:?}", request.place, request.input, request.output));
-            match request.said {
-                Said::Words => {}
-                Said::Blocks { .. } => self.blocks_of(request).iter().for_each(|id| digest.update(id.to_le_bytes())),
-                Said::Text(_) => digest.update(self.text_of(request).unwrap_or_default()),
+            digest.update(format!("{:?} {} {:?}", request.timing, request.input, request.output));
+            match request.prompt {
+                Prompt::Words => {}
+                Prompt::Blocks { .. } => self.blocks_of(request).iter().for_each(|id| digest.update(id.to_le_bytes())),
+                Prompt::Text(_) => digest.update(self.text_of(request).unwrap_or_default()),
             }
             digest.update(b"\n");
         }
-        // The first query stands for the words: another version of them would give another.
+        // The first query represents the word list, so that another list gives another fingerprint.
         digest.update(self.get(0)?.problem);
         Ok(hexadecimal(&digest.finalize()))
     }
 
     fn blocks_of(&self, request: &Request) -> &[u64] {
-        let Said::Blocks { start, count } = request.said else { return &[] };
+        let Prompt::Blocks { start, count } = request.prompt else { return &[] };
         let start = start as usize;
         self.blocks.get(start..start + count as usize).unwrap_or_default()
     }
 
     fn text_of(&self, request: &Request) -> Option<&str> {
-        let Said::Text(place) = request.said else { return None };
+        let Prompt::Text(place) = request.prompt else { return None };
         self.texts.get(place as usize).map(AsRef::as_ref)
     }
 
-    /// What a request says: its blocks as far as it is long, and what is left in words of its own.
+    /// The prompt of a request: the words of its blocks up to its length, then random words.
     fn problem(&self, index: u64, request: &Request) -> String {
         if let Some(text) = self.text_of(request) {
             return text.to_owned();
@@ -180,11 +183,11 @@ impl Replay {
                 break;
             }
             let count = left.min(block_tokens);
-            // Other words than those of the query at the place that is the same number.
-            add_words(&mut problem, &self.words, &mut Random::of_query(!seed, id), count);
+            // The inverted seed keeps block words different from the words of the query with the same number.
+            add_words(&mut problem, &self.words, &mut Random::for_query(!seed, id), count);
             left -= count;
         }
-        add_words(&mut problem, &self.words, &mut Random::of_query(seed, index), left);
+        add_words(&mut problem, &self.words, &mut Random::for_query(seed, index), left);
         problem
     }
 
@@ -210,23 +213,23 @@ impl Dataset for Replay {
         let size = self.requests.len() as u64;
         let request = self.request(index).ok_or(DatasetError::Beyond { index, size })?;
         let output = request.output.map(|output| u64::from(output).min(self.settings.most_output));
-        let arrival_s = match request.place {
-            Place::Arrived { at_s, .. } => Some(at_s),
-            Place::Further { .. } => None,
+        let arrival_s = match request.timing {
+            Timing::Arrived { at_s, .. } => Some(at_s),
+            Timing::Further { .. } => None,
         };
         Ok(Query {
             index,
             problem: self.problem(index, request),
             output_tokens: output,
             arrival_s,
-            turn: request.place.turn(index),
+            turn: request.timing.turn(index),
             ..Query::default()
         })
     }
 
     fn turns(&self, index: u64) -> u64 {
-        match self.request(index).map(|request| request.place) {
-            Some(Place::Arrived { turns, .. }) => turns.into(),
+        match self.request(index).map(|request| request.timing) {
+            Some(Timing::Arrived { turns, .. }) => turns.into(),
             _ => 1,
         }
     }
@@ -244,54 +247,54 @@ impl Dataset for Replay {
     }
 }
 
-/// What was read so far.
+/// The part of a recording that has been read.
 #[derive(Debug, Default)]
-struct Reading {
+struct Recording {
     requests: Vec<Request>,
-    /// When each session arrived and where its turns stand; a request by itself is a session of one.
+    /// Arrival time and first request of each session; a single request is a session of one.
     sessions: Vec<(f64, u32)>,
     blocks: Vec<u64>,
     texts: Vec<Box<str>>,
     skipped: u64,
 }
 
-impl Reading {
-    fn add(&mut self, turns: Vec<Recorded>) -> Result<(), String> {
+impl Recording {
+    fn add(&mut self, turns: Vec<Recorded>) -> Result<(), Message> {
         let arrival = turns.first().and_then(|turn| turn.arrival_s);
         let count = turns.len() as u64;
-        // A session that breaks off is taken up to there.
+        // A session is used up to its first failed turn.
         let kept: Vec<Recorded> = turns.into_iter().take_while(|turn| !turn.is_empty()).collect();
         self.skipped += count - kept.len() as u64;
         let (Some(at_s), Ok(turns), false) = (arrival, u32::try_from(kept.len()), kept.is_empty()) else {
             return Ok(());
         };
-        let many = |_| String::from("more rows than can be kept: 4294967295");
+        let many = |_| Message::new("more than 4294967295 rows");
         self.sessions.push((at_s, u32::try_from(self.requests.len()).map_err(many)?));
         for (number, turn) in (0..turns).zip(kept) {
-            let said = match turn.text {
+            let prompt = match turn.text {
                 Some(text) => {
                     self.texts.push(text.into());
-                    Said::Text(u32::try_from(self.texts.len() - 1).map_err(many)?)
+                    Prompt::Text(u32::try_from(self.texts.len() - 1).map_err(many)?)
                 }
-                None if turn.blocks.is_empty() => Said::Words,
+                None if turn.blocks.is_empty() => Prompt::Words,
                 None => {
                     let start = u32::try_from(self.blocks.len()).map_err(many)?;
                     let count = u32::try_from(turn.blocks.len()).map_err(many)?;
                     self.blocks.extend(turn.blocks);
-                    Said::Blocks { start, count }
+                    Prompt::Blocks { start, count }
                 }
             };
-            let place = match number {
-                0 => Place::Arrived { at_s, turns },
-                number => Place::Further { number, think_s: turn.think_s },
+            let timing = match number {
+                0 => Timing::Arrived { at_s, turns },
+                number => Timing::Further { number, think_s: turn.think_s },
             };
-            self.requests.push(Request { place, input: turn.input, output: turn.output, said });
+            self.requests.push(Request { timing, input: turn.input, output: turn.output, prompt });
         }
         Ok(())
     }
 
-    /// The requests in the order they arrived, from the first that is taken, which arrives at 0. To skip ends at the start
-    /// of a session; a limit may end in the middle of one.
+    /// The selected requests in order of arrival, the first at 0. Skipping ends at the start of a session; a limit may end in
+    /// the middle of one.
     fn ordered(&mut self, selection: &Selection) -> Result<Vec<Request>, DatasetError> {
         self.sessions.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all = std::mem::take(&mut self.requests);
@@ -299,7 +302,8 @@ impl Reading {
         let (mut kept, mut seen, mut first) = (Vec::new(), 0_u64, None);
         for &(at_s, start) in &self.sessions {
             let turns = all[start as usize..].iter().enumerate();
-            let count = turns.take_while(|(number, turn)| *number == 0 || matches!(turn.place, Place::Further { .. }));
+            let count =
+                turns.take_while(|(number, turn)| *number == 0 || matches!(turn.timing, Timing::Further { .. }));
             let count = count.count();
             let is_skipped = seen < selection.skip;
             seen += count as u64;
@@ -310,13 +314,13 @@ impl Reading {
             let at_s = at_s - *first.get_or_insert(at_s);
             let turns = u32::try_from(count).unwrap_or(u32::MAX);
             let session = all[start as usize..][..count].iter().copied();
-            kept.extend(session.map(|turn| match turn.place {
-                Place::Arrived { .. } => Request { place: Place::Arrived { at_s, turns }, ..turn },
-                Place::Further { .. } => turn,
+            kept.extend(session.map(|turn| match turn.timing {
+                Timing::Arrived { .. } => Request { timing: Timing::Arrived { at_s, turns }, ..turn },
+                Timing::Further { .. } => turn,
             }));
         }
         if kept.is_empty() {
-            let what = format!("{} leaves no query of {}", selection.skip, all.len());
+            let what = format!("{} leaves no query of {}", selection.skip, all.len()).into();
             return Err(DatasetError::Value { parameter: "skip", what });
         }
         kept.shrink_to_fit();
@@ -329,7 +333,7 @@ fn settings(parameters: &BTreeMap<String, String>) -> Result<(Settings, Option<T
     let number = |name: &'static str, default: u64, least: u64, most: u64| match given(name) {
         None => Ok(default),
         Some(text) => text.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(|| {
-            let what = format!("`{text}` is no whole number from {least} to {most}");
+            let what = format!("`{text}` is not a whole number from {least} to {most}").into();
             DatasetError::Value { parameter: name, what }
         }),
     };
@@ -338,7 +342,7 @@ fn settings(parameters: &BTreeMap<String, String>) -> Result<(Settings, Option<T
         Some("s") => Some(TimeUnit::Seconds),
         Some("ms") => Some(TimeUnit::Milliseconds),
         Some(other) => {
-            let what = format!("`{other}` is neither s nor ms");
+            let what = format!("`{other}` is neither s nor ms").into();
             return Err(DatasetError::Value { parameter: "time_unit", what });
         }
     };
@@ -351,10 +355,10 @@ fn settings(parameters: &BTreeMap<String, String>) -> Result<(Settings, Option<T
     Ok((settings, unit))
 }
 
-/// Whether a column of a row has a value.
-fn has(row: &Row, column: &str, value: &str) -> Result<bool, String> {
-    let there = || row.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let cell = row.get(column).ok_or_else(|| format!("no column `{column}`. hint: the columns are {}", there()))?;
+/// Whether a row has a value in a column.
+fn has(row: &Row, column: &str, value: &str) -> Result<bool, Message> {
+    let missing = || Message::new(format!("no column `{column}`")).with_hint(columns_hint(row.keys()));
+    let cell = row.get(column).ok_or_else(missing)?;
     Ok(text(cell.clone()) == value)
 }
 

@@ -1,25 +1,27 @@
-//! One row of a recording goes in; when it arrived, how long it and its answer were, and what it said come out.
+//! Reads arrival time, prompt length, answer length and text from a row of a recording.
 //!
-//! What a row is called in which recording:
+//! Column names by recording:
 //! - Mooncake: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
 //! - `BurstGPT`: `Timestamp` (s), `Request tokens`, `Response tokens`;
 //! - any other: `timestamp_s`, `arrival_s`, `timestamp_ms` or `arrival_ms`, and lengths by any of the names below.
 //!
-//! Capitals do not matter.
+//! Names are case-insensitive.
 
+use ergometer_diagnostics::{Message, hint, option};
 use serde_json::Value;
 
-use super::super::conversations::said;
+use super::super::conversations::turn_text;
+use super::super::error::columns_hint;
 use super::super::row::Row;
 
-/// Names of the time whose unit is in the name.
+/// Names of time columns that include their unit.
 const TIMES: &[(&str, TimeUnit)] = &[
     ("timestamp_s", TimeUnit::Seconds),
     ("arrival_s", TimeUnit::Seconds),
     ("timestamp_ms", TimeUnit::Milliseconds),
     ("arrival_ms", TimeUnit::Milliseconds),
 ];
-/// The name of which the unit depends on the recording.
+/// The time column whose unit depends on the recording.
 const TIME: &str = "timestamp";
 const INPUT: &[&str] = &["input_length", "request tokens", "input_tokens", "prompt_tokens"];
 const OUTPUT: &[&str] = &["output_length", "response tokens", "output_tokens", "completion_tokens"];
@@ -44,35 +46,35 @@ impl TimeUnit {
 /// One request of a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Recorded {
-    /// When it arrived, in seconds from wherever the recording counts; none for a further turn.
+    /// Arrival time in seconds, from any origin; `None` for a later turn.
     pub(super) arrival_s: Option<f64>,
-    /// How long the human thought before it, where the recording says so.
+    /// Think time before it, if the recording has it.
     pub(super) think_s: Option<f64>,
-    /// How many tokens it had; 0 where only its text is known.
+    /// Prompt tokens; 0 if only its text is known.
     pub(super) input: u32,
-    /// How many its answer had, where that is known.
+    /// Tokens of the answer, if known.
     pub(super) output: Option<u32>,
-    /// The blocks it was made of.
+    /// The ids of its prompt blocks.
     pub(super) blocks: Vec<u64>,
-    /// What it said.
+    /// The prompt, if the recording has it.
     pub(super) text: Option<String>,
 }
 
 impl Recorded {
-    /// Whether nothing was asked or nothing answered, as in requests that failed.
+    /// Whether the prompt or the answer is empty, as in requests that failed.
     pub(super) fn is_empty(&self) -> bool {
         self.output == Some(0) || (self.input == 0 && self.text.is_none())
     }
 }
 
-/// The requests of a row: one, or the turns of a session.
-pub(super) fn requests_of(row: &Row, unit: Option<TimeUnit>) -> Result<Vec<Recorded>, String> {
+/// The requests of a row: a single one, or the turns of a session.
+pub(super) fn requests_of(row: &Row, unit: Option<TimeUnit>) -> Result<Vec<Recorded>, Message> {
     let Some(Value::Array(turns)) = cell(row, "turns") else { return Ok(vec![request_of(row, unit, true)?]) };
     let mut requests = Vec::with_capacity(turns.len());
     for (number, turn) in turns.iter().enumerate() {
-        let wrong = |what: String| format!("turn {}: {what}", number + 1);
-        let turn = turn.as_object().ok_or_else(|| wrong(String::from("not a JSON object")))?;
-        // A session arrives with its first turn; the row may say when.
+        let wrong = |what: Message| what.at(format!("turn {}", number + 1));
+        let turn = turn.as_object().ok_or_else(|| wrong("not a JSON object".into()))?;
+        // A session arrives with its first turn; the time is in the turn or in the row.
         let mut request = request_of(turn, unit, false).map_err(wrong)?;
         request.arrival_s = if number > 0 {
             None
@@ -84,7 +86,7 @@ pub(super) fn requests_of(row: &Row, unit: Option<TimeUnit>) -> Result<Vec<Recor
     Ok(requests)
 }
 
-fn request_of(row: &Row, unit: Option<TimeUnit>, is_timed: bool) -> Result<Recorded, String> {
+fn request_of(row: &Row, unit: Option<TimeUnit>, is_timed: bool) -> Result<Recorded, Message> {
     let arrival_s = is_timed.then(|| needed_time(row, unit)).transpose()?;
     let text = text_of(row)?;
     let needed = |names: &[&str], what: &str| missing(row, names[0], what);
@@ -105,12 +107,12 @@ fn request_of(row: &Row, unit: Option<TimeUnit>, is_timed: bool) -> Result<Recor
     Ok(Recorded { arrival_s, think_s, input, output, blocks: blocks_of(row)?, text })
 }
 
-fn needed_time(row: &Row, unit: Option<TimeUnit>) -> Result<f64, String> {
+fn needed_time(row: &Row, unit: Option<TimeUnit>) -> Result<f64, Message> {
     time_of(row, unit)?.ok_or_else(|| missing(row, TIME, "time of arrival"))
 }
 
-/// When a row arrived, in seconds.
-fn time_of(row: &Row, wanted: Option<TimeUnit>) -> Result<Option<f64>, String> {
+/// The arrival time of a row in seconds.
+fn time_of(row: &Row, wanted: Option<TimeUnit>) -> Result<Option<f64>, Message> {
     for (name, unit) in TIMES {
         if let Some(value) = cell(row, name) {
             return Ok(Some(wanted.unwrap_or(*unit).seconds(number(value, name)?)));
@@ -125,27 +127,31 @@ fn time_of(row: &Row, wanted: Option<TimeUnit>) -> Result<Option<f64>, String> {
             TimeUnit::Milliseconds
         }
         None => {
-            return Err(String::from(
-                "`timestamp` may be in seconds or milliseconds here. hint: --dataset-param time_unit=s or time_unit=ms says which",
-            ));
+            let hint = hint!(
+                "name the unit with ",
+                option("dataset-param").value("time_unit=s"),
+                " or ",
+                option("dataset-param").value("time_unit=ms")
+            );
+            return Err(Message::new("`timestamp` may be in seconds or milliseconds").with_hint(hint));
         }
     };
     Ok(Some(unit.seconds(number(value, TIME)?)))
 }
 
-/// What a request said: its prompt, or all its messages with an empty line between.
-fn text_of(row: &Row) -> Result<Option<String>, String> {
+/// The text of a request: its prompt, or its messages separated by empty lines.
+fn text_of(row: &Row) -> Result<Option<String>, Message> {
     for name in TEXT {
         match cell(row, name) {
             Some(Value::String(text)) if !text.is_empty() => return Ok(Some(text.clone())),
             Some(Value::String(_)) | None => {}
-            Some(_) => return Err(format!("`{name}` is no text")),
+            Some(_) => return Err(format!("`{name}` is not text").into()),
         }
     }
     let Some(messages) = cell(row, "messages") else { return Ok(None) };
     let parsed;
     let messages = match messages {
-        // As a CSV file has them.
+        // A CSV file has them as JSON text.
         Value::String(text) if text.is_empty() => return Ok(None),
         Value::String(text) => {
             parsed = serde_json::from_str::<Value>(text).map_err(|error| format!("`messages` is not JSON: {error}"))?;
@@ -153,13 +159,13 @@ fn text_of(row: &Row) -> Result<Option<String>, String> {
         }
         other => other,
     };
-    let messages = messages.as_array().ok_or("`messages` is no list of messages")?;
-    let all: Vec<String> = messages.iter().map(said).filter(|text| !text.is_empty()).collect();
+    let messages = messages.as_array().ok_or("`messages` is not a list of messages")?;
+    let all: Vec<String> = messages.iter().map(turn_text).filter(|text| !text.is_empty()).collect();
     Ok((!all.is_empty()).then(|| all.join("\n\n")))
 }
 
-fn blocks_of(row: &Row) -> Result<Vec<u64>, String> {
-    let wrong = || String::from("`hash_ids` is no list of whole numbers");
+fn blocks_of(row: &Row) -> Result<Vec<u64>, Message> {
+    let wrong = || Message::new("`hash_ids` is not a list of whole numbers");
     match cell(row, "hash_ids") {
         None => Ok(Vec::new()),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(Vec::new()),
@@ -171,55 +177,55 @@ fn blocks_of(row: &Row) -> Result<Vec<u64>, String> {
     }
 }
 
-/// A cell by its name; null is not there.
+/// A cell by its name; `None` for null.
 fn cell<'a>(row: &'a Row, name: &str) -> Option<&'a Value> {
     let found =
         row.get(name).or_else(|| row.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
     found.filter(|value| !value.is_null())
 }
 
-fn count_of(row: &Row, names: &[&str]) -> Result<Option<u32>, String> {
+fn count_of(row: &Row, names: &[&str]) -> Result<Option<u32>, Message> {
     let Some((name, value)) = names.iter().find_map(|name| Some((*name, cell(row, name)?))) else { return Ok(None) };
-    // Tables with holes have their counts as floats: 12.0.
+    // Tables with missing values store counts as floats: 12.0.
     let count = number(value, name)?;
     if count.fract() != 0.0 || count > f64::from(u32::MAX) {
-        return Err(format!("`{name}` is {count}, and no count of tokens"));
+        return Err(format!("`{name}` is {count}, not a token count").into());
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and within its range")]
     Ok(Some(count as u32))
 }
 
 /// A number of at least 0.
-fn number(value: &Value, name: &str) -> Result<f64, String> {
+fn number(value: &Value, name: &str) -> Result<f64, Message> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
         other => other.as_f64(),
     };
     match number.filter(|number: &f64| number.is_finite()) {
         Some(number) if number >= 0.0 => Ok(number),
-        Some(number) => Err(format!("`{name}` is {number}, and below 0")),
-        None => Err(format!("`{name}` is {value}, and no number")),
+        Some(number) => Err(format!("`{name}` is {number}, below 0").into()),
+        None => Err(format!("`{name}` is {value}, not a number").into()),
     }
 }
 
-fn missing(row: &Row, name: &str, what: &str) -> String {
-    let there: Vec<&str> = row.keys().map(String::as_str).collect();
-    format!("no column `{name}` for the {what}. hint: the columns are {}", there.join(", "))
+fn missing(row: &Row, name: &str, what: &str) -> Message {
+    Message::new(format!("no column `{name}` for the {what}")).with_hint(columns_hint(row.keys()))
 }
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
     use serde_json::json;
 
     use super::*;
 
-    fn one(row: Value, unit: Option<TimeUnit>) -> Result<Recorded, String> {
+    fn one(row: Value, unit: Option<TimeUnit>) -> Result<Recorded, Message> {
         let Value::Object(row) = row else { unreachable!("tests give objects") };
         requests_of(&row, unit).map(|mut requests| requests.remove(0))
     }
 
     #[test]
-    fn each_recording_has_its_unit_and_its_names() {
+    fn each_recording_has_its_unit_and_column_names() {
         let of = |row, unit| one(row, unit).map(|request| (request.arrival_s, request.input, request.output));
         let mooncake = json!({"timestamp": 1500, "input_length": 7, "output_length": 3, "hash_ids": [4, 5]});
         assert_eq!(of(mooncake.clone(), None), Ok((Some(1.5), 7, Some(3))));
@@ -245,16 +251,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        let error = |row| one(row, None).unwrap_err();
+    fn invalid_rows_are_errors() {
+        let error = |row| one(row, None).unwrap_err().one_line(&CommandLine);
         let lengths = |time: Value| json!({"timestamp": time, "input_length": 1, "output_length": 1});
-        assert!(error(lengths(json!(-1))).contains("`timestamp` is -1, and below 0"));
-        assert!(error(lengths(json!("soon"))).contains("`timestamp` is \"soon\", and no number"));
+        assert!(error(lengths(json!(-1))).contains("`timestamp` is -1, below 0"));
+        assert!(error(lengths(json!("soon"))).contains("`timestamp` is \"soon\", not a number"));
         assert!(error(json!({"input_length": 1})).contains("no column `timestamp` for the time of arrival"));
         assert!(error(json!({"timestamp_s": 1, "x": 2})).contains("no column `input_length`"));
         assert!(error(json!({"timestamp_s": 1, "input_length": 2})).contains("no column `output_length`"));
-        assert!(error(json!({"timestamp": 1, "input_tokens": 2})).contains("time_unit=s or time_unit=ms"));
-        assert!(error(json!({"timestamp_s": 1, "input_tokens": 1.5})).contains("no count of tokens"));
+        assert!(error(json!({"timestamp": 1, "input_tokens": 2})).contains("--dataset-param time_unit=ms"));
+        assert!(error(json!({"timestamp_s": 1, "input_tokens": 1.5})).contains("not a token count"));
         assert!(error(json!({"timestamp": 1, "turns": [{"input_length": 2}]})).contains("turn 1: no column"));
     }
 }

@@ -1,35 +1,36 @@
-//! A recording's file goes in, its rows come out one after the other, each with where it stands.
+//! Reads the rows of a recording one after the other, with their position for errors.
 //!
-//! JSON Lines and CSV are read as a stream, packed with gzip or not: of a million rows none is kept. Any other format of
-//! datasets is read by its own reader.
+//! JSON Lines and CSV, compressed with gzip or not, are read as a stream, so that no row stays in memory. Other formats are
+//! read by the readers of datasets.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ReaderBuilder, StringRecord};
+use ergometer_diagnostics::Message;
 use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
 
 use super::super::DatasetError;
-use super::super::delimited::told;
+use super::super::delimited::csv_error;
 use super::super::format::Format;
 use super::super::jsonl::{LONGEST_LINE, trimmed};
 use super::super::registry::rows;
 use super::super::row::{Row, row_of};
 use super::super::table::check_file;
 
-/// Takes a row; what is wrong with it is told with its place.
-type Take<'a> = dyn FnMut(Row) -> Result<(), String> + 'a;
+/// Handles a row; its errors are reported with the position of the row.
+type Take<'a> = dyn FnMut(Row) -> Result<(), Message> + 'a;
 
-/// Reads a file through.
+/// Reads a whole file.
 pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), DatasetError> {
     check_file(path)?;
     let opened = unpacked(path).map_err(|cause| DatasetError::Read { path: path.to_path_buf(), cause })?;
     let inner = unpacked_name(path);
     let is_packed = inner != path;
     let format = match Format::of_ending(&inner) {
-        // Many a file of JSON Lines ends like this.
+        // Many JSON Lines files have this extension.
         Some(Format::Json) if is_packed => Format::Jsonl,
         Some(Format::Json) => Format::of(path)?,
         Some(format) => format,
@@ -48,13 +49,13 @@ pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), DatasetError>
     }
 }
 
-/// The name that a file has when it is unpacked.
+/// The file name without `.gz`.
 pub(super) fn unpacked_name(path: &Path) -> PathBuf {
     let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
     if is_packed { path.with_extension("") } else { path.to_path_buf() }
 }
 
-/// The bytes of a file, unpacked where they are packed.
+/// The content of a file, decompressed if it is compressed.
 fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
     if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
@@ -63,7 +64,7 @@ fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(file))
 }
 
-/// JSON Lines or CSV, by the first letter.
+/// JSON Lines or CSV, by the first character.
 fn begins_as(path: &Path) -> Result<Format, DatasetError> {
     let read = |cause| DatasetError::Read { path: path.to_path_buf(), cause };
     let mut file = unpacked(path).map_err(read)?;
@@ -82,7 +83,7 @@ fn lines(path: &Path, mut file: Box<dyn BufRead>, take: &mut Take<'_>) -> Result
         }
         let text = trimmed(&bytes);
         let taken = match length as u64 {
-            length if length > LONGEST_LINE => Err(format!("longer than {} MiB", LONGEST_LINE >> 20)),
+            length if length > LONGEST_LINE => Err(format!("longer than {} MiB", LONGEST_LINE >> 20).into()),
             _ if text.is_empty() => Ok(()),
             _ => row_of(text).and_then(&mut *take),
         };
@@ -93,9 +94,9 @@ fn lines(path: &Path, mut file: Box<dyn BufRead>, take: &mut Take<'_>) -> Result
 
 fn delimited(path: &Path, file: Box<dyn BufRead>, delimiter: u8, take: &mut Take<'_>) -> Result<(), DatasetError> {
     let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(file);
-    let columns = reader.headers().map_err(|error| told(path, error))?.clone();
+    let columns = reader.headers().map_err(|error| csv_error(path, error))?.clone();
     let mut record = StringRecord::new();
-    while reader.read_record(&mut record).map_err(|error| told(path, error))? {
+    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
         let cells = columns.iter().zip(&record);
         let row: Row = cells.map(|(name, text)| (name.trim().to_owned(), Value::String(text.to_owned()))).collect();
         let line = record.position().map_or(1, csv::Position::line);

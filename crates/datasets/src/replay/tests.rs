@@ -1,5 +1,6 @@
 use std::io::Write;
 
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -29,7 +30,7 @@ fn opened(name: &str, bytes: &[u8], parameters: &[(&str, &str)]) -> Result<Box<d
     let all = [&[("path", path.as_str())], parameters].concat();
     let parameters = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let spec = DatasetSpec { id: String::from("replay"), parameters: parameters.collect() };
-    open(&spec).map_err(|error| error.to_string())
+    open(&spec).map_err(|error| error.one_line(&CommandLine))
 }
 
 fn queries(dataset: &dyn Dataset) -> Vec<Query> {
@@ -120,7 +121,7 @@ fn what_is_wrong_is_told_with_its_line() {
             .contains("line 6: `timestamp` is -1")
     );
     assert!(
-        error("t.csv", &(BURST.to_owned() + "x,m,1,1,2,l\n")).contains("line 7: `timestamp` is \"x\", and no number")
+        error("t.csv", &(BURST.to_owned() + "x,m,1,1,2,l\n")).contains("line 7: `timestamp` is \"x\", not a number")
     );
     assert!(
         error("t.csv", "a,b\n1,2\n")

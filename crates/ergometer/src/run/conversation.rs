@@ -95,7 +95,7 @@ impl Shared {
             Think::Fixed { seconds } => seconds,
             Think::Exponential { mean_s } => {
                 let seed = self.session.config.request.seed ^ APART;
-                -mean_s * Random::of_query(seed, query.index).unit().ln()
+                -mean_s * Random::for_query(seed, query.index).unit().ln()
             }
         }))
     }

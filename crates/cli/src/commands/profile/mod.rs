@@ -195,14 +195,17 @@ pub(super) fn done(summary: &Summary) -> ExitCode {
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Grader(grader) => {
-            let mut message = diagnosed!(grader);
+            let mut message = grader.to_message();
             if let Some(cause) = std::error::Error::source(grader) {
                 message.text = format!("{message}: {cause}");
             }
             Failure::usage(message)
         }
         RunError::Dataset(
-            DatasetError::Unknown { .. } | DatasetError::Parameter { .. } | DatasetError::Value { .. },
+            DatasetError::Unknown { .. }
+            | DatasetError::Parameter { .. }
+            | DatasetError::MissingPath { .. }
+            | DatasetError::Value { .. },
         )
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
@@ -218,7 +221,7 @@ pub(super) fn failure(error: RunError) -> Failure {
 /// The text and the hint of an error.
 fn message(error: &RunError) -> Message {
     match error {
-        RunError::Dataset(error) => diagnosed!(*error),
+        RunError::Dataset(error) => error.to_message(),
         RunError::Client(error) => error.to_message(),
         RunError::Judge(error) => error.to_message(),
         RunError::Metrics(error) => error.to_message(),
