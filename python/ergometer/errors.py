@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+__all__ = ["ErgometerError", "MeterError", "MissingFileError", "ProfilingError", "RunError", "TraceError"]
+
 
 class ErgometerError(Exception):
     """Base class of the exceptions of this package.

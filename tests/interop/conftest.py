@@ -71,7 +71,7 @@ def llama_server(tmp_path_factory):
     command = [sys.executable, Path(__file__).with_name("llama_server.py"), gguf, "--name", "tiny", "--slots", "4"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         address = server.stdout.readline().strip()
-        assert address.startswith("http://"), "the server ended before it listened; it says why above"
+        assert address.startswith("http://"), "the server ended before it listened; see its output above"
         yield address
         # The server ends when its standard input is closed.
         server.stdin.close()

@@ -31,7 +31,7 @@ def varied(tmp_path_factory):
             arguments = ["profile", "--base-url", address, "--dataset", "synthetic", "-n", "150", "--idle", "200ms"]
             arguments += ["--dataset-param", "prompt_tokens=uniform:5..400", "--output-dir", runs, "--quiet"]
             done = subprocess.run([str(built("ergo")), *map(str, arguments)], stdout=subprocess.DEVNULL)
-            assert done.returncode == 3, "done, and some requests failed"
+            assert done.returncode == 3, "exit code 3: some requests failed"
         finally:
             server.terminate()
     (folder,) = runs.iterdir()

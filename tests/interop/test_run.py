@@ -65,7 +65,7 @@ def test_requests_and_telemetry_join(profiled, summary):
         ON one.sent_ns < other.end_ns AND other.sent_ns < one.end_ns GROUP BY one.request ORDER BY 1 DESC LIMIT 1
         """
     ).fetchall()[0][0]
-    assert most > 1, "three at a time overlap"
+    assert most > 1, "requests overlap with concurrency 3"
     first, last = duckdb.sql(f"SELECT min(sent_ns), max(end_ns) FROM '{profiled}/requests.parquet'").fetchall()[0]
     earliest, latest = duckdb.sql(f"SELECT min(time_ns), max(time_ns) FROM '{profiled}/telemetry.parquet'").fetchall()[0]
-    assert earliest < first and last < latest, "the readings frame the requests"
+    assert earliest < first and last < latest, "the readings cover the requests"

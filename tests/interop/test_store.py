@@ -203,7 +203,7 @@ def test_map_and_filter_work_and_the_folder_still_opens(run_folder, tmp_path):
     wider.save_to_disk(tmp_path / "wider")
     again = datasets.load_from_disk(tmp_path / "wider")
     assert again[0] == wider[0] and again[0]["model_metrics"] == dataset[0]["model_metrics"]
-    assert len(datasets.load_from_disk(run_folder)) == 12, "what map and filter left beside the data is not taken for it"
+    assert len(datasets.load_from_disk(run_folder)) == 12, "files of map and filter are not read as data"
     wider.to_parquet(tmp_path / "wider.parquet")
     assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path / 'wider.parquet'}'").fetchall() == [(9,)]
 

@@ -65,7 +65,7 @@ def test_a_window_ends_when_an_array_is_ready(monkeypatch: pytest.MonkeyPatch) -
     thread = threading.Thread(target=run)
     thread.start()
     assert is_asked.wait(60)
-    assert left == [], "it is left while an array is not ready"
+    assert left == [], "the window ended before the array was ready"
     is_ready.set()
     thread.join(60)
     assert len(left) == 1 and not left[0].is_open
@@ -146,7 +146,7 @@ def test_a_forgotten_window_may_end_while_a_barrier_compiles(monkeypatch: pytest
         thread.join(60)
     finally:
         gc.enable()
-    assert not thread.is_alive(), "it waits for itself"
+    assert not thread.is_alive(), "deadlock"
     assert len(forgotten) == 1 and not forgotten[0].is_open
 
 

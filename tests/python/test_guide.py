@@ -32,7 +32,7 @@ def test_the_code_of_a_guide_runs(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     text = python_only((REPOSITORY / name).read_text())
     examples = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
-    assert len(examples.examples) >= 4, "there is nothing to run"
+    assert len(examples.examples) >= 4, "the guide has no examples"
     output = []
     result = doctest.DocTestRunner(optionflags=FLAGS).run(examples, out=output.append)
     assert result.failed == 0, "".join(output)

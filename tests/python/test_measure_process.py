@@ -51,7 +51,7 @@ def test_a_signal_handler_can_read_energy_during_the_computation(monkeypatch: py
 
     def ask(number: int, frame: object) -> None:
         # A deadlocked thread would never finish.
-        assert meter._settling.acquire(blocking=False), "it would wait for itself"
+        assert meter._settling.acquire(blocking=False), "deadlock"
         meter._settling.release()
         output.extend([m.joules, other.joules])
 

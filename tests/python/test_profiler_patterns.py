@@ -52,7 +52,7 @@ def test_possessive_quantifiers_match_as_in_python(pattern: str) -> None:
     found = [name for name in names if re.search(translated, name)]
     assert found == [name for name in names if re.search(pattern, name)]
     giving = re.sub(r"([*+?}])\+", r"\1", pattern.replace("(?>", "(?:"))
-    assert found != [name for name in names if re.search(giving, name)], "no name tells the two apart"
+    assert found != [name for name in names if re.search(giving, name)], "the names do not distinguish the two patterns"
 
 
 def test_names_with_special_characters_are_escaped() -> None:

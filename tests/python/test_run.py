@@ -99,7 +99,7 @@ def test_the_summary_is_one_row_with_the_values_of_the_file(run, folder):
 def test_the_summary_dict_matches_the_file(run, folder):
     assert run.summary_dict == json.loads((folder / "summary.json").read_text())
     run.summary_dict.clear()
-    assert run.summary_dict, "each is one's own"
+    assert run.summary_dict, "each access returns a new copy"
 
 
 def test_the_name_folder_and_repr_of_a_run(run, folder):
@@ -107,7 +107,7 @@ def test_the_name_folder_and_repr_of_a_run(run, folder):
     assert run.name == folder.name
     assert run.name in repr(run)
     assert run.summary_dict["model"] in repr(run)
-    assert run.requests is run.requests, "it is read once"
+    assert run.requests is run.requests, "tables are cached"
 
 
 def test_a_path_can_be_a_string():

@@ -107,7 +107,7 @@ def test_functions_by_another_name(autotune):
 def test_filters_match_the_command(autotune, autotune_trace, command, keywords, arguments):
     everything, rows = command_rows(command, autotune_trace), command_rows(command, autotune_trace, *arguments)
     if keywords != {"device": "GPU:0"}:
-        assert rows != everything, "a filter that leaves all as it was says nothing"
+        assert rows != everything, "the filter has no effect"
     if rows:
         assert_same_rows(getattr(autotune, command)(**keywords), rows, "name", "count", "self_ps", "total_ps")
     else:
