@@ -48,7 +48,7 @@ def test_there_are_few_early_tests() -> None:
 def test_equal_variants_are_called_clear_at_most_at_the_error_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """All early tests and the final verdict together: 5 % of 400 draws of equal variants are 20."""
     draw = random.Random(3)
-    monkeypatch.setattr(rounds, "_seconds_of", lambda one: draw.lognormvariate(0, 0.1))
+    monkeypatch.setattr(rounds, "_time_call", lambda one: draw.lognormvariate(0, 0.1))
     plan = Plan(50, 8, 0.95, 0)
     clear, early = 0, 0
     for _ in range(400):

@@ -168,9 +168,9 @@ def test_skipped_sessions_are_reported(autotune_trace, tmp_path):
         folder.mkdir(parents=True)
         shutil.copy(autotune_trace, folder / "host.xplane.pb")
     (warning,) = ergometer.read_trace(tmp_path).warnings
-    assert "left out" in warning and "2026_01_01" in warning
+    assert "skipped" in warning and "2026_01_01" in warning
     (tmp_path / "plugins" / "profile" / "2026_01_03").mkdir()
-    assert any("2026_01_03 has no trace" in warning for warning in ergometer.read_trace(tmp_path).warnings)
+    assert any("2026_01_03: it has no trace" in warning for warning in ergometer.read_trace(tmp_path).warnings)
 
 
 def test_columns_do_not_depend_on_the_filter(autotune_trace):
