@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use ergometer_diagnostics::{Hint, Message, command, hint};
 use ergometer_runs::config::Axis;
 use ergometer_runs::folder::record_files;
-use ergometer_runs::saved::SavedSweep as FoundSweep;
+use ergometer_runs::saved::SavedSweep as SweepFolder;
 use ergometer_runs::store::{REQUESTS_FILE, TELEMETRY_FILE};
 use ergometer_runs::sweep::{Point, SWEEP_FILE, Spread};
 use ergometer_runs::{ReadError, Summary, Sweep};
@@ -45,7 +45,7 @@ pub(crate) fn open_run(py: Python<'_>, folder: PathBuf) -> PyResult<SavedRun> {
             let message = Message::new(format!("cannot read {}: no such file or folder", path.display()));
             missing_file(&message.with_hint(hint!("pass the folder that ", command("profile"), " wrote")), &path)
         }
-        error => run_error(&error),
+        error => exception::<RunError>(&error),
     })?;
     Ok(SavedRun { folder, summary })
 }
@@ -79,7 +79,7 @@ pub(crate) fn open_sweep(py: Python<'_>, folder: PathBuf) -> PyResult<SavedSweep
         return Err(exception::<RunError>(&message.with_hint(Hint::text("open a run with load_run()"))));
     }
     let path = folder.clone();
-    let sweep = interruptible(py, move || FoundSweep::open(&path))?.map_err(|error| run_error(&error))?;
+    let sweep = interruptible(py, move || SweepFolder::open(&path))?.map_err(|error| exception::<RunError>(&error))?;
     let points = &sweep.sweep.points;
     let value = |point: &Point| Axis::value(&point.schedule);
     let runs: Vec<(f64, PathBuf)> = points
@@ -157,7 +157,7 @@ impl SavedRun {
 fn records(folder: &Path) -> PyResult<Table> {
     let mut schema: Option<SchemaRef> = None;
     let mut batches = Vec::new();
-    for path in record_files(folder).map_err(|error| run_error(&error))? {
+    for path in record_files(folder).map_err(|error| exception::<RunError>(&error))? {
         let file = File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|cause| damaged(&path, &cause))?;
         let first = schema.get_or_insert_with(|| reader.schema());
@@ -197,27 +197,11 @@ fn flatten(values: &mut Vec<(String, ArrayRef)>, path: String, value: &Value) {
     values.push((path, array));
 }
 
-fn run_error(error: &ReadError) -> PyErr {
-    let message = match error {
-        ReadError::NotARun { path, why } => Message::new(format!("{} is not a run: {why}", path.display()))
-            .with_hint(hint!("pass the folder that ", command("profile"), " wrote, with summary.json in it")),
-        ReadError::NotClosed { path } => {
-            let finalize = command(format!("finalize {}", path.display()));
-            Message::new(format!("{} has a journal but no results: the run was not finalized", path.display()))
-                .with_hint(hint!("write its results with ", finalize))
-        }
-        ReadError::Damaged { path, what } => Message::new(format!("{} is damaged: {what}", path.display()))
-            .with_hint(hint!("if the run still has journal/, write its files again with ", command("finalize"))),
-        other => Message::new(other.to_string()),
-    };
-    exception::<RunError>(&message)
-}
-
 fn unreadable(path: &Path, cause: &std::io::Error) -> PyErr {
     let message = Message::new(format!("cannot read {}: {cause}", path.display()));
     exception::<RunError>(&message.with_hint(hint!("write the files of an interrupted run with ", command("finalize"))))
 }
 
 fn damaged(path: &Path, cause: &dyn std::fmt::Display) -> PyErr {
-    run_error(&ReadError::Damaged { path: path.to_path_buf(), what: cause.to_string() })
+    exception::<RunError>(&ReadError::Damaged { path: path.to_path_buf(), what: cause.to_string() })
 }
