@@ -1,4 +1,4 @@
-//! How a request ended.
+//! Outcomes of requests, and the kinds of failures by which they are counted.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The answer came to its end.
+    /// The answer is complete.
     Completed,
-    /// It failed; the run goes on.
+    /// The request failed; the run went on.
     Failed {
-        /// What kind of failure.
+        /// The kind of failure.
         kind: FailureKind,
-        /// What happened, for people.
+        /// What happened.
         cause: String,
     },
-    /// The run was stopped while it was in flight.
+    /// The run was stopped while the request was in flight.
     Cancelled,
-    /// The run was killed while it was in flight.
+    /// The run was killed while the request was in flight.
     Lost,
 }
 
@@ -37,51 +37,51 @@ impl Outcome {
         }
     }
 
-    /// Whether the query has been dealt with: a resumed run does not send it again.
+    /// Whether a resumed run does not send the query again.
     #[must_use]
     pub const fn is_final(&self) -> bool {
         !matches!(self, Self::Cancelled | Self::Lost)
     }
 }
 
-/// The kinds of failure, by which they are counted. Written as one word: `connect`, `timeout_first_token`, `http_429`.
+/// The kind of a failure. Written as one word: `connect`, `timeout_first_token`, `http_429`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
-    /// No connection: refused, no such host, no route.
+    /// No connection: connection refused, unknown host, no route.
     Connect,
-    /// No connection that can be trusted: the certificate, or no TLS at all.
+    /// No trusted connection: an untrusted certificate, or a server without TLS.
     Tls,
     /// No connection within `--connect-timeout`.
     TimeoutConnect,
-    /// This process may open no more files, and a connection is one.
+    /// This process reached its limit of open files, and each connection needs one.
     Descriptors,
-    /// This machine has no local port left towards the server.
+    /// This machine has no local port left for connections to the server.
     Ports,
     /// No content within `--first-token-timeout`.
     TimeoutFirstToken,
     /// No further content within `--token-timeout`.
     TimeoutBetweenTokens,
-    /// It took longer than `--timeout`.
+    /// The request took longer than `--timeout`.
     TimeoutTotal,
-    /// The server answered with another status than success.
+    /// The server answered with this HTTP status, which is not success.
     HttpStatus(u16),
-    /// The connection was closed or reset before anything of the answer came.
+    /// The connection was closed or reset before any part of the answer arrived.
     Disconnected,
-    /// What came is not what was agreed on.
+    /// The answer does not follow the protocol.
     Malformed,
     /// The server reported an error inside the answer.
     MidStream,
-    /// The answer broke off: no end, and no reason.
+    /// The answer broke off without its end.
     Truncated,
-    /// The answer came to its end and there was nothing in it.
+    /// The answer is complete but empty.
     Empty,
-    /// The client did not take the request: a prompt too long, a parameter it does not know.
+    /// The client rejected the request: the prompt is too long, or a parameter is unknown.
     Rejected,
-    /// It was not sent, as an earlier turn of its conversation failed.
+    /// The request was not sent, because an earlier turn of its conversation failed.
     Conversation,
 }
 
-/// Those with a fixed name.
+/// The kinds with a fixed name.
 const NAMED: [(FailureKind, &str); 15] = [
     (FailureKind::Connect, "connect"),
     (FailureKind::Tls, "tls"),
@@ -107,18 +107,18 @@ impl FailureKind {
         match (self, NAMED.iter().find(|(kind, _)| *kind == self)) {
             (Self::HttpStatus(status), _) => Cow::Owned(format!("http_{status}")),
             (_, Some((_, name))) => Cow::Borrowed(name),
-            // Every kind but the one above stands in the list; a test looks.
+            // A test checks that every other kind is in the list.
             (_, None) => Cow::Borrowed("unknown"),
         }
     }
 
-    /// Whether the same request may well succeed a moment later, so that a retry makes sense.
+    /// Whether the same request may succeed a moment later, so that a retry makes sense.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
             Self::Connect
             | Self::TimeoutConnect
-            // Others let go of theirs meanwhile.
+            // Other requests may release theirs in the meantime.
             | Self::Descriptors
             | Self::Ports
             | Self::TimeoutFirstToken
@@ -139,9 +139,9 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A word that is no kind of failure.
+/// A word that is not a kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no kind of failure")]
+#[error("`{0}` is not a kind of failure")]
 pub struct ParseFailureKindError(String);
 
 impl FromStr for FailureKind {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_word_of_its_own() {
+    fn every_kind_has_a_unique_name() {
         let kinds = NAMED.iter().map(|(kind, _)| *kind).chain([429, 500].map(FailureKind::HttpStatus));
         for kind in kinds {
             assert_eq!(kind.name().parse(), Ok(kind));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_transient_failures_are_retried() {
         let transient = [408, 429, 500, 502, 503, 504].map(FailureKind::HttpStatus);
         assert!(transient.iter().all(|kind| kind.is_transient()));
         let lasting = [400, 401, 403, 404, 413, 422, 501].map(FailureKind::HttpStatus);

@@ -1,4 +1,4 @@
-//! The answer of a server is read as it comes, each read with its time, for as long as there is patience.
+//! Sends a request and reads its answer with the time of each read, until the answer ends or a timeout passes.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -16,33 +16,33 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::http::{Answer, Connection, Target, Timeouts, status_error};
 use super::{FailureKind, Request, RequestError, Transcript};
 
-/// Once everything has been said, the connection gets this long to end well, so that it can be used again.
+/// After the last content, the connection has this long to end cleanly, so that it can be reused.
 const DRAIN: Duration = Duration::from_millis(100);
-/// Once the answer has its end, counts may follow for this long.
+/// After the end of the answer, token counts may follow for this long.
 const AFTERWORD: Duration = Duration::from_secs(2);
-/// An answer with more bytes has lost its way.
+/// Maximum size of an answer in bytes.
 const LONGEST_ANSWER: u64 = 256 << 20;
-/// So has one that says more: with all its escapes it must fit a line of the journal.
+/// Maximum size of the text of an answer, which must fit a line of the journal even when escaped.
 const LONGEST_TEXT: usize = 16 << 20;
 
-/// What makes a transcript of the bytes of an answer.
+/// Parses the bytes of an answer into a transcript.
 pub(super) trait Reader: Send {
-    /// Takes in bytes that arrived at this time.
+    /// Parses bytes that arrived at this time.
     fn take(&mut self, bytes: &[u8], at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError>;
 
     /// How far the answer has come.
     fn progress(&self) -> Progress;
 
-    /// No more bytes come; the last came at this time.
+    /// Ends the answer. The last bytes arrived at this time.
     fn finish(self, at: Timestamp, transcript: &mut Transcript) -> Result<(), RequestError>;
 }
 
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More must come.
+    /// More content must follow.
     Going,
-    /// The answer has its end; counts may follow.
+    /// The answer has ended; token counts may follow.
     Ended,
     /// Nothing will follow.
     Done,
@@ -59,8 +59,8 @@ pub(super) struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    /// Sends it and reads its answer to the end, with the reader for an answer of this content type. No secret that was sent
-    /// is in what it says of a failure.
+    /// Sends the request and reads its answer with a reader for the content type of the answer. Failures have their secrets
+    /// redacted.
     pub(super) async fn exchange<R: Reader>(
         self,
         reader: impl FnOnce(Option<&str>) -> R,
@@ -79,14 +79,14 @@ impl Ready<'_> {
         let sent = Instant::now();
         transcript.sent = Some(clock.at(sent.into()));
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
-        let mut patience = Patience { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
+        let mut deadline = Deadline { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
         let post = connection.post(target, body, number, &mut transcript.connection_use);
-        let posted = patience.wait_for(post).await;
-        // While it waited for a connection to be free it was our own queue that it stood in.
+        let posted = deadline.wait_for(post).await;
+        // Waiting for a free connection is time in our own queue, before the request is sent.
         if let Some(waited) = transcript.connection_use.and_then(|line| line.waited) {
             transcript.sent = Some(clock.at(sent.into()) + waited);
         }
-        let mut answer = posted.ok_or_else(|| patience.gone(true))??;
+        let mut answer = posted.ok_or_else(|| deadline.timeout_error(true))??;
         transcript.first_byte.get_or_insert(clock.at(answer.read_at()));
         let Parts { status, headers, .. } = &answer.head;
         if !status.is_success() {
@@ -94,52 +94,52 @@ impl Ready<'_> {
             return Err(status_error(status, &headers, async move || answer.part().await.ok().flatten()).await);
         }
         if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-            let cause = format!("the answer is compressed ({encoding:?}) though it was asked not to be");
+            let cause = format!("the answer is compressed ({encoding:?}) although compression was not accepted");
             return Err(RequestError::new(FailureKind::Malformed, cause));
         }
         let reader = reader(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()));
-        patience.read(answer, reader, clock, transcript).await
+        deadline.read(answer, reader, clock, transcript).await
     }
 }
 
-/// What is said to a model in a chat: the system prompt, the turns before, and what is asked now.
+/// The messages of a chat: the system prompt, the earlier turns and the problem.
 pub(super) fn messages(request: &Request<'_>) -> Value {
     let message = |role: &str, text: &str| json!({"role": role, "content": text});
     let system = request.common.system_prompt.as_deref().map(|text| message("system", text));
-    let before = request.earlier.iter();
-    let before = before.flat_map(|said| [message("user", &said.problem), message("assistant", &said.answer)]);
-    Value::Array(system.into_iter().chain(before).chain([message("user", request.problem)]).collect())
+    let earlier = request.earlier.iter();
+    let earlier = earlier.flat_map(|turn| [message("user", &turn.problem), message("assistant", &turn.answer)]);
+    Value::Array(system.into_iter().chain(earlier).chain([message("user", request.problem)]).collect())
 }
 
-/// How long a request may take for what. It has one timer, which is looked at only where nothing is there to be read.
-struct Patience<'a> {
+/// The deadline of a request. Its timer is polled only when there is nothing to read.
+struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
     deadline: Instant,
     timeouts: Timeouts,
 }
 
-impl Patience<'_> {
-    /// Waits for something until the deadline; `None` where it has passed.
+impl Deadline<'_> {
+    /// Waits for a future until the deadline; `None` if the deadline has passed.
     async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending => self.poll_gone(cx).map(|()| None),
+            Poll::Pending => self.poll_passed(cx).map(|()| None),
         })
         .await
     }
 
-    /// The next part of an answer; `None` where the deadline has passed.
+    /// The next part of an answer; `None` if the deadline has passed.
     async fn part(&mut self, answer: &mut Answer) -> Option<Result<Option<Bytes>, RequestError>> {
         poll_fn(|cx| match answer.poll_part(cx) {
             Poll::Ready(part) => Poll::Ready(Some(part)),
-            Poll::Pending => self.poll_gone(cx).map(|()| None),
+            Poll::Pending => self.poll_passed(cx).map(|()| None),
         })
         .await
     }
 
-    /// Whether the deadline has passed. The timer follows it only where it must: set too early, it is set again when it rings.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Whether the deadline has passed. A timer that is too early is reset only when it fires, which saves resets.
+    fn poll_passed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
         }
@@ -152,12 +152,15 @@ impl Patience<'_> {
         Poll::Pending
     }
 
-    fn gone(&self, is_first: bool) -> RequestError {
+    fn timeout_error(&self, is_first: bool) -> RequestError {
         let Timeouts { first_token_s, between_tokens_s, .. } = self.timeouts;
         if is_first {
-            RequestError::new(FailureKind::TimeoutFirstToken, format!("nothing was said within {first_token_s} s"))
+            RequestError::new(FailureKind::TimeoutFirstToken, format!("no content within {first_token_s} s"))
         } else {
-            RequestError::new(FailureKind::TimeoutBetweenTokens, format!("silent for {between_tokens_s} s"))
+            RequestError::new(
+                FailureKind::TimeoutBetweenTokens,
+                format!("no further content within {between_tokens_s} s"),
+            )
         }
     }
 
@@ -183,7 +186,7 @@ impl Patience<'_> {
                     reader.take(&bytes, clock.at(last), transcript)?;
                     let after = (transcript.chunks.len(), reader.progress());
                     if transcript.text.len() + transcript.reasoning.len() + transcript.tool_calls.len() > LONGEST_TEXT {
-                        let cause = format!("the answer says more than {} MiB", LONGEST_TEXT >> 20);
+                        let cause = format!("the text of the answer is longer than {} MiB", LONGEST_TEXT >> 20);
                         return Err(RequestError::new(FailureKind::Malformed, cause));
                     }
                     if after != before {
@@ -191,14 +194,14 @@ impl Patience<'_> {
                     }
                 }
                 Some(Ok(None)) => break,
-                // What was said is whole; how the line went down does not matter.
+                // The answer is complete, so the way the connection ended does not matter.
                 Some(Err(_)) | None if reader.progress() != Progress::Going => {
-                    // To wait for the line to go down is our choice, not the answer's time.
+                    // Waiting for the connection to close is not part of the answer.
                     transcript.ended = Some(clock.at(last));
                     break;
                 }
                 Some(Err(error)) => return Err(error),
-                None => return Err(self.gone(transcript.chunks.is_empty())),
+                None => return Err(self.timeout_error(transcript.chunks.is_empty())),
             }
         }
         reader.finish(clock.at(last), transcript)?;
@@ -217,7 +220,7 @@ impl Patience<'_> {
     }
 }
 
-/// The beginning of what could not be understood, for a cause.
+/// The start of bytes that could not be parsed, for an error.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(400)]);
     let mut short: String = text.chars().take(120).collect();

@@ -1,12 +1,12 @@
-//! What this machine allows a sender: open files, and local ports towards one address.
+//! Limits of this machine: open files, and local ports for connections to one address.
 
-/// Raises the limit on open files to the highest this process may have, and returns what it is now; `None` where it cannot
-/// be told. Each connection is an open file, and 1024 is a usual limit.
+/// Raises the limit of open files to the maximum of this process, and returns it; `None` if the system has no such limit.
+/// Each connection is an open file, and 1024 is a usual limit.
 #[cfg(unix)]
 #[must_use]
 pub fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// What macOS takes where it says that there is no limit (`OPEN_MAX`).
+    /// The maximum on macOS when it reports no limit (`OPEN_MAX`).
     const MACOS_MOST: u64 = 10_240;
     let limit = getrlimit(Resource::Nofile);
     let is_below = |wanted: Option<u64>| match (limit.current, wanted) {
@@ -30,8 +30,8 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     None
 }
 
-/// How many local ports there are towards one address: so many connections can be open at once, those that have just been
-/// closed included. `None` where the system does not tell.
+/// The number of local ports for connections to one address, which limits how many can be open at once, including those that
+/// were just closed. `None` if the system does not report it.
 #[must_use]
 pub fn ports() -> Option<u64> {
     range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)
@@ -49,14 +49,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_range_of_ports_has_both_its_ends() {
+    fn the_port_range_includes_both_ends() {
         assert_eq!(range("32768\t60999\n"), Some(28_232));
         assert_eq!((range("7 7"), range("7"), range("a b"), range("9 1")), (Some(1), None, None, None));
     }
 
     #[cfg(unix)]
     #[test]
-    fn the_limit_on_files_never_falls() {
+    fn the_file_limit_never_falls() {
         use rustix::process::{Resource, getrlimit};
         let before = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let raised = raise_descriptor_limit().unwrap();

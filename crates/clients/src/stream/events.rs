@@ -1,24 +1,24 @@
-//! Server-sent events, by the letter of the HTML standard: fields, comments, data over several lines.
+//! Parses server-sent events as the HTML standard defines them: fields, comments, data over several lines.
 
 use super::lines::{Lines, TooLong};
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its type; empty where the stream does not say.
+    /// The event type; empty if the stream has none.
     pub kind: &'a [u8],
-    /// Its data, lines joined by LF.
+    /// The data, with lines joined by LF.
     pub data: &'a [u8],
 }
 
-/// Makes events of bytes.
+/// Parses events from bytes.
 #[derive(Debug)]
 pub struct EventStream {
     lines: Lines,
     fields: Fields,
 }
 
-/// The event that is not whole yet.
+/// The incomplete event.
 #[derive(Debug)]
 struct Fields {
     data: Vec<u8>,
@@ -35,14 +35,14 @@ impl EventStream {
         Self { lines: Lines::new(limit), fields }
     }
 
-    /// Takes in bytes and gives out every event that ends in them.
+    /// Adds bytes and calls `each` with every event that ends in them.
     pub fn push<E: From<TooLong>>(
         &mut self,
         mut bytes: &[u8],
         each: &mut impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { lines, fields } = self;
-        // Most events are one line that came whole: it is given out where it lies.
+        // Most events are one complete line, which is used without copying.
         if lines.is_between() && fields.is_empty() {
             while let Some((data, rest)) = plain_event(bytes).filter(|(data, _)| data.len() + 6 <= fields.limit) {
                 lines.passed();
@@ -53,8 +53,8 @@ impl EventStream {
         lines.push(bytes, &mut |line| fields.take(line, each))
     }
 
-    /// The stream is over. The standard drops an event without the empty line after it; servers that leave this line out
-    /// mean the event all the same.
+    /// Ends the stream. The standard drops an event without an empty line after it, but servers that leave this line out do
+    /// mean the event.
     pub fn finish<E: From<TooLong>>(mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         let rest = self.lines.rest().to_vec();
         self.fields.take(&rest, each)?;
@@ -62,7 +62,7 @@ impl EventStream {
     }
 }
 
-/// The data of an event that has one line of it and nothing else, where the bytes begin with such a one, and what follows it.
+/// The data of an event with a single `data` line at the start of the bytes, and the bytes after the event.
 fn plain_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = bytes.strip_prefix(b"data:")?;
     let end = memchr::memchr2(b'\n', b'\r', line)?;
@@ -72,7 +72,7 @@ fn plain_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl Fields {
-    /// Whether nothing of an event is there.
+    /// Whether no part of an event has arrived.
     fn is_empty(&self) -> bool {
         !self.has_data && self.kind.is_empty()
     }
@@ -106,7 +106,7 @@ impl Fields {
                 self.data.extend_from_slice(value);
             }
             b"event" => value.clone_into(&mut self.kind),
-            // A comment has an empty name; `id` and `retry` are for connections that are taken up again.
+            // A comment has an empty name; `id` and `retry` are for reconnecting.
             _ => {}
         }
         Ok(())

@@ -1,20 +1,20 @@
-//! Lines: they end with LF, CR LF or CR, as in an event stream; a byte order mark before the first is left out.
+//! Splits bytes into lines that end with LF, CR LF or CR, and removes a byte order mark at the start.
 
-/// A line or an event is longer than it may be.
+/// A line or event is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a line or event is longer than {} MiB", .limit >> 20)]
 pub struct TooLong {
-    /// The most bytes there may be.
+    /// The limit in bytes.
     pub limit: usize,
 }
 
-/// Makes lines of bytes.
+/// Splits bytes into lines.
 #[derive(Debug)]
 pub struct Lines {
-    /// The beginning of a line whose end has not come yet.
+    /// The start of an incomplete line.
     held: Vec<u8>,
     limit: usize,
-    /// The last byte was CR: an LF now belongs to it.
+    /// Whether the last byte was CR, so that a following LF belongs to it.
     after_return: bool,
     is_first: bool,
 }
@@ -28,7 +28,7 @@ impl Lines {
         Self { held: Vec::new(), limit, after_return: false, is_first: true }
     }
 
-    /// Takes in bytes and gives out every line that ends in them, without its end.
+    /// Adds bytes and calls `each` with every line that ends in them, without its line end.
     pub fn push<E: From<TooLong>>(
         &mut self,
         mut bytes: &[u8],
@@ -47,7 +47,7 @@ impl Lines {
                 let mut whole = std::mem::take(&mut self.held);
                 whole.extend_from_slice(line);
                 self.give(&whole, each)?;
-                // Its room is kept for the next.
+                // The buffer is reused for the next line.
                 whole.clear();
                 self.held = whole;
             }
@@ -64,17 +64,17 @@ impl Lines {
         Ok(())
     }
 
-    /// Whether the next byte is the first of a line, and no end of the one before can be among them.
+    /// Whether the next byte starts a line and cannot belong to the end of the previous one.
     pub(super) fn is_between(&self) -> bool {
         self.held.is_empty() && !self.after_return
     }
 
-    /// Lines were given out without it.
+    /// Notes that lines were read without this splitter.
     pub(super) fn passed(&mut self) {
         self.is_first = false;
     }
 
-    /// What stands after the last end of a line.
+    /// The bytes after the last line end.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         if self.is_first { self.held.strip_prefix(MARK).unwrap_or(&self.held) } else { &self.held }

@@ -1,7 +1,7 @@
-//! Bytes of an answer go in as they are read; lines and events come out, whole and once.
+//! Splits the bytes of an answer into lines and server-sent events.
 //!
-//! However the bytes are cut, the same comes out. Nothing is held but the line or event that is not whole yet, and that
-//! has a limit.
+//! The result does not depend on how the bytes are split into reads. Only the incomplete line or event is buffered, up to a
+//! limit.
 
 mod events;
 mod lines;
@@ -9,5 +9,5 @@ mod lines;
 pub use events::{Event, EventStream};
 pub use lines::{Lines, TooLong};
 
-/// A line, or the data of an event, may have this many bytes: an answer in one piece with all its probabilities.
+/// Maximum length of a line or event in bytes: enough for a whole answer with log probabilities.
 pub const LONGEST: usize = 16 << 20;

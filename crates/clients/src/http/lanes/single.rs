@@ -1,7 +1,7 @@
-//! A lane: one HTTP/1.1 connection, for one request at a time.
+//! One HTTP/1.1 connection, for one request at a time.
 //!
-//! No task of its own drives it: whoever waits for its answer does. So the request is written, and each part of the answer
-//! read, in the task that asked, and no other thread has to wake up in between.
+//! The task that waits for the answer also drives the connection, so that writing the request and reading the answer wake no
+//! other thread.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,10 +21,10 @@ use super::wire::{Reads, Stamped, Wire};
 /// One connection.
 pub(super) struct Lane {
     sender: SendRequest<Full<Bytes>>,
-    /// Works while it is polled; `None` once it has come to its end.
+    /// The connection, which makes progress when polled; `None` after its end.
     work: Work,
     reads: Reads,
-    /// Whether anything was answered on it.
+    /// Whether a request on it was answered.
     was_answered: bool,
     _open: Open,
 }
@@ -40,7 +40,7 @@ impl Lane {
         Ok(Self { sender, work: Some(Box::new(work)), reads, was_answered: false, _open: open })
     }
 
-    /// Whether a request can be sent on it: a server may have closed it while it lay idle.
+    /// Whether a request can be sent on it: a server may have closed it while it was idle.
     pub(super) fn is_usable(&mut self) -> bool {
         self.reads.set_idle(true);
         advance(&mut self.work, &mut Context::from_waker(Waker::noop()));
@@ -48,17 +48,17 @@ impl Lane {
         self.work.is_some() && self.sender.is_ready()
     }
 
-    /// When its last read was.
+    /// The time of the last read.
     pub(super) fn read_at(&self) -> Instant {
         self.reads.last()
     }
 
-    /// Whether anything was answered on it. One that was opened ahead may never have been of use.
+    /// Whether a request on it was answered. A connection opened in advance may never have worked.
     pub(super) fn was_answered(&self) -> bool {
         self.was_answered
     }
 
-    /// Sends a request; returns once the head of the answer is there.
+    /// Sends a request and returns when the response head has arrived.
     pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
         let mut head = pin!(self.sender.send_request(request));
         let answer = poll_fn(|cx| {
@@ -70,7 +70,7 @@ impl Lane {
         answer
     }
 
-    /// The next part of the body of its answer.
+    /// The next part of the response body.
     pub(super) fn poll_part(
         &mut self,
         body: &mut Incoming,
@@ -80,9 +80,9 @@ impl Lane {
     }
 }
 
-/// Does what can be done now.
+/// Makes as much progress as possible now.
 fn advance(work: &mut Work, cx: &mut Context<'_>) {
-    // Its errors reach whoever waits for the answer, and there they are told.
+    // Errors reach the task that waits for the answer.
     if work.as_mut().is_some_and(|work| Pin::new(work.as_mut()).poll(cx).is_ready()) {
         *work = None;
     }

@@ -1,4 +1,4 @@
-//! What the connections of a pool come to, counted as it happens.
+//! Counts the connections of a pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ pub(super) struct Tally {
     most_open: AtomicU64,
 }
 
-/// One open connection; it is no longer one when this is dropped.
+/// One open connection, counted as open until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Open(Arc<Tally>);
 
 impl Tally {
-    /// A connection was opened.
+    /// Counts a new connection.
     pub(super) fn opened(self: &Arc<Self>) -> Open {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
@@ -27,7 +27,7 @@ impl Tally {
         Open(Arc::clone(self))
     }
 
-    /// A request goes out on a connection that was there already.
+    /// Counts a request on a connection that was already open.
     pub(super) fn reused(&self) {
         self.reused.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The bytes of a connection, plain or encrypted, and when the last of them came.
+//! Byte streams of connections, plain or encrypted, with the time of the last read.
 
 use std::io::{self, IoSlice, Read as _};
 use std::pin::Pin;
@@ -14,25 +14,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection, plain or encrypted; through an encrypted proxy it may be encrypted twice.
+/// A connection, plain or encrypted, or encrypted twice through an encrypted proxy.
 pub(super) enum Wire {
     Plain(TcpStream),
     Tls(Box<TlsStream<Wire>>),
 }
 
 impl Wire {
-    /// Whether the server has chosen HTTP/2 while the encryption was agreed on.
+    /// Whether the server selected HTTP/2 during the TLS handshake.
     pub(super) fn has_chosen_http2(&self) -> bool {
         matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
     }
 
-    /// Whether it is open and nothing has come on it that was not read. What comes is lost, but for what is said between the
-    /// two ends of the encryption: a server sends its tickets (RFC 8446, 4.6.1) when the client thinks that all was said.
+    /// Whether the connection is open and has no unread data. Unread data is lost, except TLS messages such as the session
+    /// tickets that a server sends after the handshake (RFC 8446, 4.6.1).
     fn is_quiet(&mut self) -> bool {
         self.read_now(&mut [0; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Reads what is there. The runtime hears of it when it next asks the system; this asks now.
+    /// Reads available bytes from the system now, without waiting for the next poll of the runtime.
     fn read_now(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let stream = match self {
             Self::Plain(stream) => return receive(stream, bytes),
@@ -52,7 +52,7 @@ impl Wire {
     }
 }
 
-/// What is there on a wire.
+/// Reads the available bytes of a wire.
 struct Now<'a>(&'a mut Wire);
 
 impl io::Read for Now<'_> {
@@ -67,7 +67,7 @@ fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// Here it is the runtime that knows, as of when it last asked the system.
+/// Reads what the runtime knew at its last poll.
 #[cfg(not(unix))]
 fn receive(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     stream.try_read(bytes)
@@ -129,8 +129,7 @@ impl Connection for Wire {
     }
 }
 
-/// When bytes were last read from a wire. Any part of an answer that is handed out has come with that read or before it,
-/// however many parts one read brought.
+/// The time of the last read from a wire. Every part of an answer that was returned arrived with that read or earlier.
 #[derive(Debug, Clone)]
 pub(super) struct Reads {
     from: Instant,
@@ -140,7 +139,7 @@ pub(super) struct Reads {
 #[derive(Debug, Default)]
 struct State {
     nanos: AtomicU64,
-    /// Whether the system is asked, as it is between two requests.
+    /// Whether the connection is between two requests.
     is_idle: AtomicBool,
 }
 
@@ -149,12 +148,12 @@ impl Reads {
         Self { from: Instant::now(), state: Arc::default() }
     }
 
-    /// When the last one was.
+    /// The time of the last read.
     pub(super) fn last(&self) -> Instant {
         self.from + Duration::from_nanos(self.state.nanos.load(Ordering::Relaxed))
     }
 
-    /// Says whether nothing should come now.
+    /// Sets whether the connection is idle, so that no data should arrive.
     pub(super) fn set_idle(&self, is_idle: bool) {
         self.state.is_idle.store(is_idle, Ordering::Relaxed);
     }
@@ -165,7 +164,7 @@ impl Reads {
     }
 }
 
-/// A wire that keeps the time of its last read.
+/// A wire that records the time of its last read.
 pub(super) struct Stamped {
     wire: TokioIo<Wire>,
     reads: Reads,
@@ -184,7 +183,7 @@ impl Stamped {
 impl Read for Stamped {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.reads.state.is_idle.load(Ordering::Relaxed) {
-            // What comes between two requests, if it is not the end, is nothing a next one can follow.
+            // After data between two requests, the connection cannot be used for another one.
             return if self.wire.inner_mut().is_quiet() { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
         let read = Pin::new(&mut self.wire).poll_read(cx, buffer);
