@@ -134,7 +134,7 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert_fails(&["profile", "--grader", "vibes"], 2, &["vibes", "exact"]);
     assert_fails(&["profile", "--grader", "regex:("], 2, &["regex"]);
     assert_fails(&["profile", "--param", "warmth=1"], 2, &["no request parameter `warmth`", "temperature"]);
-    assert_fails(&["profile", "--param", "temperature=hot"], 2, &["temperature is a number from 0 to 100"]);
+    assert_fails(&["profile", "--param", "temperature=hot"], 2, &["temperature", "must be a number from 0 to 100"]);
     assert_fails(&["profile", "--device", "gpu:77"], 2, &["gpu:77", "ergo doctor"]);
     assert_fails(&["profile", "--resume", "/nowhere", "--model", "small"], 2, &["--resume", "--model"]);
     assert_fails(&["profile", "--resume", "/nowhere"], 1, &["has no journal"]);

@@ -1,4 +1,4 @@
-//! Whom a client trusts on an encrypted line, and what it says where it does not.
+//! Tests which certificates a client trusts, and the errors for those that it does not.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ergometer_clients::http::{Connection, Network};
 use ergometer_clients::{FailureKind, RequestError};
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -71,12 +72,12 @@ async fn a_server_without_tls_and_a_file_without_certificates_are_told() {
     let error = get(&base, trusting).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::Tls, "{error}");
     let network = Network { ca: Some(fixture("README.md")), ..Network::default() };
-    let error = Connection::new(&base, &[], &network).unwrap_err().to_string();
+    let error = Connection::new(&base, &[], &network).unwrap_err().one_line(&CommandLine);
     assert!(error.contains("--ca") && error.contains("README.md"), "{error}");
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_come_about_in_time_is_told_as_such() {
+async fn a_connect_timeout_has_its_own_kind() {
     // An address that is for documentation only: nobody answers, if it is not refused at once.
     let mut network = Network::default();
     network.timeouts.connect_s = 0.05;
