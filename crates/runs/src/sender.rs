@@ -58,6 +58,8 @@ pub enum Closing {
     Unwritable,
     /// The dataset could not be read any more.
     Unreadable,
+    /// Ergometer itself failed.
+    Failed,
 }
 
 impl Closing {
@@ -71,6 +73,7 @@ impl Closing {
             Self::Interrupted => "interrupted",
             Self::Unwritable => "unwritable",
             Self::Unreadable => "unreadable",
+            Self::Failed => "failed",
         }
     }
 }

@@ -15,7 +15,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ergometer_sensors::Selector;
 use ergometer_sensors::external::Spec;
@@ -122,7 +121,7 @@ pub(crate) struct SensorArguments {
     ///
     /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
     /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
-    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|argument| argument.spec))]
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
     pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
     #[arg(long)]

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 
 use super::sensor::SensorParser;
 use super::{Format, LoadArguments};
 use crate::figures::{parse_count, parse_duration, parse_pair, parse_price};
+use ergometer_sensors::external::Spec;
 
 #[derive(Debug, Args)]
 #[command(
@@ -148,8 +148,8 @@ pub(crate) struct EnergyArguments {
     ///
     /// Options go in brackets: command[every=5s,pattern='Average.* ([0-9]+) Watts']:COMMAND. They are name, every, unit (W, kW, J,
     /// kWh, …) and signal (power, energy); for commands timeout and pattern; for csv the columns time and value; for prometheus metric.
-    #[arg(long, value_name = "SPEC", value_parser = SensorParser.map(|argument| argument.text))]
-    pub(crate) sensor: Vec<String>,
+    #[arg(long, value_name = "SPEC", value_parser = SensorParser)]
+    pub(crate) sensor: Vec<Spec>,
     /// Do not model CPU power when no sensor measures it.
     #[arg(long)]
     pub(crate) no_model: bool,

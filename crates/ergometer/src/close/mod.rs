@@ -68,7 +68,7 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         return Err(CloseError::NoRecords { path: folder.to_path_buf() });
     }
     let mut load = Load::new(&manifest.config, &mut loaded, &order);
-    let counted = crate::config::Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let counted = manifest.config.devices.clone();
     let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;

@@ -7,7 +7,6 @@ use super::channels::Channels;
 use super::energy::{of_kind, phases, query_energy};
 use super::session::Metered;
 use super::utilization::{Work, Workload};
-use crate::config::Counted;
 use crate::journal::{Judgement, Manifest};
 use crate::review::Verdict;
 use ergometer_clients::Outcome;
@@ -29,7 +28,7 @@ pub(super) struct RecordBuilder<'a> {
 
 impl<'a> RecordBuilder<'a> {
     pub(super) fn new(manifest: &'a Manifest, grader: &'a Grader) -> Self {
-        let counted = Counted::parse(&manifest.config.devices).unwrap_or_default();
+        let counted = manifest.config.devices.clone();
         let is_ours = super::is_ours(manifest);
         Self { manifest, grader, workload: Workload::new(manifest, &counted), gpu: counted_gpu(manifest), is_ours }
     }
@@ -142,7 +141,7 @@ impl<'a> RecordBuilder<'a> {
 
 /// The first GPU that counts, where the work was done on this machine.
 pub(super) fn counted_gpu(manifest: &Manifest) -> Option<GpuColumn> {
-    let counted = Counted::parse(&manifest.config.devices).unwrap_or_default();
+    let counted = manifest.config.devices.clone();
     let counts = |gpu: &&GpuColumn| {
         let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);
         counted.counts(ergometer_telemetry::DeviceId::gpu(index))

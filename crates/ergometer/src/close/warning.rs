@@ -412,6 +412,7 @@ pub(super) fn warnings(
             Some(Closing::Interrupted) => "it was interrupted",
             Some(Closing::TooManyFailures) => "too many requests failed",
             Some(Closing::Unwritable) => "its files could not be written",
+            Some(Closing::Failed) => "ergo failed",
             Some(Closing::Unreadable) => "the dataset could not be read",
             Some(Closing::Finished | Closing::Duration) | None => "it was killed",
         };

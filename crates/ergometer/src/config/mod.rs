@@ -1,5 +1,3 @@
-//! Which devices a run counts.
+//! The devices a run counts, which the run configuration holds.
 
-mod counted;
-
-pub use counted::{Counted, DeviceError};
+pub use ergometer_runs::config::{Counted, DeviceError};

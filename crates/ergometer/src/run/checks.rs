@@ -1,6 +1,8 @@
 //! What can be wrong with a run before anything is sent: a configuration, a dataset and a client go in; an error with what to
 //! do about it comes out, or what the run needs to know.
 
+use ergometer_diagnostics::{Hint, Message, hint, option};
+
 use super::{RunError, Sensing};
 use crate::config::Counted;
 use crate::review::Tokenizer;
@@ -36,47 +38,44 @@ impl Parts {
     /// Checks what can be checked without the client.
     pub(super) fn check(&self) -> Result<Checked, RunError> {
         let (config, dataset) = (&self.config, &self.dataset);
+        let refuse = |text: String, hint: Hint| Err(RunError::config(Message::new(text).with_hint(hint)));
         if dataset.size().is_none() && config.max_queries.is_none() && config.duration_s.is_none() {
-            return Err(RunError::Config(format!(
-                "the dataset {} has no end. hint: --max-queries or --duration ends the run",
-                dataset.id()
-            )));
+            let hint = hint!("end the run with ", option("max-queries"), " or ", option("duration"));
+            return refuse(format!("the dataset {} is endless", dataset.id()), hint);
         }
         if matches!(config.schedule, Schedule::Replay { .. }) && dataset.get(0)?.arrival_s.is_none() {
-            return Err(RunError::Config(format!(
-                "the dataset {} has no times of arrival, so it cannot be replayed. hint: --replay FILE names a recording; --rate sends others at a rate",
-                dataset.name()
-            )));
+            let text = format!("the dataset {} has no arrival times, so it cannot be replayed", dataset.name());
+            let replay = option("replay").value("FILE");
+            return refuse(text, hint!("pass a recording with ", replay, ", or send at a rate with ", option("rate")));
         }
         if config.request.ignore_eos && config.request.max_tokens.is_none() && dataset.get(0)?.output_tokens.is_none() {
-            return Err(RunError::Config(String::from(
-                "with --ignore-eos an answer would go on to the end of the context. hint: --max-tokens says how long answers are to be",
-            )));
+            let text = String::from("answers that ignore the end of sequence would fill the whole context");
+            return refuse(text, hint!("limit their length with ", option("max-tokens")));
         }
         if !config.think.is_never() && dataset.get(0)?.turn.is_none() {
-            return Err(RunError::Config(format!(
-                "the dataset {} has no conversations, so nobody thinks. hint: `--dataset-param turns=all` sends all turns of a conversation; leave --think-time out otherwise",
-                dataset.name()
-            )));
+            let text = format!("the dataset {} is not multi-turn, so a think time has no effect", dataset.name());
+            let turns = option("dataset-param").value("turns=all");
+            let hint = hint!("send all turns of a conversation with ", turns, ", or leave out ", option("think-time"));
+            return refuse(text, hint);
         }
         let grader = match (&config.grader, &config.judge) {
             (Some(_), Some(_)) => {
-                return Err(RunError::Config(String::from("answers have one grader. hint: --grader or --judge")));
+                let text = String::from("answers cannot be graded by both a grader and a judge");
+                return refuse(text, hint!("pass ", option("grader"), " or ", option("judge")));
             }
-            (Some(text), None) => text.parse()?,
+            (Some(grader), None) => grader.clone(),
             (None, Some(_)) => Grader::None,
             (None, None) => dataset.grader(),
         };
         if config.judge.is_some() && !self.has_answer()? {
-            return Err(RunError::Config(format!(
-                "the dataset {} has no answers that a judge could compare with. hint: leave --judge out; `answer=COLUMN` by --dataset-param names the column",
-                dataset.name()
-            )));
+            let text = format!("the dataset {} has no reference answers for a judge to compare with", dataset.name());
+            let column = option("dataset-param").value("answer=COLUMN");
+            return refuse(text, hint!("leave out ", option("judge"), ", or name the column of answers with ", column));
         }
         self.check_connections()?;
-        let counted = Counted::parse(&config.devices)?;
+        let counted = config.devices.clone();
         counted.check(&self.sensing.devices())?;
-        let tokenizer = Tokenizer::of(config).map_err(|error| RunError::Config(error.to_string()))?;
+        let tokenizer = Tokenizer::of(config).map_err(|error| RunError::config(error.to_string()))?;
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.fingerprint().to_owned());
         Ok(Checked { grader, counted, tokenizer })
     }
@@ -93,16 +92,23 @@ impl Parts {
         let Some(concurrency) = concurrency else { return Ok(()) };
         let wanted = u64::from(network.connections.map_or(concurrency, |most| most.min(concurrency)));
         if let Some(limit) = limit.filter(|&limit| wanted.saturating_add(OTHER_FILES) > limit) {
-            let connections = if wanted == 1 { "connection is" } else { "connections are" };
-            return Err(RunError::Config(format!(
-                "{wanted} {connections} more than this system lets a program have open ({limit} files and sockets, {OTHER_FILES} of them for other things). hint: `ulimit -n {}` before, `--connections` for fewer, or `--http 2`",
-                wanted + OTHER_FILES
-            )));
+            let text = format!(
+                "{wanted} connections need more open files than this system allows ({limit}, of which {OTHER_FILES} are needed for other things)"
+            );
+            let raise = format!("raise the limit with `ulimit -n {}`, lower ", wanted + OTHER_FILES);
+            let hint = hint!(raise, option("connections"), ", or use ", option("http").value("2"));
+            return Err(RunError::config(Message::new(text).with_hint(hint)));
         }
         if let Some(ports) = ports().filter(|&ports| wanted > ports) {
-            return Err(RunError::Config(format!(
-                "{wanted} connections to one server are more than there are local ports ({ports}). hint: `--connections` for fewer, `--http 2`, or a wider /proc/sys/net/ipv4/ip_local_port_range"
-            )));
+            let text = format!("{wanted} connections to one server need more local ports than there are ({ports})");
+            let hint = hint!(
+                "lower ",
+                option("connections"),
+                ", use ",
+                option("http").value("2"),
+                ", or widen /proc/sys/net/ipv4/ip_local_port_range"
+            );
+            return Err(RunError::config(Message::new(text).with_hint(hint)));
         }
         Ok(())
     }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ergometer_diagnostics::{Message, hint};
-use ergometer_sensors::external::{ExternalError, SpecError};
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
+use ergometer_runs::Closing;
+use ergometer_sensors::external::ExternalError;
 
 use crate::close::CloseError;
 use crate::config::DeviceError;
@@ -12,7 +13,6 @@ use crate::review::JudgeError;
 use ergometer_clients::ClientError;
 use ergometer_clients::server_metrics::MetricsError;
 use ergometer_datasets::DatasetError;
-use ergometer_datasets::grade::GraderError;
 
 /// Why a run could not be made or went no further.
 #[derive(Debug, thiserror::Error)]
@@ -26,32 +26,29 @@ pub enum RunError {
     /// The judge cannot be used.
     #[error(transparent)]
     Judge(#[from] JudgeError),
-    /// The grader does not exist.
-    #[error(transparent)]
-    Grader(#[from] GraderError),
     /// A device that does not exist, or has no energy.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A sensor the user brings along does not work.
     #[error(transparent)]
     Sensor(#[from] ExternalError),
-    /// A sensor is not written as it should be.
-    #[error("--sensor: {0}")]
-    SensorSpec(#[from] SpecError),
     /// The server's metrics were asked for and are not there.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-    /// What was asked for cannot be.
+    /// The configuration is invalid.
     #[error("{0}")]
-    Config(String),
+    Config(Message),
+    /// A defect of ergo or a lack of resources: a task panicked, or a thread could not be started.
+    #[error("{0}")]
+    Internal(Message),
     /// The run folder is there already.
-    #[error("{} exists. hint: `--overwrite` replaces it, `--name SUFFIX` makes another, `--resume {}` goes on with it", path.display(), path.display())]
+    #[error("{} exists", path.display())]
     Exists {
         /// Which folder.
         path: PathBuf,
     },
     /// What is there is no run.
-    #[error("{} exists and is no run folder, so it is left alone. hint: `--name SUFFIX` or `--output-dir DIR` makes another", path.display())]
+    #[error("{} exists and is not a run folder, so it is left alone", path.display())]
     NotARun {
         /// Which folder.
         path: PathBuf,
@@ -75,7 +72,57 @@ pub enum RunError {
     Close(#[from] CloseError),
 }
 
+impl Diagnostic for RunError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Dataset(error) => error.hint(),
+            Self::Client(error) => error.hint(),
+            Self::Judge(error) => error.hint(),
+            Self::Device(error) => error.hint(),
+            Self::Sensor(error) => error.hint(),
+            Self::Metrics(error) => error.hint(),
+            Self::Config(message) | Self::Internal(message) | Self::NotResumable { why: message, .. } => {
+                message.hint.clone()
+            }
+            Self::Exists { path } => Some(hint!(
+                option("overwrite"),
+                " replaces it, ",
+                option("name").value("SUFFIX"),
+                " creates another folder, ",
+                option("resume").value(path.display().to_string()),
+                " continues it"
+            )),
+            Self::NotARun { .. } => Some(hint!(
+                "create another folder with ",
+                option("name").value("SUFFIX"),
+                " or ",
+                option("output-dir").value("DIR")
+            )),
+            Self::Journal(_) | Self::Recording(_) | Self::Close(_) => None,
+        }
+    }
+}
+
 impl RunError {
+    /// An invalid configuration.
+    pub(crate) fn config(message: impl Into<Message>) -> Self {
+        Self::Config(message.into())
+    }
+
+    /// A failure inside of ergo, not of what was asked for.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::Internal(Message::new(message).with_hint(hint!("this is a defect of ergo; please report it")))
+    }
+
+    /// How a session ends that this error ended.
+    pub(crate) fn closing(&self) -> Closing {
+        match self {
+            Self::Dataset(_) => Closing::Unreadable,
+            Self::Internal(_) => Closing::Failed,
+            _ => Closing::Unwritable,
+        }
+    }
+
     /// A run that cannot be resumed.
     pub(crate) fn not_resumable(folder: &Path, why: impl Into<Message>) -> Self {
         Self::NotResumable { path: folder.to_path_buf(), why: why.into() }

@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::RunError;
 use super::arrivals::Due;
-use super::conversation::{Conversation, Over};
-use super::session::Shared;
+use super::conversation::{Conversation, Conversations, Over};
+use super::dispenser::Dispenser;
+use super::sending::Sender;
 use ergometer_datasets::Query;
 use ergometer_runs::config::{RunConfig, Schedule};
 
@@ -42,105 +43,106 @@ pub(super) struct Start {
 /// Everything that sends holds one; when all are gone, everything is sent.
 pub(super) type Alive = mpsc::Sender<()>;
 
-impl Shared {
-    /// Starts to send, as the schedule says.
-    pub(super) fn start_loop(self: &Arc<Self>, start: Start, alive: &Alive) {
-        match Timetable::of(&self.session.config) {
-            None => self.start_slots(start, alive),
-            Some(mut timetable) => {
-                timetable.skip(self.dispenser.done_before());
-                self.start_timetable(timetable, start, alive);
+/// Starts to send, as the schedule says.
+pub(super) fn start_loop(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
+    match Timetable::from_config(&conversations.sender.config) {
+        None => start_slots(conversations, start, alive),
+        Some(mut timetable) => {
+            timetable.skip(conversations.sender.control.dispenser.done_before());
+            start_timetable(conversations, timetable, start, alive);
+        }
+    }
+}
+
+fn start_slots(conversations: &Arc<Conversations>, start: Start, alive: &Alive) {
+    let config = &conversations.sender.config;
+    let slots = config.schedule.concurrency().unwrap_or(1).max(1);
+    let apart_s = (config.ramp_s / f64::from(slots)).max(APART_S);
+    for slot in 0..slots {
+        let wait = Seconds::new(apart_s * f64::from(slot));
+        let task = SendingTask { conversations: Arc::clone(conversations), _alive: alive.clone() };
+        tokio::spawn(async move { send_in_turn(&task.conversations, start.at, wait).await });
+    }
+}
+
+fn start_timetable(conversations: &Arc<Conversations>, timetable: Timetable, start: Start, alive: &Alive) {
+    let task = SendingTask { conversations: Arc::clone(conversations), _alive: alive.clone() };
+    let (runtime, alive) = (Handle::current(), alive.clone());
+    let builder = std::thread::Builder::new().name(String::from("ergo-schedule"));
+    let spawned = builder.spawn(move || {
+        if let Err(error) = send_when_due(&task.conversations, timetable, start, &runtime, &alive) {
+            task.conversations.sender.control.fail(error);
+        }
+    });
+    if let Err(error) = spawned {
+        let control = &conversations.sender.control;
+        control.fail(RunError::internal(format!("cannot start the thread of the schedule: {error}")));
+    }
+}
+
+/// One slot of a closed loop: the next request is scheduled when the last one ends.
+async fn send_in_turn(conversations: &Conversations, start: Timestamp, wait: Seconds) {
+    let Sender { control, clock, .. } = &conversations.sender;
+    if wait > Seconds::ZERO && control.sleep(wait.into()).await {
+        return;
+    }
+    let mut scheduled = start + wait;
+    while !control.is_stopped()
+        && let Some(turns) = control.dispenser.next()
+    {
+        match conversations.converse(Conversation { turns, first: None, scheduled }).await {
+            Ok(Over { is_nobody_there: true, .. }) => {
+                control.sleep(NOBODY_THERE).await;
+                scheduled = clock.now();
+            }
+            Ok(over) => scheduled = over.end,
+            Err(error) => {
+                control.fail(error);
+                return;
             }
         }
     }
+}
 
-    fn start_slots(self: &Arc<Self>, start: Start, alive: &Alive) {
-        let config = &self.session.config;
-        let slots = config.schedule.concurrency().unwrap_or(1).max(1);
-        let apart_s = (config.ramp_s / f64::from(slots)).max(APART_S);
-        for slot in 0..slots {
-            let wait = Seconds::new(apart_s * f64::from(slot));
-            let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
-            tokio::spawn(async move { task.shared.send_in_turn(start.at, wait).await });
+/// The open loop: sleeps until the next request is due, then starts it.
+fn send_when_due(
+    conversations: &Arc<Conversations>,
+    mut timetable: Timetable,
+    start: Start,
+    runtime: &Handle,
+    alive: &Alive,
+) -> Result<(), RunError> {
+    let Sender { control, dataset, .. } = &conversations.sender;
+    while let Some(turns) = control.dispenser.peek() {
+        let first = dataset.get(turns.start)?;
+        let due = timetable.next(&first)?;
+        if !is_due(&control.dispenser, start.instant.checked_add(due)) {
+            return Ok(());
         }
-    }
-
-    fn start_timetable(self: &Arc<Self>, timetable: Timetable, start: Start, alive: &Alive) {
-        let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
-        let (runtime, alive) = (Handle::current(), alive.clone());
-        let builder = std::thread::Builder::new().name(String::from("ergo-schedule"));
-        let spawned = builder.spawn(move || {
-            if let Err(error) = task.shared.send_when_due(timetable, start, &runtime, &alive) {
-                task.shared.fail(error);
+        let Some(turns) = control.dispenser.next() else { return Ok(()) };
+        let scheduled = start.at + Seconds::from(due);
+        let task = SendingTask { conversations: Arc::clone(conversations), _alive: alive.clone() };
+        runtime.spawn(async move {
+            let conversation = Conversation { turns, first: Some(first), scheduled };
+            if let Err(error) = task.conversations.converse(conversation).await {
+                task.conversations.sender.control.fail(error);
             }
         });
-        if let Err(error) = spawned {
-            self.fail(RunError::Config(format!("no thread for the schedule: {error}")));
-        }
     }
+    Ok(())
+}
 
-    /// One slot of a closed loop: the next request is scheduled when the last one ends.
-    async fn send_in_turn(&self, start: Timestamp, wait: Seconds) {
-        if wait > Seconds::ZERO && self.sleep(wait.into()).await {
-            return;
+/// Sleeps until then. Returns whether it is still time to send.
+fn is_due(dispenser: &Dispenser, then: Option<Instant>) -> bool {
+    loop {
+        if dispenser.is_over() {
+            return false;
         }
-        let mut scheduled = start + wait;
-        while !self.is_stopped()
-            && let Some(turns) = self.dispenser.next()
-        {
-            match self.converse(Conversation { turns, first: None, scheduled }).await {
-                Ok(Over { is_nobody_there: true, .. }) => {
-                    self.sleep(NOBODY_THERE).await;
-                    scheduled = self.clock.now();
-                }
-                Ok(over) => scheduled = over.end,
-                Err(error) => {
-                    self.fail(error);
-                    return;
-                }
-            }
+        let left = then.map_or(LOOK, |then| then.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return true;
         }
-    }
-
-    /// The open loop: sleeps until the next request is due, and lets it go.
-    fn send_when_due(
-        self: &Arc<Self>,
-        mut timetable: Timetable,
-        start: Start,
-        runtime: &Handle,
-        alive: &Alive,
-    ) -> Result<(), RunError> {
-        while let Some(turns) = self.dispenser.peek() {
-            let first = self.session.dataset.get(turns.start)?;
-            let due = timetable.next(&first)?;
-            if !self.is_due(start.instant.checked_add(due)) {
-                return Ok(());
-            }
-            let Some(turns) = self.dispenser.next() else { return Ok(()) };
-            let scheduled = start.at + Seconds::from(due);
-            let task = Sending { shared: Arc::clone(self), _alive: alive.clone() };
-            runtime.spawn(async move {
-                let conversation = Conversation { turns, first: Some(first), scheduled };
-                if let Err(error) = task.shared.converse(conversation).await {
-                    task.shared.fail(error);
-                }
-            });
-        }
-        Ok(())
-    }
-
-    /// Sleeps until then; says whether it is still time to send.
-    fn is_due(&self, then: Option<Instant>) -> bool {
-        loop {
-            if self.dispenser.is_over() {
-                return false;
-            }
-            let left = then.map_or(LOOK, |then| then.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return true;
-            }
-            std::thread::sleep(left.min(LOOK));
-        }
+        std::thread::sleep(left.min(LOOK));
     }
 }
 
@@ -155,8 +157,8 @@ enum Timetable {
 }
 
 impl Timetable {
-    /// That of a run; `None` for a closed loop.
-    fn of(config: &RunConfig) -> Option<Self> {
+    /// The timetable of a run; `None` for a closed loop.
+    fn from_config(config: &RunConfig) -> Option<Self> {
         match config.schedule {
             Schedule::Rate { rate, arrivals } => {
                 let seed = config.request.seed.wrapping_add(u64::from(config.draw).wrapping_mul(ANOTHER));
@@ -179,7 +181,7 @@ impl Timetable {
             Self::Drawn(due) => Ok(due.next()),
             Self::Recorded { speed, first_s } => {
                 let arrival = query.arrival_s.ok_or_else(|| {
-                    RunError::Config(format!("query {} has no time of arrival, so it cannot be replayed", query.index))
+                    RunError::config(format!("query {} has no arrival time, so it cannot be replayed", query.index))
                 })?;
                 let seconds = (arrival - *first_s.get_or_insert(arrival)) / *speed;
                 Ok(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
@@ -188,16 +190,16 @@ impl Timetable {
     }
 }
 
-/// A task that sends. One that panics would leave its query out, and the run would pass for one that ended by itself.
-struct Sending {
-    shared: Arc<Shared>,
+/// A task that sends. If it panicked unnoticed, its query would be missing and the run would pass for a complete one.
+struct SendingTask {
+    conversations: Arc<Conversations>,
     _alive: Alive,
 }
 
-impl Drop for Sending {
+impl Drop for SendingTask {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.fail(RunError::Config(String::from("a request could not be sent: its task panicked")));
+            self.conversations.sender.control.fail(RunError::internal("a task that sends requests panicked"));
         }
     }
 }

@@ -7,11 +7,14 @@
 
 mod arrivals;
 mod checks;
+mod control;
 mod conversation;
+mod counts;
 mod dispenser;
 mod error;
 mod figures;
 mod folder;
+mod live;
 mod loops;
 mod prepared;
 mod progress;

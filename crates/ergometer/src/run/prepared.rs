@@ -289,12 +289,10 @@ impl Prepared {
         observer: Arc<dyn Observer>,
     ) -> Result<Finished, RunError> {
         if self.resumed.is_some() != matches!(target, Target::Resume(_)) {
-            return Err(RunError::Config(String::from(
-                "a run is gone on with in its own folder and nowhere else, and a new one is never written into it",
-            )));
+            return Err(RunError::config("a run can only be resumed in its own folder"));
         }
         if self.config.judge.is_some() && self.judge.is_none() {
-            return Err(RunError::Config(String::from("the configuration has a judge, and nobody was given to be it")));
+            return Err(RunError::config("the configuration has a judge, but none was passed"));
         }
         let folder = Arc::new(RunFolder::prepare(&target, &self.manifest())?);
         let result = self.run_in(&folder, stop, observer).await;
@@ -348,7 +346,9 @@ impl Prepared {
             // What stopped the run matters more than what it led to.
             (_, Some(failure)) => Err(failure),
             (Ok(Err(error)), None) => Err(error.into()),
-            (Err(error), None) => Err(RunError::Config(format!("the files of the run were not derived: {error}"))),
+            (Err(error), None) => {
+                Err(RunError::internal(format!("the files of the run could not be written: {error}")))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! One query at a time: its request is sent, and sent again where that may help, until it is dealt with.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,15 +8,18 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use ergometer_telemetry::Clock;
 use ergometer_units::Timestamp;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::RunError;
-use super::session::Shared;
-use crate::journal::Entry;
-use crate::stop::stopped;
-use ergometer_clients::{EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
-use ergometer_datasets::Query;
+use super::control::Control;
+use super::counts::Counts;
+use super::folder::RunFolder;
+use crate::journal::{Entry, JournalWriter};
+use ergometer_clients::{Client, EarlierTurn, FailureKind, Outcome, Request, RequestError, Transcript};
+use ergometer_datasets::{Dataset, Query};
+use ergometer_runs::config::RunConfig;
 use ergometer_runs::{Exchange, Fate};
 
 /// Once the user wants to stop, requests in flight may end for this long.
@@ -35,7 +39,7 @@ struct Attempt {
 
 /// A query, and what was said before in its conversation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct Prompt<'a> {
     pub(super) query: &'a Query,
     pub(super) before: &'a [EarlierTurn],
 }
@@ -75,20 +79,38 @@ pub(super) enum Again {
     After(Option<Duration>),
 }
 
-impl Shared {
+/// Sends queries, one request after the other, and records every attempt in the journal.
+pub(super) struct Sender {
+    pub(super) config: RunConfig,
+    pub(super) dataset: Arc<dyn Dataset>,
+    pub(super) client: Arc<dyn Client>,
+    pub(super) folder: Arc<RunFolder>,
+    /// The number of the session.
+    pub(super) session: u32,
+    pub(super) clock: Arc<Clock>,
+    pub(super) journal: JournalWriter,
+    /// How often a query was tried in earlier sessions.
+    pub(super) attempts: BTreeMap<u64, u32>,
+    /// Limits how many requests are in flight, if there is a limit.
+    pub(super) permits: Option<Semaphore>,
+    pub(super) control: Control,
+    pub(super) counts: Counts,
+}
+
+impl Sender {
     /// The query at this place. What has to be unpacked for it holds nobody up who reads an answer.
     pub(super) async fn query(&self, index: u64) -> Result<Query, RunError> {
-        let dataset = Arc::clone(&self.session.dataset);
+        let dataset = Arc::clone(&self.dataset);
         if !dataset.is_packed() {
             return Ok(dataset.get(index)?);
         }
         let unpacked = tokio::task::spawn_blocking(move || dataset.get(index)).await;
-        Ok(unpacked.map_err(|error| RunError::Config(format!("query {index} could not be read: {error}")))??)
+        Ok(unpacked.map_err(|error| RunError::internal(format!("query {index} could not be read: {error}")))??)
     }
 
     /// Sends a query until it is dealt with. Every attempt is recorded.
-    pub(super) async fn send(&self, asked: Asked<'_>, scheduled: Timestamp) -> Result<Settled, RunError> {
-        let mut place = Attempt { request: self.dispenser.number(), number: 1, scheduled };
+    pub(super) async fn send(&self, prompt: Prompt<'_>, scheduled: Timestamp) -> Result<Settled, RunError> {
+        let mut place = Attempt { request: self.control.dispenser.number(), number: 1, scheduled };
         let mut is_stale_again = false;
         loop {
             let Some(permit) = self.permit().await else {
@@ -96,7 +118,7 @@ impl Shared {
                 self.counts.broken_off.fetch_add(1, Ordering::Relaxed);
                 return Ok(Settled { end: self.clock.now(), answer: Answer::None });
             };
-            let (exchange, again) = self.exchange(asked, place, is_stale_again).await;
+            let (exchange, again) = self.exchange(prompt, place, is_stale_again).await;
             drop(permit);
             is_stale_again |= matches!(again, Again::AtOnce);
             if !exchange.is_retried {
@@ -107,29 +129,28 @@ impl Shared {
             self.counts.retried.fetch_add(1, Ordering::Relaxed);
             let wait = match again {
                 Again::AtOnce => Duration::ZERO,
-                Again::After(asked) => {
-                    self.session.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default()
-                }
+                Again::After(asked) => self.config.retries.wait(number, asked, fastrand::f64()).unwrap_or_default(),
             };
-            if self.sleep(wait).await {
+            if self.control.sleep(wait).await {
                 // Not dealt with: a resumed run sends it again.
                 self.counts.cancelled.fetch_add(1, Ordering::Relaxed);
                 return Ok(Settled { end: self.clock.now(), answer: Answer::None });
             }
-            place = Attempt { request: self.dispenser.number(), number: number + 1, scheduled: self.clock.now() };
+            place =
+                Attempt { request: self.control.dispenser.number(), number: number + 1, scheduled: self.clock.now() };
         }
     }
 
     /// One attempt, and when another may follow.
-    async fn exchange(&self, asked: Asked<'_>, place: Attempt, was_stale: bool) -> (Exchange, Again) {
+    async fn exchange(&self, prompt: Prompt<'_>, place: Attempt, was_stale: bool) -> (Exchange, Again) {
         let Attempt { request, number: attempt, scheduled } = place;
-        let query = asked.query;
+        let query = prompt.query;
         self.journal.append(Entry::Sent { request, index: query.index, sent: self.clock.now() });
         let in_flight = self.counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         self.counts.most_in_flight.fetch_max(in_flight, Ordering::Relaxed);
         let mut transcript = Transcript::default();
         let sent = self.clock.now();
-        let (outcome, mut again) = self.attempt(asked, Some(request), &mut transcript).await;
+        let (outcome, mut again) = self.attempt(prompt, Some(request), &mut transcript).await;
         // A server that closes its connections on a request each time does not like the request.
         if was_stale && matches!(again, Again::AtOnce) {
             again = Again::After(None);
@@ -142,7 +163,7 @@ impl Shared {
         let is_retried = matches!(&outcome, Outcome::Failed { kind, .. } if self.is_retried(*kind, attempt, again));
         // Those of earlier sessions count as attempts, and not against the retries of this one.
         let attempt = attempt + self.attempts.get(&query.index).copied().unwrap_or(0);
-        let (session, query) = (self.number, query.clone());
+        let (session, query) = (self.session, query.clone());
         let exchange =
             Exchange { request, session, attempt, query, scheduled, sent, end, transcript, outcome, is_retried };
         (exchange, again)
@@ -152,11 +173,11 @@ impl Shared {
     fn is_retried(&self, kind: FailureKind, attempt: u32, again: Again) -> bool {
         let wait = match again {
             Again::AtOnce => return true,
-            Again::After(asked) => self.session.config.retries.wait(attempt, asked, 0.0),
+            Again::After(asked) => self.config.retries.wait(attempt, asked, 0.0),
         };
         // What fails while the user ends everything, the server perhaps with it, is for a resumed run to send again.
-        let is_due = wait.is_some_and(|wait| !self.dispenser.is_over_after(wait));
-        kind.is_transient() && (is_due || self.is_stopped())
+        let is_due = wait.is_some_and(|wait| !self.control.dispenser.is_over_after(wait));
+        kind.is_transient() && (is_due || self.control.is_stopped())
     }
 
     /// Records the last attempt at a query.
@@ -165,7 +186,7 @@ impl Shared {
         let output = exchange.transcript.usage.map_or(0, |usage| usage.output);
         let (is_failed, answer) = match &exchange.outcome {
             Outcome::Completed => {
-                self.figures().take(&exchange);
+                self.counts.figures().take(&exchange);
                 let is_turn = exchange.query.turn.is_some();
                 (false, Answer::Said(if is_turn { exchange.transcript.text.clone() } else { String::new() }))
             }
@@ -188,30 +209,30 @@ impl Shared {
         }
         if is_failed {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
-            self.dispenser.failed();
+            self.control.dispenser.failed();
         }
         Ok(Settled { end, answer })
     }
 
     /// Puts an exchange that was the last at its query into the journal. The first record gives the folder its name.
     async fn keep(&self, exchange: Exchange) -> Result<(), RunError> {
-        let is_first_record = exchange.fate() == Fate::Settled && !self.session.folder.has_record();
+        let is_first_record = exchange.fate() == Fate::Settled && !self.folder.has_record();
         let entry = Entry::Ended(Box::new(exchange));
         if is_first_record {
             self.journal.write(entry).await?;
-            return self.session.folder.commit();
+            return self.folder.commit();
         }
         Ok(self.journal.queue(entry).await?)
     }
 
     /// Records a turn that cannot be sent, as what should have been said before it is missing.
     pub(super) async fn give_up(&self, query: Query) -> Result<(), RunError> {
-        let (now, request) = (self.clock.now(), self.dispenser.number());
+        let (now, request) = (self.clock.now(), self.control.dispenser.number());
         let attempt = 1 + self.attempts.get(&query.index).copied().unwrap_or(0);
         let cause = String::from("an earlier turn of the conversation failed");
         self.keep(Exchange {
             request,
-            session: self.number,
+            session: self.session,
             attempt,
             query,
             scheduled: now,
@@ -237,9 +258,9 @@ impl Shared {
             tokio::select! {
                 permit = permits.acquire() => {
                     // What was due before the time was up and could not be sent is not sent any more.
-                    return permit.ok().filter(|_| !self.dispenser.is_over()).map(Some);
+                    return permit.ok().filter(|_| !self.control.dispenser.is_over()).map(Some);
                 }
-                () = tokio::time::sleep(LOOK) => if self.dispenser.is_over() {
+                () = tokio::time::sleep(LOOK) => if self.control.dispenser.is_over() {
                     return None;
                 },
             }
@@ -249,11 +270,11 @@ impl Shared {
     /// Sends one request; it ends by itself, at the timeout, or a while after the user wants to stop.
     pub(super) async fn attempt(
         &self,
-        asked: Asked<'_>,
+        prompt: Prompt<'_>,
         number: Option<u64>,
         transcript: &mut Transcript,
     ) -> (Outcome, Again) {
-        let (config, Asked { query, before }) = (&self.session.config, asked);
+        let (config, Prompt { query, before }) = (&self.config, prompt);
         let request = Request {
             number,
             index: query.index,
@@ -269,15 +290,14 @@ impl Shared {
                 None => std::future::pending().await,
             }
         };
-        let mut stop = self.stop.clone();
         let given_up = async {
-            stopped(&mut stop).await;
+            self.control.stopped().await;
             tokio::time::sleep(GRACE).await;
         };
         let started = Instant::now();
         let outcome = tokio::select! {
             biased;
-            result = caught(self.session.client.stream(&request, &self.clock, transcript)) => match result {
+            result = caught(self.client.stream(&request, &self.clock, transcript)) => match result {
                 // A timer is coarse; the limit is not.
                 Ok(()) if limit.is_some_and(|limit| transcript.ended.is_none() && started.elapsed() > limit) => self.timed_out(),
                 Ok(()) => Outcome::Completed,
@@ -293,7 +313,7 @@ impl Shared {
     }
 
     fn timed_out(&self) -> Outcome {
-        let limit = self.session.config.timeout_s.unwrap_or_default();
+        let limit = self.config.timeout_s.unwrap_or_default();
         Outcome::Failed { kind: FailureKind::TimeoutTotal, cause: format!("no end within {limit} s") }
     }
 }

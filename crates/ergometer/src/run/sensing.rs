@@ -64,13 +64,13 @@ impl Sensing {
     /// What a run asks for: the sensors of this machine and those the user brings along. One of those that does not work
     /// is an error now, not an empty column at the end.
     pub async fn of(config: &RunConfig) -> Result<Self, RunError> {
-        let specs = config.sensor_specs()?;
+        let specs: Vec<_> = config.sensor_specs().cloned().collect();
         let mut sensing = Self::of_this_machine(config.model_cpu).await;
         if !specs.is_empty() {
             let first = ergometer_sensors::next_index(&sensing.sensors, DeviceKind::Meter);
             let opening = tokio::task::spawn_blocking(move || external::open_all(&specs, first));
             let opened =
-                opening.await.map_err(|error| RunError::Config(format!("a sensor cannot be opened: {error}")))?;
+                opening.await.map_err(|error| RunError::internal(format!("a sensor cannot be opened: {error}")))?;
             sensing.sensors.extend(opened?);
         }
         Ok(sensing)

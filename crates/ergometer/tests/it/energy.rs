@@ -207,7 +207,8 @@ async fn only_the_devices_asked_for_count() {
     assert!(run.summary.energy.modelled.is_some());
 
     let one = Rig::new();
-    let config = RunConfig { devices: vec![String::from("gpu:1")], ..config() };
+    let config =
+        RunConfig { devices: ergometer_runs::config::Counted::parse(&[String::from("gpu:1")]).unwrap(), ..config() };
     let run = closed(one.run(config, Questions::new(3), uneven(), sensing()).await);
     let totals = run.summary.energy.measured.as_ref().unwrap();
     assert_near(totals.mean_power_w, GPU_W, 0.03);

@@ -46,7 +46,7 @@ async fn answers_are_graded_and_counted_by_subject() {
 #[tokio::test]
 async fn the_grader_asked_for_is_used_and_none_means_none() {
     let rig = Rig::new();
-    let config = |grader: &str| RunConfig { grader: Some(grader.to_owned()), ..config() };
+    let config = |grader: &str| RunConfig { grader: Some(grader.parse().unwrap()), ..config() };
     let chatty = || Scripted::new(|_| answer("the total is 10.0, I think", 1));
     let run = closed(rig.run(config("numeric"), Questions::new(2), chatty(), blind()).await);
     assert_eq!((run.summary.accuracy.unwrap().correct, Table::read(&rig.folder()).rows()), (1, 2));

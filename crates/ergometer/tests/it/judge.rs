@@ -203,7 +203,7 @@ async fn a_judge_that_cannot_be_used_is_told_before_anything_is_sent() {
     assert!(error.to_string().contains("nobody was given to be it"), "{error}");
     assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
 
-    let both = RunConfig { grader: Some(String::from("exact")), ..judged() };
+    let both = RunConfig { grader: Some("exact".parse().unwrap()), ..judged() };
     let error = rig.run(both, Questions::new(2), answering(), blind()).await.unwrap_err();
     assert!(error.to_string().contains("answers have one grader"), "{error}");
     assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "nothing is left behind");

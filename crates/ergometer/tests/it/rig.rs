@@ -43,7 +43,7 @@ pub(crate) fn config() -> RunConfig {
         server_metrics: None,
         idle_s: 0.0,
         sensors: Vec::new(),
-        devices: Vec::new(),
+        devices: ergometer_runs::config::Counted::default(),
         server_is_local: false,
         model_cpu: true,
         prices: Prices::default(),

@@ -1,17 +1,21 @@
 //! The configuration of a run, as files store it.
 
+mod counted;
 mod judge;
 mod retries;
 mod run_config;
 mod saved;
 mod schedule;
+mod sensor;
 mod slo;
 mod think;
 
+pub use counted::{Counted, DeviceError};
 pub use judge::JudgeSpec;
 pub use retries::{LONGEST_WAIT, Retries};
 pub use run_config::{Prices, RunConfig};
 pub use saved::SavedConfig;
 pub use schedule::{Arrivals, Axis, Schedule};
+pub use sensor::SensorSetting;
 pub use slo::Slo;
 pub use think::Think;

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use ergometer_sensors::external::{Spec, SpecError};
+use ergometer_datasets::grade::Grader;
+use ergometer_sensors::external::Spec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{JudgeSpec, Retries, Schedule, Slo, Think};
+use super::{Counted, JudgeSpec, Retries, Schedule, SensorSetting, Slo, Think};
 use ergometer_clients::redact::{REDACTED, redact_header, redact_json, redact_parameter, redact_url};
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
@@ -21,7 +22,7 @@ pub struct RunConfig {
     /// How.
     pub request: RequestOptions,
     /// How answers are graded; the dataset's own way where it is not said.
-    pub grader: Option<String>,
+    pub grader: Option<Grader>,
     /// How many queries at most.
     pub max_queries: Option<u64>,
     /// How long requests are sent for, in seconds.
@@ -64,10 +65,10 @@ pub struct RunConfig {
     /// How long the machine at rest is measured before and after, in seconds; 0 leaves it out.
     pub idle_s: f64,
     /// Which devices count, as `--device` takes them; all where it is empty.
-    pub devices: Vec<String>,
+    pub devices: Counted,
     /// The sensors the user brings along, as `--sensor` takes them. Commands are not stored: they may hold a password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sensors: Vec<String>,
+    pub sensors: Vec<SensorSetting>,
     /// Whether a server that looks remote is on this machine all the same.
     pub server_is_local: bool,
     /// Whether the CPU's power is modelled where nothing measures it.
@@ -99,20 +100,13 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// A command may hold a password, so only its name is kept. Files are named as they are.
-fn redact_sensor(sensor: &str) -> String {
-    match sensor.parse::<Spec>() {
-        Ok(spec) if !spec.is_command() => sensor.to_owned(),
-        Ok(spec) => format!("{spec} {REDACTED}"),
-        // Refused before a run begins.
-        Err(_) => REDACTED.to_owned(),
-    }
-}
-
 impl RunConfig {
-    /// The sensors the user brings along.
-    pub fn sensor_specs(&self) -> Result<Vec<Spec>, SpecError> {
-        self.sensors.iter().map(|sensor| sensor.parse()).collect()
+    /// The sensors of the user's own that can be opened.
+    pub fn sensor_specs(&self) -> impl Iterator<Item = &Spec> {
+        self.sensors.iter().filter_map(|sensor| match sensor {
+            SensorSetting::Spec(spec) => Some(spec),
+            SensorSetting::Redacted(_) => None,
+        })
     }
 
     /// The same without secrets, as it is stored and shown.
@@ -131,7 +125,7 @@ impl RunConfig {
         for (name, value) in &mut config.dataset.parameters {
             *value = redact_parameter(name, value).into_owned();
         }
-        config.sensors = self.sensors.iter().map(|sensor| redact_sensor(sensor)).collect();
+        config.sensors = self.sensors.iter().map(SensorSetting::redacted).collect();
         let mut parameters = Value::Object(std::mem::take(&mut config.request.parameters));
         redact_json(&mut parameters);
         if let Value::Object(parameters) = parameters {
@@ -146,30 +140,29 @@ impl RunConfig {
         let client = &self.client;
         let is_missing = |text: &str| text.contains(REDACTED);
         if client.base_url.as_deref().is_some_and(is_missing) {
-            return Some(String::from("a part of --base-url"));
+            return Some(String::from("a part of the base URL"));
         }
         if self.server_metrics.as_deref().is_some_and(is_missing) {
-            return Some(String::from("a part of --server-metrics"));
+            return Some(String::from("a part of the address of the server's metrics"));
         }
         if self.judge.as_ref().is_some_and(|judge| is_missing(&judge.base_url)) {
-            return Some(String::from("a part of --judge"));
+            return Some(String::from("a part of the judge's address"));
         }
-        if let Some(sensor) = self.sensors.iter().find(|sensor| is_missing(sensor)) {
-            let name = sensor.strip_suffix(REDACTED).unwrap_or(sensor);
-            return Some(format!("the command of --sensor {}", name.trim_end()));
+        if let Some(sensor) = self.sensors.iter().find(|sensor| matches!(sensor, SensorSetting::Redacted(_))) {
+            return Some(format!("the command of the sensor {sensor}"));
         }
         let header = client.headers.iter().find(|header| is_missing(header));
         if let Some(header) = header {
-            return Some(format!("--header {}", header.split(':').next().unwrap_or_default()));
+            return Some(format!("the header {}", header.split(':').next().unwrap_or_default()));
         }
         let parameter = client.parameters.iter().find(|(_, value)| is_missing(value));
         if let Some((name, _)) = parameter {
-            return Some(format!("--client-param {name}"));
+            return Some(format!("the client parameter {name}"));
         }
         let of_request = self.request.parameters.iter().find(|(_, value)| is_missing(&value.to_string()));
         let of_dataset = self.dataset.parameters.iter().find(|(_, value)| is_missing(value));
-        let of_request = of_request.map(|(name, _)| format!("--param {name}"));
-        of_request.or_else(|| of_dataset.map(|(name, _)| format!("--dataset-param {name}")))
+        let of_request = of_request.map(|(name, _)| format!("the parameter {name}"));
+        of_request.or_else(|| of_dataset.map(|(name, _)| format!("the dataset parameter {name}")))
     }
 }
 
@@ -198,10 +191,10 @@ mod tests {
         assert!(text.contains("JUDGE_KEY"), "the name of a variable is no secret");
         assert_eq!(stored.redacted(), stored, "once is enough");
         assert_eq!((config.missing_secret(), stored.missing_secret().is_some()), (None, true));
-        assert_eq!(stored.sensors[0], "csv:/var/log/meter.csv", "a path is no secret");
+        assert_eq!(serde_json::to_value(&stored.sensors[0]).unwrap(), "csv:/var/log/meter.csv", "a path is no secret");
         let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
         let missing = only_sensors.missing_secret();
-        assert_eq!(missing.as_deref(), Some("the command of --sensor command:ipmitool"));
+        assert_eq!(missing.as_deref(), Some("the command of the sensor command:ipmitool"));
     }
 
     fn plain() -> Value {

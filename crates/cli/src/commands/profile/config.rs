@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
-use ergometer_diagnostics::{hint, option};
-use ergometer_runs::config::{JudgeSpec, Prices, Retries, RunConfig, Schedule};
+use ergometer_datasets::grade::{Grader, GraderError};
+use ergometer_diagnostics::{Diagnostic, hint, option};
+use ergometer_runs::config::{Counted, JudgeSpec, Prices, Retries, RunConfig, Schedule, SensorSetting};
 use serde_json::{Map, Value};
 
 use crate::arguments::{LoadArguments, ProfileArguments, ServerArguments};
@@ -83,7 +84,7 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
             parameters,
             seed: how.seed,
         },
-        grader: what.grader.clone(),
+        grader: what.grader.as_deref().map(grader).transpose()?,
         max_queries: how.max_queries,
         duration_s: how.duration.map(|duration| duration.as_secs_f64()),
         schedule: schedules(load)[0],
@@ -100,13 +101,24 @@ pub(super) fn config(arguments: &ProfileArguments) -> Result<RunConfig, Failure>
         judge,
         server_metrics: energy.server_metrics.clone(),
         idle_s: energy.idle.as_secs_f64(),
-        devices: energy.device.clone(),
-        sensors: energy.sensor.clone(),
+        devices: Counted::parse(&energy.device).map_err(Failure::usage)?,
+        sensors: energy.sensor.iter().cloned().map(SensorSetting::Spec).collect(),
         server_is_local: energy.server_is_local,
         model_cpu: !energy.no_model,
         prices: Prices { input_usd_per_million: energy.price_input, output_usd_per_million: energy.price_output },
         model_parameters: energy.model_params,
         name: arguments.output.name.clone(),
+    })
+}
+
+/// The grader of this name. An invalid pattern shows its cause.
+fn grader(name: &str) -> Result<Grader, Failure> {
+    name.parse().map_err(|error: GraderError| {
+        let mut message = error.to_message();
+        if let Some(cause) = std::error::Error::source(&error) {
+            message.text = format!("{message}: {cause}");
+        }
+        Failure::usage(message)
     })
 }
 

@@ -16,14 +16,13 @@ use std::time::{Duration, Instant};
 use ergometer::run::{Finished, Prepared, RunError, Sensing, Target};
 use ergometer_clients::ClientError;
 use ergometer_datasets::DatasetError;
-use ergometer_diagnostics::{Diagnostic as _, Hint, Message, command, hint, option};
+use ergometer_diagnostics::{Hint, Message, command, hint, option};
 use ergometer_runs::Closing;
-use ergometer_runs::config::RunConfig;
+use ergometer_runs::config::{RunConfig, SensorSetting};
 use ergometer_runs::summary::Summary;
 use tokio::sync::watch;
 
 use crate::arguments::{ProfileArguments, SummaryFormat};
-use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
@@ -111,7 +110,7 @@ fn put_back(config: &mut RunConfig, arguments: &ProfileArguments) {
         config.server_metrics.clone_from(&arguments.energy.server_metrics);
     }
     if !arguments.energy.sensor.is_empty() {
-        config.sensors.clone_from(&arguments.energy.sensor);
+        config.sensors = arguments.energy.sensor.iter().cloned().map(SensorSetting::Spec).collect();
     }
     if what.server.base_url.is_some() {
         config.client.base_url.clone_from(&what.server.base_url);
@@ -194,13 +193,6 @@ pub(super) fn done(summary: &Summary) -> ExitCode {
 /// Maps an error to its exit code: an unknown id, a wrong parameter or an invalid configuration is wrong usage.
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
-        RunError::Grader(grader) => {
-            let mut message = grader.to_message();
-            if let Some(cause) = std::error::Error::source(grader) {
-                message.text = format!("{message}: {cause}");
-            }
-            Failure::usage(message)
-        }
         RunError::Dataset(
             DatasetError::Unknown { .. }
             | DatasetError::Parameter { .. }
@@ -209,23 +201,12 @@ pub(super) fn failure(error: RunError) -> Failure {
         )
         | RunError::Client(ClientError::Unknown { .. } | ClientError::Parameter(_))
         | RunError::Device(_)
-        | RunError::Config(_) => Failure::usage(message(&error)),
-        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(diagnosed!(error)).hint(hint!(
+        | RunError::Config(_) => Failure::usage(&error),
+        RunError::Journal(cause) if cause.is_disk_full() => Failure::failed(&error).hint(hint!(
             "free disk space or raise the file size limit; the journal has everything measured so far, so resume with ",
             command("profile --resume RUN_FOLDER")
         )),
-        _ => Failure::failed(message(&error)),
-    }
-}
-
-/// The text and the hint of an error.
-fn message(error: &RunError) -> Message {
-    match error {
-        RunError::Dataset(error) => error.to_message(),
-        RunError::Client(error) => error.to_message(),
-        RunError::Judge(error) => error.to_message(),
-        RunError::Metrics(error) => error.to_message(),
-        error => diagnosed!(*error),
+        _ => Failure::failed(&error),
     }
 }
 
