@@ -76,6 +76,8 @@ pub(super) fn trimmed(line: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
+
     use super::*;
     use crate::Dataset;
     use crate::columns::ColumnNames;
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn errors_have_their_line() {
-        let error = |text: &[u8]| open(text, &ColumnNames::default()).unwrap_err().to_string();
+        let error = |text: &[u8]| open(text, &ColumnNames::default()).unwrap_err().one_line(&CommandLine);
         assert!(error(b"{\"problem\":\"a\"}\n\n{\"stem\":\"b\",\"id\":1}\n").contains("line 3: no column `problem`"));
         assert!(error(b"{\"stem\":\"b\",\"id\":1}").contains("the columns are stem, id"));
         assert!(error(b"{\"problem\":\"a\"}\n{\"probl").contains("line 2: not JSON"));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_is_in_the_fingerprint_and_wrong_ones_are_told() {
+    fn every_parameter_changes_the_fingerprint_and_invalid_ones_are_errors() {
         let one = open(&[]).unwrap();
         for parameter in [
             ("seed", "1"),
@@ -189,7 +189,7 @@ mod tests {
         let error = open(&[("max_prompt_tokens", "0")]).unwrap_err().to_string();
         assert!(error.contains("max_prompt_tokens"), "{error}");
         assert!(open(&[("prompt_tokens", "x")]).is_err());
-        assert!(open(&[("turns", "uniform:2..3")]).unwrap_err().to_string().contains("no whole number"));
+        assert!(open(&[("turns", "uniform:2..3")]).unwrap_err().to_string().contains("not a whole number"));
     }
 
     #[test]
