@@ -1,4 +1,4 @@
-//! Why an analysis has no result.
+//! The error type of this crate.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub enum AnalysisError {
     /// A file of results cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The request makes no sense for these runs.
+    /// These runs cannot be compared or analyzed as requested.
     #[error("{0}")]
     Impossible(Message),
 }
@@ -40,7 +40,7 @@ impl Diagnostic for AnalysisError {
 }
 
 impl AnalysisError {
-    /// A run without queries.
+    /// The error for a run without queries.
     #[must_use]
     pub fn no_queries(folder: &Path) -> Self {
         ReadError::NoQueries { path: folder.to_path_buf() }.into()

@@ -1,15 +1,29 @@
-//! From numbers to understanding: the folders of saved runs go in; analyses, comparisons, plots and reports come out.
+//! Analyses, comparisons, plots and reports of saved runs.
 //!
-//! Everything is read from files, and nothing here can run a benchmark, so a saved run always gives the same answer.
-//! `ergometer_runs::saved` reads the files; the modules here only look at what was read.
+//! ```
+//! use ergometer_analysis::analyses::{Options, find};
+//! use ergometer_runs::saved::Run;
+//!
+//! # let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/h200_one"));
+//! let run = Run::open(folder)?;
+//! let percentiles = find("percentiles").expect("a known analysis").run(&run, &Options::default())?;
+//! for table in &percentiles.tables {
+//!     println!("{}: {} rows", table.title, table.rows.len());
+//! }
+//! # assert_eq!(percentiles.tables.len(), 1);
+//! # Ok::<(), ergometer_analysis::AnalysisError>(())
+//! ```
+//!
+//! This crate reads run folders through `ergometer_runs::saved`, sends no requests and measures nothing. The same run with
+//! the same random seed always gives the same result.
 
 pub mod analyses;
-mod axis_of_time;
 pub mod compare;
 pub mod curve;
 mod error;
 pub mod plots;
 mod power;
 pub mod report;
+mod time_axis;
 
 pub use error::AnalysisError;

@@ -1,34 +1,34 @@
-//! Power over time, of the devices whose energy counts: the readings of a run go in; a curve for each device comes out.
+//! Reads the power over time of each counted device from the telemetry of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::AnalysisError;
-use crate::axis_of_time::TimeAxis;
+use crate::time_axis::TimeAxis;
 use ergometer_runs::EnergySource;
 use ergometer_runs::saved::{Channel, Run, Telemetry};
 
-/// The signals a curve can be drawn from, the best first: the ring has the most readings, and an average lags.
+/// Power signals, best first: the power ring has the most readings, and an average lags.
 const SIGNALS: [&str; 5] = ["power_ring", "power_instant", "power_average", "energy", "power_modelled"];
 
-/// How much before the first and after the last request is shown.
+/// Seconds shown before the first and after the last request.
 const AROUND_S: f64 = 1.0;
 
-/// The power of one device. Not a number stands where nothing is known, so that no line is drawn across.
+/// The power of one device over time. Gaps are NaN, so that no line is drawn across them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PowerCurve {
-    /// Its name, as `gpu:0`.
+    /// The device, such as `gpu:0`.
     pub(crate) device: String,
-    /// What it was read from, as `power_ring`.
+    /// The signal, such as `power_ring`.
     pub(crate) signal: String,
-    /// When, in seconds on the axis of the run.
+    /// Seconds on the time axis of the run.
     pub(crate) at_s: Vec<f64>,
-    /// In force from then on.
+    /// Watts from each of these times on.
     pub(crate) watts: Vec<f64>,
 }
 
 impl PowerCurve {
-    /// Those of a run, a device at a time. A run without readings has none.
-    pub(crate) fn of(run: &Run, axis: &TimeAxis) -> Result<Vec<Self>, AnalysisError> {
+    /// The power curves of a run, one per device; empty without readings.
+    pub(crate) fn read_all(run: &Run, axis: &TimeAxis) -> Result<Vec<Self>, AnalysisError> {
         let telemetry = Telemetry::read(&run.folder, &SIGNALS)?;
         let mut curves: BTreeMap<(String, String), Self> = BTreeMap::new();
         for (device, scope) in counted(run) {
@@ -71,8 +71,8 @@ impl PowerCurve {
         }
     }
 
-    /// The power between two readings of a counter is their difference over the time between them. A counter that went
-    /// back was reset, and tells nothing about that stretch.
+    /// Adds power from an energy counter: the difference of neighbouring readings / the time between them. A counter that
+    /// went backwards was reset, and the power is unknown.
     fn add_counter(&mut self, channel: &Channel, axis: &TimeAxis) {
         self.end_stretch();
         let readings: Vec<(i64, f64)> = channel.at_ns.iter().copied().zip(channel.values.iter().copied()).collect();
@@ -94,8 +94,7 @@ impl PowerCurve {
         }
     }
 
-    /// The same with at most so many points: of each stretch of time the lowest and the highest are kept, so that no peak
-    /// is lost.
+    /// The curve with at most `most` points: the minimum and maximum of each interval are kept, so peaks stay visible.
     pub(crate) fn thinned(mut self, most: usize) -> Self {
         let count = self.at_s.len();
         if count <= most || most < 4 {
@@ -121,7 +120,7 @@ impl PowerCurve {
     }
 }
 
-/// The devices and scopes whose energy is part of the sum; where nothing is measured, those that are modelled.
+/// The devices and scopes whose energy counts: the measured ones, or else the modelled ones.
 fn counted(run: &Run) -> Vec<(String, String)> {
     let source = run.energy.unwrap_or(EnergySource::Measured);
     let devices = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));

@@ -1,8 +1,9 @@
-//! Accuracy: which answers are right, by subject and by length of the answer, and whether that is more than chance.
+//! The `accuracy` analysis: accuracy by subject and by answer length, and whether the differences are significant.
 //!
-//! A failed request is a wrong answer; an answer that nobody could grade counts nowhere.
+//! A failed request counts as a wrong answer. An answer that could not be graded is left out.
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_statistics::{Homogeneity, homogeneity, percentile, proportion_interval};
 use serde_json::{Value, json};
 
@@ -13,25 +14,25 @@ use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 use ergometer_statistics::Estimate;
 
-/// A difference that chance makes less often than this is called one.
+/// The significance level: differences with a smaller p-value are reported.
 const SIGNIFICANT: f64 = 0.05;
 
-/// Below this many answers an interval is so wide that it says little.
+/// Subjects with fewer graded answers get a warning, because their intervals are wide.
 const FEW: u64 = 30;
 
-/// See the module.
+/// The `accuracy` analysis.
 pub(super) struct Accuracy;
 
-/// Answers of a kind.
+/// Counts of graded, failed and ungraded answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counted {
+struct GradeCounts {
     right: u64,
     graded: u64,
     failed: u64,
     ungraded: u64,
 }
 
-impl Counted {
+impl GradeCounts {
     fn add(&mut self, query: &Query) {
         self.failed += u64::from(!query.is_completed());
         match query.correct {
@@ -43,7 +44,7 @@ impl Counted {
         }
     }
 
-    fn of<'a>(queries: impl Iterator<Item = &'a Query>) -> Self {
+    fn from_queries<'a>(queries: impl Iterator<Item = &'a Query>) -> Self {
         let mut counted = Self::default();
         queries.for_each(|query| counted.add(query));
         counted
@@ -73,7 +74,7 @@ impl Counted {
 
 const COLUMNS: [(&str, &str); 5] = [
     ("accuracy", "accuracy"),
-    ("right", "right"),
+    ("correct", "right"),
     ("graded", "graded"),
     ("failed", "failed"),
     ("not graded", "ungraded"),
@@ -89,11 +90,11 @@ impl Analysis for Accuracy {
     }
 
     fn about(&self) -> &'static str {
-        "right answers by subject and length, with intervals, and whether subjects differ"
+        "accuracy by subject and answer length, with intervals, and whether subjects differ"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
-        let whole = Counted::of(run.queries.iter());
+        let whole = GradeCounts::from_queries(run.queries.iter());
         let mut findings = Findings::default();
         let subjects = by_subject(run);
         let groups: Vec<(u64, u64)> = subjects.iter().map(|(_, found)| (found.right, found.graded)).collect();
@@ -132,52 +133,56 @@ impl Analysis for Accuracy {
     }
 }
 
-fn warn(whole: &Counted, subjects: &[(String, Counted)], warnings: &mut Vec<String>) {
+fn warn(whole: &GradeCounts, subjects: &[(String, GradeCounts)], warnings: &mut Vec<Message>) {
     if whole.graded == 0 {
-        warnings.push(String::from(
-            "no answer is graded, so there is no accuracy. hint: `ergo profile --grader NAME` grades answers that have a \
-             reference, `--judge URL` asks a model",
-        ));
+        warnings.push(Message::new("no answer is graded, so the accuracy is unknown").with_hint(hint!(
+            "profile with ",
+            option("grader").value("NAME"),
+            " to grade answers that have a reference, or with ",
+            option("judge").value("URL"),
+            " to let a model grade them"
+        )));
         return;
     }
     if whole.ungraded > 0 {
-        warnings.push(format!("{} answers could not be graded and count nowhere", whole.ungraded));
+        warnings.push(Message::new(format!("{} answers could not be graded and are left out", whole.ungraded)));
     }
     if whole.failed > 0 {
-        warnings.push(format!("{} requests failed; they count as wrong answers", whole.failed));
+        warnings.push(Message::new(format!("{} requests failed; they count as wrong answers", whole.failed)));
     }
     let few = subjects.iter().filter(|(_, found)| (1..FEW).contains(&found.graded)).count();
     if few > 0 && subjects.len() > 1 {
-        warnings.push(format!("{few} of {} subjects have fewer than {FEW} graded answers", subjects.len()));
+        warnings
+            .push(Message::new(format!("{few} of {} subjects have fewer than {FEW} graded answers", subjects.len())));
     }
 }
 
-fn named(what: &str, name: &str, found: &Counted) -> Value {
+fn named(what: &str, name: &str, found: &GradeCounts) -> Value {
     let mut entry = entries::map(json!({ what: name }));
     entry.extend(entries::map(found.json()));
     Value::Object(entry)
 }
 
-/// The worst first; those without a grade last.
-fn by_subject(run: &Run) -> Vec<(String, Counted)> {
-    let mut found = vec![Counted::default(); run.subjects.len()];
+/// Counts by subject, worst subject first and ungraded subjects last.
+fn by_subject(run: &Run) -> Vec<(String, GradeCounts)> {
+    let mut found = vec![GradeCounts::default(); run.subjects.len()];
     for query in &run.queries {
         if let Some(counted) = found.get_mut(query.subject as usize) {
             counted.add(query);
         }
     }
-    let mut subjects: Vec<(String, Counted)> = run.subjects.iter().cloned().zip(found).collect();
-    let share = |found: &Counted| found.share().map_or(f64::INFINITY, |share| share.value);
+    let mut subjects: Vec<(String, GradeCounts)> = run.subjects.iter().cloned().zip(found).collect();
+    let share = |found: &GradeCounts| found.share().map_or(f64::INFINITY, |share| share.value);
     subjects.sort_by(|one, other| share(&one.1).total_cmp(&share(&other.1)).then_with(|| one.0.cmp(&other.0)));
     subjects
 }
 
-/// Answers of about the same length.
+/// A third of the answers by length.
 #[derive(Debug)]
 struct Tercile {
     shortest: u64,
     longest: u64,
-    found: Counted,
+    found: GradeCounts,
 }
 
 impl Tercile {
@@ -188,7 +193,7 @@ impl Tercile {
     }
 }
 
-/// Completed answers that are graded, in thirds by their output tokens; fewer where many are of one length.
+/// Splits graded, completed answers into thirds by output tokens; fewer groups if many have the same length.
 fn by_length(run: &Run) -> Vec<Tercile> {
     let graded = run.completed().filter(|query| query.correct.is_some());
     let mut answers: Vec<(u64, &Query)> = graded.filter_map(|query| Some((query.output_tokens?, query))).collect();
@@ -201,39 +206,42 @@ fn by_length(run: &Run) -> Vec<Tercile> {
         .map(|part| Tercile {
             shortest: part.first().map_or(0, |answer| answer.0),
             longest: part.last().map_or(0, |answer| answer.0),
-            found: Counted::of(part.iter().map(|answer| answer.1)),
+            found: GradeCounts::from_queries(part.iter().map(|answer| answer.1)),
         })
         .collect()
 }
 
-fn subject_table(subjects: &[(String, Counted)], whole: &Counted, differ: Option<&Homogeneity>) -> Table {
+fn subject_table(subjects: &[(String, GradeCounts)], whole: &GradeCounts, differ: Option<&Homogeneity>) -> Table {
     let mut table =
-        Table::new("accuracy_by_subject", "Accuracy by subject, the worst first", &columns(("subject", "subject")));
-    let row = |name: Cell, found: &Counted| std::iter::once(name).chain(found.cells()).collect();
+        Table::new("accuracy_by_subject", "Accuracy by subject, worst first", &columns(("subject", "subject")));
+    let row = |name: Cell, found: &GradeCounts| std::iter::once(name).chain(found.cells()).collect();
     table.rows = subjects.iter().map(|(name, found)| row(Cell::text(cell::outside(name)), found)).collect();
     if subjects.len() > 1 {
         table.rows.push(row(Cell::text("all"), whole));
     }
-    table.notes.push(String::from("In brackets: Wilson's 95 % interval. A failed request is a wrong answer."));
+    table
+        .notes
+        .push(String::from("In parentheses: Wilson's 95 % interval. A failed request counts as a wrong answer."));
     if let Some(found) = differ {
-        let verdict = if found.p_value < SIGNIFICANT { "Subjects differ" } else { "Subjects may all be alike" };
-        table.notes.push(format!("{verdict}: {} (permutation of chi-square).", cell::p_value(found.p_value)));
+        let verdict = if found.p_value < SIGNIFICANT {
+            "Accuracy differs between subjects"
+        } else {
+            "No evidence that accuracy differs between subjects"
+        };
+        table.notes.push(format!("{verdict}: {} (chi-square permutation test).", cell::p_value(found.p_value)));
     }
     table
 }
 
 fn length_table(lengths: &[Tercile], differ: &Homogeneity) -> Table {
-    let mut table = Table::new(
-        "accuracy_by_length",
-        "Accuracy by length of the answer",
-        &columns(("output tokens", "output_tokens")),
-    );
+    let mut table =
+        Table::new("accuracy_by_length", "Accuracy by answer length", &columns(("output tokens", "output_tokens")));
     for Tercile { shortest, longest, found } in lengths {
         let name = if shortest == longest { shortest.to_string() } else { format!("{shortest} to {longest}") };
         table.rows.push(std::iter::once(Cell::text(name)).chain(found.cells()).collect());
     }
     table.notes.push(format!(
-        "Answers of these lengths differ: {}. Subjects that ask for longer answers may be the reason.",
+        "Accuracy differs by answer length: {}. The reason may be that some subjects need longer answers.",
         cell::p_value(differ.p_value)
     ));
     table
@@ -288,7 +296,11 @@ mod tests {
         let run = example::run((0..120).map(query).collect(), &["a", "b", "c"]);
         let found = Accuracy.run(&run, &Options::default()).unwrap();
         assert_eq!(found.summary["subjects_differ_p"], 1.0);
-        assert!(found.tables[0].notes[1].starts_with("Subjects may all be alike"), "{:?}", found.tables[0].notes);
+        assert!(
+            found.tables[0].notes[1].starts_with("No evidence that accuracy differs between subjects"),
+            "{:?}",
+            found.tables[0].notes
+        );
         assert_eq!(found.tables.len(), 1, "one length tells nothing");
         assert_eq!(found.data["by_output_tokens"].as_array().unwrap().len(), 1);
     }

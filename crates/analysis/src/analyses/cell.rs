@@ -1,5 +1,4 @@
-//! Figures as cells of tables: a value, its interval and its unit go in; what people read comes out. What is not known is
-//! `-`.
+//! Formats values with intervals and units as table cells. An unknown value is `-`.
 
 use ergometer_charts::Cell;
 use ergometer_statistics::{Coefficient, Interval};
@@ -7,10 +6,10 @@ use ergometer_units::format;
 
 use ergometer_statistics::Estimate;
 
-/// How much of a text from outside is shown.
+/// Texts from datasets and devices are cut to this many characters.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// A unit that gets a prefix: `J` is shown as `mJ` where that reads better.
+/// A unit with SI prefixes: 0.002 `J` is formatted as `2.000 mJ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) of: &'static str,
@@ -26,23 +25,23 @@ impl Unit {
     }
 }
 
-/// A number, or nothing.
+/// A cell with a number, or an absent cell.
 pub(super) fn number(value: Option<f64>, unit: Unit) -> Cell {
     Cell::number(value, |value| unit.show(value))
 }
 
-/// A part of a whole.
+/// A cell with a percentage.
 pub(super) fn share(value: Option<f64>) -> Cell {
     Cell::number(value, format::percent)
 }
 
-/// A number that was fitted.
+/// A cell with a fitted coefficient and its interval.
 pub(super) fn coefficient(coefficient: &Coefficient, unit: Unit) -> Cell {
     estimate(Some(coefficient.value), coefficient.interval, unit)
 }
 
-/// A number with its interval, where it has one. One that is wider than the number is shown by its ends: of `0.1 ± 20`
-/// nobody reads the 0.1.
+/// A cell with a number and its interval, if it has one. An interval wider than the number is formatted by its ends,
+/// because `0.1 ± 20` is misleading.
 pub(super) fn estimate(value: Option<f64>, interval: Option<Interval>, unit: Unit) -> Cell {
     let (Some(value), Some(interval)) = (value.filter(|value| value.is_finite()), interval) else {
         return number(value, unit);
@@ -56,7 +55,7 @@ pub(super) fn estimate(value: Option<f64>, interval: Option<Interval>, unit: Uni
     Cell::Estimate { value, low: interval.low, high: interval.high, shown }
 }
 
-/// A figure with its interval, in the unit that fits: `4.151 ms (4.080 to 4.220 ms)`.
+/// A cell with an estimate and its interval: `4.151 ms (4.080 to 4.220 ms)`.
 pub(super) fn estimate_cell(found: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
     let Some(found) = found else { return Cell::Absent };
     let (value, interval) = (found.value, found.ends());
@@ -68,17 +67,17 @@ pub(super) fn estimate_cell(found: Option<Estimate>, show: impl Fn(f64) -> Strin
     }
 }
 
-/// A number of a unit.
+/// A cell with a number in a unit.
 pub(super) fn quantity_cell(value: Option<f64>, unit: &str) -> Cell {
     Cell::number(value, |value| format::quantity(value, unit))
 }
 
-/// A count.
+/// A cell with a count.
 pub(super) fn count_cell(count: u64) -> Cell {
     Cell::number(Some(count as f64), format::thousands)
 }
 
-/// A share from 0 to 1, with its interval.
+/// A cell with a share from 0 to 1, as a percentage with its interval.
 pub(super) fn share_cell(share: Option<Estimate>) -> Cell {
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     match share {
@@ -93,12 +92,12 @@ pub(super) fn share_cell(share: Option<Estimate>) -> Cell {
     }
 }
 
-/// A p value as people read it.
+/// Formats a p-value.
 pub(super) fn p_value(p: f64) -> String {
     if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") }
 }
 
-/// A text from outside (a subject, a device) in a table: on one line, without control characters, and not too long.
+/// Makes a text from a dataset or device safe for a table: one line, no control characters, limited length.
 pub(super) fn outside(text: &str) -> String {
     if text.trim().is_empty() {
         return String::from("(none)");
@@ -111,7 +110,7 @@ pub(super) fn outside(text: &str) -> String {
     shown
 }
 
-/// Neither a control character nor one that turns the direction of what follows (Unicode's bidirectional marks).
+/// Whether a character is neither a control character nor a Unicode bidirectional mark.
 fn is_plain(character: char) -> bool {
     let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !character.is_control() && !turns

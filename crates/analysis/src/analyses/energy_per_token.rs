@@ -1,26 +1,26 @@
-//! `energy_per_token`: joules per output token and per token of any kind, by the length of the answer.
+//! The `energy_per_token` analysis: joules per output token and per token, by answer length.
 //!
-//! In each range of lengths it is a ratio of sums, Σ joules / Σ tokens, as for the whole run; long answers share the cost of
-//! their prompt among more tokens. Intervals are by bootstrap over the queries of the run in the order of sending, in
-//! blocks where requests ran together; a query outside the range adds nothing to either sum.
+//! The value of each length range is Σ joules / Σ tokens, as for the whole run. Intervals are a bootstrap over the queries of
+//! the run in sending order, in blocks if requests overlap. A query outside the range adds nothing to either sum.
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::Message;
 use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use serde::Serialize;
 
 use super::cell::{self, Unit};
-use super::order::in_order_of_sending;
-use super::{Analysis, Findings, Options, caution, to_value};
+use super::order::in_sending_order;
+use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 
-/// Fewer ranges by powers of two than this tell little, and ranges of about equally many queries are taken.
+/// With fewer ranges by powers of two, ranges with about equally many queries are used instead.
 const FEWEST_RANGES: usize = 3;
 
-/// So many ranges by number of queries.
+/// Number of ranges with about equally many queries.
 const MOST_QUANTILES: usize = 6;
 
-/// See the module.
+/// The `energy_per_token` analysis.
 pub(super) struct EnergyPerToken;
 
 impl Analysis for EnergyPerToken {
@@ -29,18 +29,18 @@ impl Analysis for EnergyPerToken {
     }
 
     fn about(&self) -> &'static str {
-        "joules per output token and per token, by the length of the answer, gross and net"
+        "joules per output token and per token by answer length, gross and net"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
-        caution::check_queries(run)?;
+        shared_warnings::check_queries(run)?;
         let mut findings = Findings::default();
-        let queries = in_order_of_sending(run.completed());
-        let counted: Vec<Counted> = queries.iter().filter_map(|query| Counted::of(query)).collect();
+        let queries = in_sending_order(run.completed());
+        let counted: Vec<TokenEnergy> = queries.iter().filter_map(|query| TokenEnergy::from_query(query)).collect();
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
         let rows: Vec<Row> = std::iter::once(None)
             .chain(ranges(&counted).into_iter().map(Some))
-            .map(|range| Row::of(range, &counted, resampling))
+            .map(|range| Row::for_range(range, &counted, resampling))
             .collect();
         let source = run.energy.map(ergometer_runs::EnergySource::name);
         findings.summary.insert(String::from("energy_source"), source.into());
@@ -59,31 +59,31 @@ impl Analysis for EnergyPerToken {
     }
 }
 
-/// A query whose tokens and joules are known.
-struct Counted {
+/// Tokens and energy of a query.
+struct TokenEnergy {
     output: u64,
     all: u64,
     gross: f64,
     net: Option<f64>,
 }
 
-impl Counted {
-    fn of(query: &Query) -> Option<Self> {
+impl TokenEnergy {
+    fn from_query(query: &Query) -> Option<Self> {
         let output = query.output_tokens.filter(|&tokens| tokens > 0)?;
         let energy = query.energy?;
         Some(Self { output, all: query.all_tokens().unwrap_or(output), gross: energy.gross, net: energy.net })
     }
 }
 
-/// Lengths of answers, both ends included.
+/// A range of answer lengths, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     from: u64,
     to: u64,
 }
 
-/// By powers of two; where that gives few, about equally many queries each, and one for each length where there are few.
-fn ranges(queries: &[Counted]) -> Vec<Range> {
+/// Ranges by powers of two. If these are few: ranges with about equally many queries, or one per length.
+fn ranges(queries: &[TokenEnergy]) -> Vec<Range> {
     let mut lengths: Vec<u64> = queries.iter().map(|query| query.output).collect();
     lengths.sort_unstable();
     let doubling: Vec<Range> = lengths
@@ -113,7 +113,7 @@ fn ranges(queries: &[Counted]) -> Vec<Range> {
     ranges
 }
 
-/// What a token costs in a range of lengths.
+/// Energy per token in a range of lengths.
 #[derive(Debug, Serialize)]
 struct Row {
     from_output_tokens: Option<u64>,
@@ -140,9 +140,9 @@ impl Serialize for Ratio {
 }
 
 impl Ratio {
-    /// Of pairs in the order of sending; those that are `None` are other queries. Without a positive denominator there is
-    /// none, and below ten blocks that hold a pair no interval.
-    pub(super) fn of(pairs: &[Option<(f64, f64)>], resampling: Resampling) -> Option<Self> {
+    /// The ratio of sums of pairs in sending order; `None` pairs stand for other queries. `None` without a positive
+    /// denominator. An interval needs at least ten blocks that contain a pair.
+    pub(super) fn from_pairs(pairs: &[Option<(f64, f64)>], resampling: Resampling) -> Option<Self> {
         let all: Vec<(f64, f64)> = pairs.iter().map(|pair| pair.unwrap_or((0.0, 0.0))).collect();
         let (top, bottom) = all.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
         let value = Some(top / bottom).filter(|value| bottom > 0.0 && value.is_finite())?;
@@ -151,14 +151,15 @@ impl Ratio {
 }
 
 impl Row {
-    fn of(range: Option<Range>, queries: &[Counted], resampling: Resampling) -> Self {
-        let is_in = |query: &Counted| range.is_none_or(|range| (range.from..=range.to).contains(&query.output));
-        let ratio = |joules: &dyn Fn(&Counted) -> Option<f64>, tokens: &dyn Fn(&Counted) -> u64| {
-            let pair = |query: &Counted| is_in(query).then(|| Some((joules(query)?, tokens(query) as f64))).flatten();
-            Ratio::of(&queries.iter().map(pair).collect::<Vec<_>>(), resampling)
+    fn for_range(range: Option<Range>, queries: &[TokenEnergy], resampling: Resampling) -> Self {
+        let is_in = |query: &TokenEnergy| range.is_none_or(|range| (range.from..=range.to).contains(&query.output));
+        let ratio = |joules: &dyn Fn(&TokenEnergy) -> Option<f64>, tokens: &dyn Fn(&TokenEnergy) -> u64| {
+            let pair =
+                |query: &TokenEnergy| is_in(query).then(|| Some((joules(query)?, tokens(query) as f64))).flatten();
+            Ratio::from_pairs(&queries.iter().map(pair).collect::<Vec<_>>(), resampling)
         };
-        let (gross, net) = (|query: &Counted| Some(query.gross), |query: &Counted| query.net);
-        let (output, all) = (|query: &Counted| query.output, |query: &Counted| query.all);
+        let (gross, net) = (|query: &TokenEnergy| Some(query.gross), |query: &TokenEnergy| query.net);
+        let (output, all) = (|query: &TokenEnergy| query.output, |query: &TokenEnergy| query.all);
         let there = queries.iter().filter(|query| is_in(query));
         Self {
             from_output_tokens: range.map(|range| range.from),
@@ -181,20 +182,20 @@ impl Row {
     }
 }
 
-fn warnings(run: &Run, counted: usize) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
-    warnings.extend(caution::failed_left_out(run));
+fn warnings(run: &Run, counted: usize) -> Vec<Message> {
+    let mut warnings: Vec<Message> = Vec::new();
+    warnings.extend(shared_warnings::failed_left_out(run));
     let completed = run.completed().count();
     if run.energy.is_none() {
-        warnings.push(String::from("the run has no joules: nothing measured or modelled them"));
+        warnings.push(Message::new("the run has no energy values"));
     } else if counted < completed {
-        warnings.push(format!(
-            "{} of {completed} queries are left out: their tokens or joules are not known",
+        warnings.push(Message::new(format!(
+            "{} of {completed} queries are left out: their tokens or energy are unknown",
             completed - counted
-        ));
+        )));
     }
-    warnings.extend(caution::not_finite(run));
-    warnings.extend(caution::modelled(run));
+    warnings.extend(shared_warnings::not_finite(run));
+    warnings.extend(shared_warnings::modelled(run));
     warnings
 }
 
@@ -202,9 +203,9 @@ fn table(run: &Run, rows: &[Row]) -> Table {
     let source = run.energy.map_or("no", ergometer_runs::EnergySource::name);
     let mut table = Table::new(
         "energy_per_token",
-        &format!("What a token costs, by the length of the answer ({source} joules)"),
+        &format!("Energy per token by answer length ({source} energy)"),
         &[
-            ("answers of", "answers_of"),
+            ("answer length", "answers_of"),
             ("queries", "queries"),
             ("gross/output token", "gross_j_per_output_token"),
             ("net/output token", "net_j_per_output_token"),
@@ -225,13 +226,11 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             ratio(row.net_j_per_token),
         ]);
     }
-    table
-        .notes
-        .push(String::from("sums of joules over sums of tokens; ± is a 95 % interval by bootstrap over queries"));
+    table.notes.push(String::from("total joules / total tokens; ± is a 95 % bootstrap interval over queries"));
     table.notes.push(match run.block() {
-        1 => String::from("below ten queries there is no interval"),
+        1 => String::from("an interval needs at least 10 queries"),
         block => {
-            format!("queries ran together, in blocks of {block}: below ten blocks that hold one there is no interval")
+            format!("queries overlap, so they are resampled in blocks of {block}; an interval needs at least 10 independent batches")
         }
     });
     table
@@ -242,26 +241,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(lengths: &[u64]) -> Vec<(u64, u64)> {
-        let queries: Vec<Counted> =
-            lengths.iter().map(|&output| Counted { output, all: output, gross: 1.0, net: None }).collect();
+    fn range_bounds(lengths: &[u64]) -> Vec<(u64, u64)> {
+        let queries: Vec<TokenEnergy> =
+            lengths.iter().map(|&output| TokenEnergy { output, all: output, gross: 1.0, net: None }).collect();
         ranges(&queries).iter().map(|range| (range.from, range.to)).collect()
     }
 
     #[test]
     fn ranges_follow_the_lengths() {
-        assert_eq!(of(&[1, 2, 3, 9, 15, 100]), [(1, 1), (2, 3), (8, 15), (64, 127)]);
-        assert_eq!(of(&[64; 400]), [(64, 64)]);
-        assert_eq!(of(&[64, 65, 66, 65]), [(64, 64), (65, 65), (66, 66)]);
+        assert_eq!(range_bounds(&[1, 2, 3, 9, 15, 100]), [(1, 1), (2, 3), (8, 15), (64, 127)]);
+        assert_eq!(range_bounds(&[64; 400]), [(64, 64)]);
+        assert_eq!(range_bounds(&[64, 65, 66, 65]), [(64, 64), (65, 65), (66, 66)]);
         let close: Vec<u64> = (64..124).collect();
-        assert_eq!(of(&close), [(64, 73), (74, 83), (84, 93), (94, 103), (104, 113), (114, 123)]);
-        assert!(of(&[]).is_empty());
+        assert_eq!(range_bounds(&close), [(64, 73), (74, 83), (84, 93), (94, 103), (104, 113), (114, 123)]);
+        assert!(range_bounds(&[]).is_empty());
     }
 
     proptest! {
         #[test]
         fn every_length_is_in_one_range(lengths in prop::collection::vec(prop_oneof![1_u64..20, 60_u64..90, Just(u64::MAX)], 1..80)) {
-            let ranges = of(&lengths);
+            let ranges = range_bounds(&lengths);
             for length in &lengths {
                 prop_assert_eq!(ranges.iter().filter(|(from, to)| (*from..=*to).contains(length)).count(), 1, "{:?}", ranges);
             }

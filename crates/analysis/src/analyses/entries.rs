@@ -1,16 +1,16 @@
-//! Figures as entries of JSON. What is not known, or not finite, is null.
+//! Converts values to JSON. Unknown and non-finite values are null.
 
 use ergometer_statistics::{Homogeneity, Interval, TestedBy};
 use serde_json::{Map, Value, json};
 
 use ergometer_statistics::Estimate;
 
-/// A number; null where it is not known or not finite.
+/// A number; null if unknown or not finite.
 pub(super) fn number(value: Option<f64>) -> Value {
     value.and_then(serde_json::Number::from_f64).map_or(Value::Null, Value::Number)
 }
 
-/// `{value, low, high}`; null where the value is not known.
+/// `{value, low, high}`; null if the value is unknown.
 pub(super) fn estimate(found: Option<Estimate>) -> Value {
     found.filter(|found| found.value.is_finite()).map_or(Value::Null, |found| {
         let (low, high) = found.ends().unzip();
@@ -18,12 +18,12 @@ pub(super) fn estimate(found: Option<Estimate>) -> Value {
     })
 }
 
-/// A figure with an interval that was computed here.
+/// An estimate with an optional interval.
 pub(super) fn with(value: f64, interval: Option<Interval>) -> Estimate {
     Estimate::with_ends(value, interval.map(|interval| (interval.low, interval.high)))
 }
 
-/// What a test of whether groups differ found.
+/// The result of a homogeneity test.
 pub(super) fn test(found: Option<&Homogeneity>) -> Value {
     found.map_or(Value::Null, |found| {
         let (by, draws) = match found.by {
@@ -34,7 +34,7 @@ pub(super) fn test(found: Option<&Homogeneity>) -> Value {
     })
 }
 
-/// A map of an object that was written with `json!`.
+/// The map of an object made with `json!`.
 pub(super) fn map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -1,4 +1,4 @@
-//! Made-up runs for the tests of analyses, and the saved ones of the repository.
+//! Synthetic runs for tests of analyses, and access to `fixtures/runs`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use ergometer_runs::saved::{Query, Run};
 use ergometer_runs::testing;
 
-/// When made-up runs begin.
+/// The start of synthetic runs.
 pub(super) const START: Timestamp = Timestamp::from_nanos_since_epoch(1_790_000_000_000_000_000);
 
-/// A time after the start.
+/// A time, in seconds after the start.
 pub(super) fn at(seconds: f64) -> Timestamp {
     START + Seconds::new(seconds)
 }
 
-/// A query that is sent every tenth of a second, and takes as long: 20 ms to its first token, then 8 ms for each of ten.
+/// Queries are sent every 0.1 s and take 0.1 s: 20 ms to the first token, then 8 ms for each of ten more.
 pub(super) fn query(number: u64) -> Query {
     let sent = number as f64 / 10.0;
     Query {
@@ -36,12 +36,12 @@ pub(super) fn query(number: u64) -> Query {
     }
 }
 
-/// A run of these queries, that is nowhere on disk.
+/// A run with these queries that has no folder on disk.
 pub(super) fn run(queries: Vec<Query>, subjects: &[&str]) -> Run {
     with_summary(queries, subjects, json!({}))
 }
 
-/// The same, with a summary.
+/// A run with these queries and this summary.
 pub(super) fn with_summary(queries: Vec<Query>, subjects: &[&str], summary: Value) -> Run {
     Run {
         folder: PathBuf::from("/nowhere/made_up"),
@@ -53,7 +53,7 @@ pub(super) fn with_summary(queries: Vec<Query>, subjects: &[&str], summary: Valu
     }
 }
 
-/// A run of `fixtures/runs`.
+/// Opens a run of `fixtures/runs`.
 pub(super) fn saved(name: &str) -> Run {
     Run::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)).unwrap()
 }

@@ -1,9 +1,8 @@
-//! The analyses: a saved run goes in; findings come out, which become `analysis/<id>.json` and tables.
+//! Analyses of a saved run, with results as tables and as `analysis/<id>.json`.
 //!
-//! An analysis is one file that implements [`Analysis`] and one line in [`ALL`].
+//! To add an analysis, implement [`Analysis`] in a new file and add it to [`ALL`].
 
 mod accuracy;
-mod caution;
 mod cell;
 mod drift;
 mod efficiency;
@@ -17,11 +16,13 @@ mod outliers;
 mod percentiles;
 mod phases;
 mod regression;
+mod shared_warnings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ergometer_charts::Table;
+use ergometer_diagnostics::{CommandLine, Diagnostic, Message};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -30,7 +31,7 @@ use ergometer_runs::folder::ANALYSIS_FOLDER;
 use ergometer_runs::saved::Run;
 use ergometer_runs::store::write_json;
 
-/// Every analysis, in the order in which people read them.
+/// All analyses, in reading order.
 pub static ALL: &[&dyn Analysis] = &[
     &accuracy::Accuracy,
     &efficiency::Efficiency,
@@ -43,30 +44,30 @@ pub static ALL: &[&dyn Analysis] = &[
     &outliers::Outliers,
 ];
 
-/// Something to be found out about a run.
+/// An analysis of a saved run.
 pub trait Analysis: Sync {
-    /// Its name, and that of its file.
+    /// The id, which is also the name of the file.
     fn id(&self) -> &'static str;
 
-    /// What it finds out, in a line.
+    /// A one-line description.
     fn about(&self) -> &'static str;
 
-    /// Finds it out. What the run does not have is a warning, or an absent figure; an error is for what cannot be read.
+    /// Analyzes a run. Missing data gives a warning or an absent value; an unreadable file gives an error.
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError>;
 }
 
-/// What can be asked of analyses.
+/// Options of analyses.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    /// Leave out regressions that have no line.
+    /// Leave out regressions that could not be fitted.
     pub skip_zeroes: bool,
-    /// Limits to judge requests by, in place of those the run was made with.
+    /// Latency limits that replace those of the run.
     pub limits: Option<Limits>,
-    /// The seed of resampling.
+    /// The random seed of resampling.
     pub seed: u64,
 }
 
-/// The most a request may take, in seconds; `None` sets no limit.
+/// Latency limits in seconds; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[expect(missing_docs, reason = "named by the metrics")]
 pub struct Limits {
@@ -77,16 +78,16 @@ pub struct Limits {
     pub e2e_s: Option<f64>,
 }
 
-/// What was found out.
+/// The results of an analysis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Findings {
-    /// The few figures that matter.
+    /// The main figures.
     pub summary: Map<String, Value>,
-    /// All of it.
+    /// All results.
     pub data: Map<String, Value>,
-    /// What to know about it.
-    pub warnings: Vec<String>,
-    /// As people read it.
+    /// Warnings, with hints.
+    pub warnings: Vec<Message>,
+    /// Tables for people.
     pub tables: Vec<Table>,
 }
 
@@ -95,24 +96,25 @@ pub struct Findings {
 pub struct Artifact<'a> {
     analysis: &'a str,
     summary: &'a Map<String, Value>,
-    warnings: &'a [String],
+    warnings: Vec<String>,
     data: &'a Map<String, Value>,
 }
 
-/// The analysis of a name.
+/// Finds an analysis by its id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static dyn Analysis> {
     ALL.iter().copied().find(|analysis| analysis.id() == id)
 }
 
 impl Findings {
-    /// As programs read them.
+    /// The content of `analysis/<id>.json`.
     #[must_use]
     pub fn artifact<'a>(&'a self, id: &'a str) -> Artifact<'a> {
-        Artifact { analysis: id, summary: &self.summary, warnings: &self.warnings, data: &self.data }
+        let warnings = self.warnings.iter().map(|warning| warning.one_line(&CommandLine)).collect();
+        Artifact { analysis: id, summary: &self.summary, warnings, data: &self.data }
     }
 
-    /// Writes them into the folder of the run or the sweep, whole or not at all. Says where.
+    /// Writes `analysis/<id>.json` into the folder of the run or sweep, atomically, and returns its path.
     pub fn write(&self, folder: &Path, id: &str) -> Result<PathBuf, AnalysisError> {
         let folder = folder.join(ANALYSIS_FOLDER);
         fs::create_dir_all(&folder).map_err(AnalysisError::write(&folder))?;
@@ -122,7 +124,7 @@ impl Findings {
     }
 }
 
-/// What a file has of a figure. A number that is none is null.
+/// A value as JSON; null if it cannot be represented.
 fn to_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or(Value::Null)
 }

@@ -1,7 +1,7 @@
-//! `percentiles`: how times, tokens, joules and watts of completed queries are distributed.
+//! The `percentiles` analysis: distribution of latencies, tokens, joules and watts of completed queries.
 //!
-//! Percentiles are exact (type 7) and those of `summary.json`. Each median has a 95 % interval of order statistics, where
-//! values are one a query; gaps between chunks of one answer are not independent, so theirs has none.
+//! Percentiles are exact (type 7) and equal those of `summary.json`. Medians have a 95 % interval by order statistics, except
+//! ITL, because the gaps of one answer are not independent.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Distribution, Gaps, Interval};
@@ -9,11 +9,11 @@ use ergometer_units::format;
 use serde_json::Value;
 
 use super::cell;
-use super::{Analysis, Findings, Options, caution, to_value};
+use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Attempt, Query, Run};
 
-/// See the module.
+/// The `percentiles` analysis.
 pub(super) struct Percentiles;
 
 impl Analysis for Percentiles {
@@ -22,14 +22,14 @@ impl Analysis for Percentiles {
     }
 
     fn about(&self) -> &'static str {
-        "how latencies, tokens, joules and watts are distributed: mean, p50, p90, p95, p99"
+        "distribution of latencies, tokens, joules and watts: mean, p50, p90, p95, p99"
     }
 
     fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
-        caution::check_queries(run)?;
-        let mut rows: Vec<Row> = MEASURES.iter().map(|&measure| Row::of(measure, run.completed())).collect();
+        shared_warnings::check_queries(run)?;
+        let mut rows: Vec<Row> = MEASURES.iter().map(|&measure| Row::from_queries(measure, run.completed())).collect();
         // The other times stand with the first three.
-        rows.splice(3..3, [gaps(run)?, Row::of(SCHEDULE_LAG, run.queries.iter())]);
+        rows.splice(3..3, [gaps(run)?, Row::from_queries(SCHEDULE_LAG, run.queries.iter())]);
         let mut findings = Findings::default();
         findings.summary.insert(String::from("completed"), run.completed().count().into());
         for name in ["ttft_ms", "tpot_ms", "e2e_ms", "joules_per_query"] {
@@ -40,25 +40,25 @@ impl Analysis for Percentiles {
         for row in &rows {
             findings.data.insert(row.name.to_owned(), to_value(&row.found));
         }
-        findings.warnings.extend(caution::failed_left_out(run));
-        findings.warnings.extend(caution::not_finite(run));
-        findings.warnings.extend(caution::modelled(run));
+        findings.warnings.extend(shared_warnings::failed_left_out(run));
+        findings.warnings.extend(shared_warnings::not_finite(run));
+        findings.warnings.extend(shared_warnings::modelled(run));
         findings.tables.push(table(run, &rows));
         Ok(findings)
     }
 }
 
-/// How one thing is distributed.
+/// The distribution of one metric.
 struct Row {
     name: &'static str,
     words: &'static str,
     found: Option<Distribution>,
 }
 
-/// A name with its unit, the same in words, and the value of a completed query.
+/// The name in JSON, the label, and the value of a query.
 type Measure = (&'static str, &'static str, fn(&Query) -> Option<f64>);
 
-/// Whether a query was sent in time has nothing to do with its answer, so failed ones count too.
+/// The schedule lag, which includes failed queries because it does not depend on the answer.
 const SCHEDULE_LAG: Measure =
     ("schedule_lag_ms", "schedule lag, ms", |query| Some(milliseconds(query.sent?.since(query.scheduled?).get())));
 
@@ -71,10 +71,10 @@ const MEASURES: [Measure; 10] = [
     ("joules_per_query", "gross J/query", |query| Some(query.energy?.gross)),
     ("net_joules_per_query", "net J/query", |query| query.energy?.net),
     ("joules_per_output_token", "gross J/output token", Query::joules_per_output_token),
-    ("watts", "gross W, its share", |query| {
+    ("watts", "gross W, share of query", |query| {
         Some(query.energy?.gross / query.total_s.filter(|&seconds| seconds > 0.0)?)
     }),
-    ("gpu_watts", "W of the GPU meanwhile", |query| query.gpu_watts),
+    ("gpu_watts", "GPU W during query", |query| query.gpu_watts),
 ];
 
 fn milliseconds(seconds: f64) -> f64 {
@@ -82,13 +82,13 @@ fn milliseconds(seconds: f64) -> f64 {
 }
 
 impl Row {
-    fn of<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
+    fn from_queries<'a>((name, words, value): Measure, queries: impl Iterator<Item = &'a Query>) -> Self {
         let values: Vec<f64> = queries.filter_map(value).collect();
         Self { name, words, found: Distribution::from_values(&values) }
     }
 }
 
-/// The gaps between chunks with content, pooled over attempts that completed.
+/// ITL: the gaps between chunks with content, pooled over completed attempts.
 fn gaps(run: &Run) -> Result<Row, AnalysisError> {
     let mut gaps = Gaps::default();
     Attempt::each(&run.folder, |attempt, chunks| {
@@ -113,7 +113,7 @@ fn table(run: &Run, rows: &[Row]) -> Table {
         ("p99", "p99"),
         ("max", "max"),
     ];
-    let mut table = Table::new("percentiles", "How values are distributed, over completed queries", &columns);
+    let mut table = Table::new("percentiles", "Distribution over completed queries", &columns);
     for row in rows {
         let Some(distribution) = row.found else { continue };
         let number = |value: f64| Cell::number(Some(value), show);
@@ -133,20 +133,20 @@ fn table(run: &Run, rows: &[Row]) -> Table {
             number(distribution.max),
         ]);
     }
-    table.notes.push(String::from("in brackets the 95 % interval of the median; p99 is absent below 100 values"));
+    table.notes.push(String::from("in parentheses: 95 % interval of the median; p99 needs at least 100 values"));
     if run.block() > 1 {
-        table.notes.push(String::from("requests ran together and are not independent: the intervals are too narrow"));
+        table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }
     table
 }
 
-/// A median is shown with its interval, if that has any width.
+/// Formats a median with its interval, if the interval is not empty.
 fn median(value: f64, Interval { low, high }: Interval) -> Cell {
     let shown = if low == high { show(value) } else { format!("{} ({}-{})", show(value), show(low), show(high)) };
     Cell::Estimate { value, low, high, shown }
 }
 
-/// Tokens have no decimals.
+/// Formats a number; tokens have no decimals.
 fn show(value: f64) -> String {
     if value.fract() == 0.0 { format::thousands(value) } else { format::significant(value) }
 }

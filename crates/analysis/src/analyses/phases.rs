@@ -1,9 +1,9 @@
-//! `phases`: what prefill and decode cost, in time and energy, told in two ways.
+//! The `phases` analysis: time and energy of prefill and decode, by time stamps and by regression.
 //!
-//! By the clock: prefill is sending to first token, decode is first token to end, as the records have them; per token they
-//! are ratios of sums. By regression: `cost = constant + b input tokens + c output tokens` over all queries, which tells what a
-//! further token adds, and what a query costs whatever its length. Where the two differ by more than their intervals, that
-//! is said: the clock puts the constant into prefill, and a decode step into whichever side of the first token it falls.
+//! By time stamps: prefill lasts from sending to the first token, decode from the first token to the end; values per token
+//! are ratios of sums. By regression: `cost = constant + b input tokens + c output tokens` over all queries, which separates
+//! the cost of one more token from the fixed cost of a query. The analysis also reports whether the two methods differ by
+//! more than their intervals: by time stamps, the fixed cost counts as prefill.
 
 use ergometer_charts::{Cell, Table, Tone};
 use ergometer_statistics::{Coefficient, NoFit, Plane, Resampling};
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::cell::{self, Unit};
 use super::energy_per_token::Ratio;
-use super::order::in_order_of_sending;
-use super::{Analysis, Findings, Options, caution, to_value};
+use super::order::in_sending_order;
+use super::{Analysis, Findings, Options, shared_warnings, to_value};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 
-/// See the module.
+/// The `phases` analysis.
 pub(super) struct PhaseCosts;
 
 impl Analysis for PhaseCosts {
@@ -26,14 +26,14 @@ impl Analysis for PhaseCosts {
     }
 
     fn about(&self) -> &'static str {
-        "what prefill and decode cost, by the clock and by regression on input and output tokens"
+        "time and energy of prefill and decode, by time stamps and by regression on input and output tokens"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
-        caution::check_queries(run)?;
-        let queries = in_order_of_sending(run.completed());
+        shared_warnings::check_queries(run)?;
+        let queries = in_sending_order(run.completed());
         let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
-        let parts = Parts::of(&queries, resampling);
+        let parts = PhasesByClock::from_queries(&queries, resampling);
         let costs = costs(run, &queries);
         let comparisons = comparisons(&parts, &costs);
         let mut findings = Findings::default();
@@ -45,9 +45,9 @@ impl Analysis for PhaseCosts {
         let regressions = costs.iter().map(|cost| (cost.name.to_owned(), to_value(cost)));
         findings.data.insert(String::from("by_regression"), Value::Object(regressions.collect()));
         findings.data.insert(String::from("comparisons"), to_value(&comparisons));
-        findings.warnings.extend(caution::failed_left_out(run));
-        findings.warnings.extend(caution::not_finite(run));
-        findings.warnings.extend(caution::modelled(run));
+        findings.warnings.extend(shared_warnings::failed_left_out(run));
+        findings.warnings.extend(shared_warnings::not_finite(run));
+        findings.warnings.extend(shared_warnings::modelled(run));
         findings.tables.push(parts.table());
         findings.tables.push(table(run, &costs));
         findings.tables.extend(comparison_table(&comparisons));
@@ -55,13 +55,13 @@ impl Analysis for PhaseCosts {
     }
 }
 
-/// What a phase took of one thing.
+/// The time or energy of a phase.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Part {
+struct PhaseTotal {
     queries: usize,
     sum: Option<f64>,
     mean: Option<f64>,
-    /// Of both phases, over queries that have both.
+    /// The share of both phases, over queries that have both.
     share: Option<f64>,
     per_token: Option<Ratio>,
 }
@@ -69,37 +69,37 @@ struct Part {
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Phase {
     #[serde(rename = "time_s")]
-    time: Part,
+    time: PhaseTotal,
     #[serde(rename = "energy_j")]
-    energy: Part,
+    energy: PhaseTotal,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Parts {
+struct PhasesByClock {
     prefill: Phase,
     decode: Phase,
 }
 
-impl Parts {
-    fn of(queries: &[&Query], resampling: Resampling) -> Self {
-        type Of = fn(&Query) -> Option<f64>;
-        let input: Of = |query| query.input_tokens.map(|tokens| tokens as f64);
-        let output: Of = |query| query.output_tokens.map(|tokens| tokens as f64);
-        let part = |value: Of, other: Of, tokens: Of| {
+impl PhasesByClock {
+    fn from_queries(queries: &[&Query], resampling: Resampling) -> Self {
+        type QueryValue = fn(&Query) -> Option<f64>;
+        let input: QueryValue = |query| query.input_tokens.map(|tokens| tokens as f64);
+        let output: QueryValue = |query| query.output_tokens.map(|tokens| tokens as f64);
+        let part = |value: QueryValue, other: QueryValue, tokens: QueryValue| {
             let values: Vec<f64> = queries.iter().filter_map(|query| value(query)).collect();
             let sum = (!values.is_empty()).then(|| values.iter().sum::<f64>());
             let both = queries.iter().filter_map(|query| value(query).zip(other(query)));
             let both = both.fold((0.0, 0.0), |sum, (value, other)| (sum.0 + value, sum.1 + value + other));
             let pairs: Vec<Option<(f64, f64)>> = queries.iter().map(|query| value(query).zip(tokens(query))).collect();
-            Part {
+            PhaseTotal {
                 queries: values.len(),
                 sum,
                 mean: sum.map(|sum| sum / values.len() as f64),
                 share: (both.1 > 0.0).then(|| both.0 / both.1),
-                per_token: Ratio::of(&pairs, resampling),
+                per_token: Ratio::from_pairs(&pairs, resampling),
             }
         };
-        let [prefill_s, decode_s, prefill_j, decode_j]: [Of; 4] = [
+        let [prefill_s, decode_s, prefill_j, decode_j]: [QueryValue; 4] = [
             |query| query.phases.prefill_s,
             |query| query.phases.decode_s,
             |query| query.phases.prefill_j,
@@ -115,12 +115,12 @@ impl Parts {
         let columns = [
             ("phase", "phase"),
             ("queries", "queries"),
-            ("in all", "sum"),
+            ("total", "sum"),
             ("per query", "mean"),
             ("share", "share"),
             ("per token", "per_token"),
         ];
-        let mut table = Table::new("phases", "Prefill and decode by the clock", &columns);
+        let mut table = Table::new("phases", "Prefill and decode by time stamps", &columns);
         for (label, part, unit) in [
             ("prefill time, s", self.prefill.time, Unit::SECONDS),
             ("decode time, s", self.decode.time, Unit::SECONDS),
@@ -138,13 +138,13 @@ impl Parts {
             ]);
         }
         table.notes.push(String::from(
-            "prefill: sending to first token, per input token; decode: first token to end, per output token",
+            "prefill: from sending to the first token, per input token; decode: from the first token to the end, per output token",
         ));
         table
     }
 }
 
-/// What a query costs of one thing, by its tokens.
+/// The time or energy of a query by its tokens.
 #[derive(Debug, Serialize)]
 struct Cost {
     #[serde(skip)]
@@ -156,12 +156,12 @@ struct Cost {
     /// `first` is per input token, `second` per output token.
     #[serde(flatten)]
     plane: Option<Named>,
-    /// Why there is none.
+    /// Why there is no fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-/// A plane by what its regressors are.
+/// A fitted plane with named coefficients.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Named {
     count: usize,
@@ -205,17 +205,11 @@ fn costs(run: &Run, queries: &[&Query]) -> Vec<Cost> {
 fn reason(why: &NoFit) -> String {
     match why {
         NoFit::TooFew { count, needed } => {
-            format!("{count} queries have tokens and this figure, and it takes {needed}")
+            format!("only {count} queries have token counts and this value; needs at least {needed}")
         }
-        NoFit::Constant { regressor: 0 } => {
-            String::from("all queries have as many input tokens, so what one adds cannot be told")
-        }
-        NoFit::Constant { .. } => {
-            String::from("all queries have as many output tokens, so what one adds cannot be told")
-        }
-        NoFit::Collinear { .. } => {
-            String::from("input and output tokens rise and fall together, so what belongs to which cannot be told")
-        }
+        NoFit::Constant { regressor: 0 } => String::from("all queries have the same number of input tokens"),
+        NoFit::Constant { .. } => String::from("all queries have the same number of output tokens"),
+        NoFit::Collinear { .. } => String::from("input and output tokens are too strongly correlated"),
         other => other.to_string(),
     }
 }
@@ -224,17 +218,17 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
     let columns = [
         ("cost", "cost"),
         ("queries", "count"),
-        ("a query", "constant"),
-        ("an input token", "per_input_token"),
-        ("an output token", "per_output_token"),
+        ("per query", "constant"),
+        ("per input token", "per_input_token"),
+        ("per output token", "per_output_token"),
         ("r²", "r2"),
-        ("what it says", "verdict"),
+        ("verdict", "verdict"),
     ];
-    let mut table = Table::new("phase_regression", "What a query, an input token and an output token add", &columns);
+    let mut table = Table::new("phase_regression", "Regression on input and output tokens", &columns);
     for cost in costs {
         let label = Cell::text(cost.words);
         let Some(plane) = &cost.plane else {
-            let text = format!("no fit: {}", cost.reason.as_deref().unwrap_or("not known why"));
+            let text = format!("no fit: {}", cost.reason.as_deref().unwrap_or("unknown reason"));
             let verdict = Cell::Verdict { text, tone: Tone::Warning };
             table.rows.push([vec![label], vec![Cell::Absent; 5], vec![verdict]].concat());
             continue;
@@ -250,13 +244,9 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
             Cell::Verdict { text, tone },
         ]);
     }
-    table
-        .notes
-        .push(String::from("least squares on input and output tokens together; ± is a 95 % interval by Student's t"));
+    table.notes.push(String::from("least squares on input and output tokens; ± is a 95 % interval (Student's t)"));
     if run.block() > 1 {
-        table.notes.push(String::from(
-            "requests ran together: what one costs depends on the others, and intervals are too narrow",
-        ));
+        table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }
     table
 }
@@ -264,15 +254,15 @@ fn table(run: &Run, costs: &[Cost]) -> Table {
 fn verdict(plane: &Named) -> (String, Tone) {
     let is_unknown = |coefficient: &Coefficient| coefficient.interval.is_none_or(|interval| interval.contains(0.0));
     let text = match (is_unknown(&plane.per_input_token), is_unknown(&plane.per_output_token)) {
-        (true, true) => "no evidence that either kind of token adds anything",
-        (true, false) => "no evidence that input tokens add anything",
-        (false, true) => "no evidence that output tokens add anything",
-        (false, false) => return (String::from("both add"), Tone::Plain),
+        (true, true) => "no evidence of a cost per token",
+        (true, false) => "no evidence of a cost per input token",
+        (false, true) => "no evidence of a cost per output token",
+        (false, false) => return (String::from("both contribute"), Tone::Plain),
     };
     (text.to_owned(), Tone::Warning)
 }
 
-/// The same by the clock and by regression.
+/// A cost per token by time stamps and by regression.
 #[derive(Debug, Serialize)]
 struct Comparison {
     what: &'static str,
@@ -280,27 +270,27 @@ struct Comparison {
     unit: Unit,
     by_clock: Ratio,
     by_regression: Coefficient,
-    /// Whether the intervals have nothing in common; absent where one has none.
+    /// Whether the intervals are disjoint; absent if one has no interval.
     differ: Option<bool>,
     verdict: String,
 }
 
-fn comparisons(parts: &Parts, costs: &[Cost]) -> Vec<Comparison> {
+fn comparisons(parts: &PhasesByClock, costs: &[Cost]) -> Vec<Comparison> {
     let plane = |name: &str| costs.iter().find(|cost| cost.name == name).and_then(|cost| cost.plane);
-    let per = |what, unit, part: Part, by_regression: Option<Coefficient>| {
+    let per = |what, unit, part: PhaseTotal, by_regression: Option<Coefficient>| {
         let (by_clock, by_regression) = (part.per_token?, by_regression?);
         let intervals = by_clock.interval.zip(by_regression.interval);
         let differ = intervals.map(|(one, other)| one.high < other.low || other.high < one.low);
         let verdict = match differ {
-            None => "one of them has no interval",
+            None => "one has no interval",
             Some(false) if by_regression.interval.is_some_and(|interval| interval.contains(0.0)) => {
-                "regression cannot tell: its interval contains zero"
+                "regression is inconclusive: its interval contains zero"
             }
             Some(false) => "they agree",
             Some(true) if by_clock.value > by_regression.value => {
-                "they differ: the phase also has what a query costs whatever its length"
+                "they differ: the phase includes the fixed cost of a query"
             }
-            Some(true) => "they differ: a token adds more than its phase has; the other phase has the rest",
+            Some(true) => "they differ: part of the token's cost falls into the other phase",
         };
         Some(Comparison { what, unit, by_clock, by_regression, differ, verdict: verdict.to_owned() })
     };
@@ -317,8 +307,8 @@ fn comparisons(parts: &Parts, costs: &[Cost]) -> Vec<Comparison> {
 
 fn comparison_table(comparisons: &[Comparison]) -> Option<Table> {
     let columns =
-        [("", "what"), ("by the clock", "by_clock"), ("by regression", "by_regression"), ("what it says", "verdict")];
-    let mut table = Table::new("phase_comparison", "The two beside each other", &columns);
+        [("", "what"), ("by time stamps", "by_clock"), ("by regression", "by_regression"), ("verdict", "verdict")];
+    let mut table = Table::new("phase_comparison", "Time stamps and regression compared", &columns);
     for comparison in comparisons {
         let Ratio { value, interval } = comparison.by_clock;
         let tone = if comparison.differ == Some(true) { Tone::Warning } else { Tone::Plain };

@@ -1,28 +1,28 @@
-//! `regression`: what tokens cost, as lines. Tokens against time, energy and power of every query go in; slope, intercept
-//! and r² come out.
+//! The `regression` analysis: linear fits of time, energy and power by tokens.
 //!
-//! `data.regressions` is what intelligence-per-watt writes, by its definitions: all records are samples, failed ones too;
-//! power counts where it is not zero; a fit below two samples or with one x only is null. `data.fits` has the same pairs,
-//! and those on the energy that counts for the run, with intervals and two fits that outliers move less.
+//! `data.regressions` has the format of intelligence-per-watt and follows its definitions: all records are samples, including
+//! failed ones; zero power is left out; a fit with fewer than two samples or a single x is null. `data.fits` has the same
+//! pairs, and pairs with the energy of the run, with intervals and two robust fits.
 
 use ergometer_charts::{Cell, Table, Tone};
+use ergometer_diagnostics::Message;
 use ergometer_statistics::{Huber, LeastSquares, NoFit, TheilSen};
 use ergometer_units::format;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::cell::{self, Unit};
-use super::{Analysis, Findings, Options, caution};
+use super::{Analysis, Findings, Options, shared_warnings};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 
-/// Below this a value is zero, as intelligence-per-watt has it.
+/// Smaller values count as zero, as in intelligence-per-watt.
 const ZERO: f64 = 1e-12;
 
-/// A line that explains less than this part of the variation explains nothing, however sure its slope is.
+/// A fit with a smaller r² is negligible, even if its slope is significant.
 const LITTLE: f64 = 0.01;
 
-/// See the module.
+/// The `regression` analysis.
 pub(super) struct Regression;
 
 impl Analysis for Regression {
@@ -31,18 +31,18 @@ impl Analysis for Regression {
     }
 
     fn about(&self) -> &'static str {
-        "what tokens cost, as lines: TTFT, latency, energy and power by tokens, with intervals"
+        "linear fits of TTFT, latency, energy and power by tokens, with intervals"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
-        caution::check_queries(run)?;
-        let fits: Vec<Fit> = pairs(run).iter().map(Fit::of).collect();
+        shared_warnings::check_queries(run)?;
+        let fits: Vec<Fit> = pairs(run).iter().map(Fit::from_pair).collect();
         let is_kept = |fit: &&Fit| !options.skip_zeroes || fit.least_squares.is_some();
         let mut findings = Findings { warnings: warnings(run), ..Findings::default() };
         findings.summary.insert(String::from("total_samples"), run.queries.len().into());
-        let regressions = fits.iter().filter(is_kept).filter(|fit| fit.is_theirs);
+        let regressions = fits.iter().filter(is_kept).filter(|fit| fit.is_compatible);
         let regressions: Map<String, Value> =
-            regressions.map(|fit| (fit.name.to_owned(), super::to_value(&fit.theirs()))).collect();
+            regressions.map(|fit| (fit.name.to_owned(), super::to_value(&fit.compatible()))).collect();
         findings.data.insert(String::from("regressions"), Value::Object(regressions));
         let ours = fits.iter().filter(is_kept).map(|fit| (fit.name.to_owned(), super::to_value(fit)));
         findings.data.insert(String::from("fits"), Value::Object(ours.collect()));
@@ -51,16 +51,16 @@ impl Analysis for Regression {
     }
 }
 
-/// A figure of a query.
-type OfQuery = fn(&Query) -> Option<f64>;
+/// A value of a query.
+type QueryValue = fn(&Query) -> Option<f64>;
 
-/// Samples of two things about queries.
+/// Samples of two values of queries.
 struct Pair {
     name: &'static str,
     words: &'static str,
     unit: Unit,
     slope_unit: String,
-    is_theirs: bool,
+    is_compatible: bool,
     energy_source: Option<&'static str>,
     samples: Vec<(f64, f64)>,
     mean_y: Option<f64>,
@@ -71,16 +71,16 @@ fn tokens(count: Option<u64>) -> Option<f64> {
 }
 
 fn pairs(run: &Run) -> Vec<Pair> {
-    let sampled = |x: OfQuery, y: OfQuery| -> Vec<(f64, f64)> {
+    let sampled = |x: QueryValue, y: QueryValue| -> Vec<(f64, f64)> {
         run.queries.iter().filter_map(|query| x(query).zip(y(query))).collect()
     };
-    let all: OfQuery = |query| tokens(query.all_tokens());
-    let theirs = |name, words, unit: Unit, samples: Vec<(f64, f64)>| Pair {
+    let all: QueryValue = |query| tokens(query.all_tokens());
+    let compatible_pair = |name, words, unit: Unit, samples: Vec<(f64, f64)>| Pair {
         name,
         words,
         unit,
         slope_unit: format!("{}/token", unit.of),
-        is_theirs: true,
+        is_compatible: true,
         energy_source: None,
         mean_y: mean(&samples),
         samples,
@@ -88,35 +88,40 @@ fn pairs(run: &Run) -> Vec<Pair> {
     let power = sampled(all, |query| query.gpu_watts.filter(|watts| watts.abs() >= ZERO));
     let on_logarithms: Vec<(f64, f64)> = power.iter().filter(|(x, _)| *x > 0.0).map(|&(x, y)| (x.ln(), y)).collect();
     let mut pairs = vec![
-        theirs(
+        compatible_pair(
             "input_tokens_vs_ttft",
             "TTFT by input tokens",
             Unit::SECONDS,
             sampled(|query| tokens(query.input_tokens), |query| query.ttft_s),
         ),
-        theirs(
+        compatible_pair(
             "total_tokens_vs_energy",
             "GPU energy by all tokens",
             Unit::JOULES,
             sampled(all, |query| query.gpu_joules),
         ),
-        theirs("total_tokens_vs_latency", "latency by all tokens", Unit::SECONDS, sampled(all, |query| query.total_s)),
-        theirs("total_tokens_vs_power", "GPU power by all tokens", Unit::WATTS, power.clone()),
+        compatible_pair(
+            "total_tokens_vs_latency",
+            "latency by all tokens",
+            Unit::SECONDS,
+            sampled(all, |query| query.total_s),
+        ),
+        compatible_pair("total_tokens_vs_power", "GPU power by all tokens", Unit::WATTS, power.clone()),
         Pair {
             slope_unit: String::from("W per e-fold of tokens"),
             mean_y: mean(&power),
-            ..theirs("total_tokens_vs_power_log", "GPU power by ln(all tokens)", Unit::WATTS, on_logarithms)
+            ..compatible_pair("total_tokens_vs_power_log", "GPU power by ln(all tokens)", Unit::WATTS, on_logarithms)
         },
     ];
     if let Some(source) = run.energy {
-        let energies: [(_, _, OfQuery); 2] = [
+        let energies: [(_, _, QueryValue); 2] = [
             ("total_tokens_vs_gross_energy", "gross energy by all tokens", |query| Some(query.energy?.gross)),
             ("total_tokens_vs_net_energy", "net energy by all tokens", |query| query.energy?.net),
         ];
         pairs.extend(energies.map(|(name, words, energy)| Pair {
-            is_theirs: false,
+            is_compatible: false,
             energy_source: Some(source.name()),
-            ..theirs(name, words, Unit::JOULES, sampled(all, energy))
+            ..compatible_pair(name, words, Unit::JOULES, sampled(all, energy))
         }));
     }
     pairs
@@ -126,7 +131,7 @@ fn mean(samples: &[(f64, f64)]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().map(|sample| sample.1).sum::<f64>() / samples.len() as f64)
 }
 
-/// The lines of a pair.
+/// The fits of a pair.
 #[derive(Debug, Serialize)]
 struct Fit {
     #[serde(skip)]
@@ -136,12 +141,12 @@ struct Fit {
     #[serde(skip)]
     unit: Unit,
     #[serde(skip)]
-    is_theirs: bool,
+    is_compatible: bool,
     #[serde(skip)]
     mean_y: Option<f64>,
     count: usize,
     slope_unit: String,
-    /// `measured` or `modelled`, of the energy that counts for the run.
+    /// Whether the energy of the run is `measured` or `modelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     energy_source: Option<&'static str>,
     least_squares: Option<LeastSquares>,
@@ -151,9 +156,9 @@ struct Fit {
     verdict: String,
 }
 
-/// What intelligence-per-watt writes.
+/// A fit in the format of intelligence-per-watt.
 #[derive(Debug, Serialize)]
-struct Theirs {
+struct CompatibleFit {
     count: usize,
     slope: Option<f64>,
     intercept: Option<f64>,
@@ -162,7 +167,7 @@ struct Theirs {
 }
 
 impl Fit {
-    fn of(pair: &Pair) -> Self {
+    fn from_pair(pair: &Pair) -> Self {
         let least_squares = LeastSquares::fit(&pair.samples);
         let theil_sen = TheilSen::fit(&pair.samples).ok();
         let (is_evidence, verdict) = verdict(least_squares.as_ref(), theil_sen.as_ref(), pair.unit);
@@ -170,7 +175,7 @@ impl Fit {
             name: pair.name,
             words: pair.words,
             unit: pair.unit,
-            is_theirs: pair.is_theirs,
+            is_compatible: pair.is_compatible,
             mean_y: pair.mean_y,
             count: pair.samples.len(),
             slope_unit: pair.slope_unit.clone(),
@@ -183,9 +188,9 @@ impl Fit {
         }
     }
 
-    fn theirs(&self) -> Theirs {
+    fn compatible(&self) -> CompatibleFit {
         let line = self.least_squares.as_ref();
-        Theirs {
+        CompatibleFit {
             count: self.count,
             slope: line.map(|line| line.slope.value),
             intercept: line.map(|line| line.intercept.value),
@@ -195,26 +200,25 @@ impl Fit {
     }
 }
 
-/// Whether there is a slope, in words.
+/// Whether there is evidence of a slope, and a description.
 fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit: Unit) -> (bool, String) {
     let line = match line {
         Ok(line) => line,
-        Err(NoFit::TooFew { count: 0, .. }) => return (false, String::from("no line: no query has both")),
-        Err(NoFit::TooFew { .. }) => return (false, String::from("no line: one query only has both")),
-        Err(NoFit::Constant { .. }) => return (false, String::from("no line: all have the same number of tokens")),
-        Err(other) => return (false, format!("no line: {other}")),
+        Err(NoFit::TooFew { count: 0, .. }) => return (false, String::from("no fit: no query has both values")),
+        Err(NoFit::TooFew { .. }) => return (false, String::from("no fit: only one query has both values")),
+        Err(NoFit::Constant { .. }) => {
+            return (false, String::from("no fit: all queries have the same number of tokens"));
+        }
+        Err(other) => return (false, format!("no fit: {other}")),
     };
     let Some(interval) = line.slope.interval else {
-        return (false, String::from("no evidence of a slope: two queries always have a line"));
+        return (false, String::from("no evidence of a slope: only two queries"));
     };
     if interval.contains(0.0) {
         return (false, String::from("no evidence of a slope: its interval contains zero"));
     }
     if line.r2 < LITTLE {
-        return (
-            false,
-            format!("no evidence of a slope that matters: it explains {} of the variation", format::percent(line.r2)),
-        );
+        return (false, format!("negligible slope: explains {} of the variation", format::percent(line.r2)));
     }
     let is_pulled = |medians: &&TheilSen| {
         !interval.contains(medians.slope)
@@ -222,26 +226,26 @@ fn verdict(line: Result<&LeastSquares, &NoFit>, medians: Option<&TheilSen>, unit
     };
     match medians.filter(is_pulled) {
         Some(medians) => {
-            (true, format!("a slope, but bent or with uneven noise: by medians {}", unit.show(medians.slope)))
+            (true, format!("slope, but nonlinear or with uneven noise: Theil-Sen slope {}", unit.show(medians.slope)))
         }
-        None => (true, format!("it explains {} of the variation", format::percent(line.r2))),
+        None => (true, format!("explains {} of the variation", format::percent(line.r2))),
     }
 }
 
-fn warnings(run: &Run) -> Vec<String> {
-    let mut warnings: Vec<String> = zeros(run).collect();
+fn warnings(run: &Run) -> Vec<Message> {
+    let mut warnings: Vec<Message> = zeros(run).map(Message::from).collect();
     let failed = run.queries.len() - run.completed().count();
     if failed > 0 {
-        warnings.push(format!("{failed} of {} samples are failed queries", run.queries.len()));
+        warnings.push(Message::new(format!("{failed} of {} samples are failed queries", run.queries.len())));
     }
-    warnings.extend(caution::not_finite(run));
-    warnings.extend(caution::modelled(run));
+    warnings.extend(shared_warnings::not_finite(run));
+    warnings.extend(shared_warnings::modelled(run));
     warnings
 }
 
-/// In the words of intelligence-per-watt, as tools may look for them.
+/// Warnings about zeros, in the wording of intelligence-per-watt, which tools may search for.
 fn zeros(run: &Run) -> impl Iterator<Item = String> {
-    let values: [(_, OfQuery); 7] = [
+    let values: [(_, QueryValue); 7] = [
         ("per-query energy", |query| query.gpu_joules),
         ("per-query power", |query| query.gpu_watts),
         ("TTFT", |query| query.ttft_s),
@@ -260,16 +264,16 @@ fn zeros(run: &Run) -> impl Iterator<Item = String> {
 fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
     let mut table = Table::new(
         "regression",
-        "What tokens cost, as lines",
+        "Linear fits by tokens",
         &[
-            ("line, and its unit", "line"),
+            ("fit, unit", "line"),
             ("queries", "count"),
             ("slope", "slope"),
-            ("at zero", "intercept"),
+            ("intercept", "intercept"),
             ("r²", "r2"),
-            ("by medians", "theil_sen_slope"),
-            ("by Huber", "huber_slope"),
-            ("what it says", "verdict"),
+            ("Theil-Sen slope", "theil_sen_slope"),
+            ("Huber slope", "huber_slope"),
+            ("verdict", "verdict"),
         ],
     );
     for fit in fits {
@@ -286,14 +290,12 @@ fn table<'a>(run: &Run, fits: impl Iterator<Item = &'a Fit>) -> Table {
             Cell::Verdict { text: fit.verdict.clone(), tone },
         ]);
     }
-    table
-        .notes
-        .push(String::from("± is a 95 % interval by Student's t. Medians: Theil and Sen; outliers do not move it."));
+    table.notes.push(String::from("± is a 95 % interval (Student's t). The Theil-Sen slope is robust to outliers."));
     if let Some(source) = run.energy {
-        table.notes.push(format!("gross and net energy are the run's {} joules", source.name()));
+        table.notes.push(format!("gross and net energy are {}", source.name()));
     }
     if run.block() > 1 {
-        table.notes.push(String::from("requests ran together and are not independent: intervals are too narrow"));
+        table.notes.push(String::from("requests overlap and are not independent, so the intervals are too narrow"));
     }
     table
 }

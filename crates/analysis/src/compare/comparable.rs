@@ -1,7 +1,7 @@
-//! Whether runs can be compared: two sides go in; what differs between them comes out, and what that means.
+//! Checks whether two sides are comparable, and lists what differs between them.
 //!
-//! Of what people compare on purpose (the model, the machine, the server, the load, the request) the first that differs
-//! is the subject. Everything else that differs is a warning, or a note where it follows from the subject.
+//! Model, machine, server, load and request settings are checked in this order. The first one that differs is the subject of
+//! the comparison. Every other difference is a warning, or a note if it follows from the subject.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,55 +13,55 @@ use ergometer_runs::config::RunConfig;
 use ergometer_runs::saved::Run;
 use ergometer_telemetry::SystemInfo;
 
-/// What differs between two sides.
+/// The differences between two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Comparability {
-    /// In a line.
+    /// A one-line verdict.
     pub verdict: String,
-    /// Whether there is nothing to warn of.
+    /// Whether there are no warnings.
     pub is_comparable: bool,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
-    /// What else to know.
+    /// Problems of single runs.
     pub warnings: Vec<String>,
 }
 
-/// Something that differs.
+/// A difference between two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What.
+    /// The name of what differs.
     pub what: String,
-    /// In the baseline.
+    /// The value of the baseline.
     pub baseline: String,
-    /// In the candidate.
+    /// The value of the candidate.
     pub candidate: String,
-    /// What it means.
+    /// The role of the difference.
     pub role: Role,
 }
 
-/// What a difference means.
+/// The role of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It is what is compared.
+    /// The subject of the comparison.
     Subject,
-    /// A change may come from it.
+    /// A possible cause of changes beside the subject.
     Warning,
-    /// It follows from the subject, or does little.
+    /// A consequence of the subject, or of little effect.
     Note,
 }
 
-/// Something to warn of.
+/// A warning about a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// What differs between the two sides, beside what is compared.
+    /// Differences beside the subject.
     Differs(String),
-    /// What is wrong with a side by itself, which it names.
+    /// A problem of one side, which the text names.
     Condition(String),
 }
 
 impl Warning {
-    /// In words.
+    /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -70,10 +70,10 @@ impl Warning {
     }
 }
 
-/// A fact of a run, as JSON; null if the run does not have it.
+/// A property of a run as JSON; null if unknown.
 type Fact = fn(&Facts) -> Value;
 
-/// What people compare on purpose, the likeliest first, and the facts that tell two runs apart. Each fact has its name.
+/// Possible subjects of a comparison, most likely first, with the properties that identify each.
 const SUBJECTS: &[(&str, &[(&str, Fact)])] = &[
     (
         "model",
@@ -113,18 +113,18 @@ const SUBJECTS: &[(&str, &[(&str, Fact)])] = &[
     ),
 ];
 
-/// What must be the same.
+/// Other properties that should be equal.
 const OTHERS: &[(&str, Fact)] = &[
     ("host", |facts| json!(facts.system().and_then(|system| system.host_name.as_ref()))),
     ("warm-up", |facts| json!(facts.config().map(|config| config.warmup))),
     ("grader", |facts| json!(facts.summary.accuracy.as_ref().map(|accuracy| &accuracy.grader))),
     ("judge", |facts| json!(facts.summary.judge.as_ref().map(|judge| &judge.model))),
-    ("version of Ergometer", |facts| json!(facts.summary.versions.get("ergometer"))),
+    ("Ergometer version", |facts| json!(facts.summary.versions.get("ergometer"))),
     ("latency limits", |facts| json!(facts.config().map(|config| config.slo))),
     ("prices", |facts| json!(facts.config().map(|config| config.prices))),
 ];
 
-/// What is known about a run.
+/// The properties of a run.
 struct Facts<'a> {
     summary: &'a Summary,
 }
@@ -157,7 +157,7 @@ fn text_fact(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { json!(text) }
 }
 
-/// Settings that are looked at above, or that change nothing of what is measured.
+/// Settings that are checked above or do not affect measurements.
 const KNOWN_SETTINGS: &[&str] = &[
     "draw",
     "dataset",
@@ -178,7 +178,7 @@ const KNOWN_SETTINGS: &[&str] = &[
 ];
 
 impl Comparability {
-    pub(super) fn of(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
+    pub(super) fn between(baseline: &Group<'_>, candidate: &Group<'_>) -> Self {
         let (first, second) = (&baseline.runs[0], &candidate.runs[0]);
         let mut differences = differences(first, second);
         let mut warnings = Vec::new();
@@ -188,38 +188,40 @@ impl Comparability {
         let is_warned = differences.iter().any(|difference| difference.role == Role::Warning);
         let is_comparable = !is_warned && warnings.is_empty();
         let is_same = |what: &str| !differences.iter().any(|difference| difference.what.starts_with(what));
-        let said = |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "another" });
+        let same_or_different =
+            |what: &str, name: &str| format!("{} {name}", if is_same(what) { "same" } else { "different" });
         let energy = match (first.energy, second.energy) {
-            (None, None) => String::from("no energy"),
-            _ => said("energy", "energy source"),
+            (None, None) => String::from("no energy data"),
+            _ => same_or_different("energy", "energy source"),
         };
-        let parts = [said("dataset", "dataset"), said("machine", "machine"), energy].join(", ");
-        let verdict = format!("{parts}: {}", if is_comparable { "comparable" } else { "compare with care" });
+        let parts =
+            [same_or_different("dataset", "dataset"), same_or_different("machine", "machine"), energy].join(", ");
+        let verdict = format!("{parts}: {}", if is_comparable { "comparable" } else { "compare with caution" });
         differences.sort_by_key(|difference| difference.role != Role::Subject);
         Self { verdict, is_comparable, differences, warnings }
     }
 
-    /// What is compared, where something is.
+    /// The subject of the comparison, if something differs.
     #[must_use]
     pub fn subject(&self) -> Option<&Difference> {
         self.differences.iter().find(|difference| difference.role == Role::Subject)
     }
 
-    /// All there is to warn of.
+    /// All warnings.
     #[must_use]
     pub fn all_warnings(&self) -> Vec<Warning> {
         let differences = self.differences.iter().filter(|difference| difference.role == Role::Warning);
         let differing: Vec<String> = differences.map(Difference::text).collect();
-        let also = if self.subject().is_some() { "also differs" } else { "differs" };
+        let also = if self.subject().is_some() { "the runs also differ in" } else { "the runs differ in" };
         let first = (!differing.is_empty())
-            .then(|| format!("what {also}, so that a change may come from it: {}", differing.join("; ")));
+            .then(|| format!("{also} the following, which may explain changes: {}", differing.join("; ")));
         let conditions = self.warnings.iter().cloned().map(Warning::Condition);
         first.map(Warning::Differs).into_iter().chain(conditions).collect()
     }
 }
 
 impl Difference {
-    /// In words.
+    /// The text.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}: {}, {}", self.what, self.baseline, self.candidate)
@@ -265,7 +267,7 @@ fn differences(first: &Run, second: &Run) -> Vec<Difference> {
     found
 }
 
-/// The dataset. A synthetic one is drawn anew for every run, which is no other dataset where it is drawn alike.
+/// Whether the datasets differ. Synthetic datasets with the same settings count as equal, although their prompts differ.
 fn dataset(first: &Run, second: &Run) -> Option<Difference> {
     let print = |run: &Run| Some(run.summary.dataset_fingerprint.clone()).filter(|print| !print.is_empty());
     let (one, two) = (print(first), print(second));
@@ -279,7 +281,7 @@ fn dataset(first: &Run, second: &Run) -> Option<Difference> {
     };
     if drawn(first).is_some() && drawn(first) == drawn(second) {
         let what = String::from("prompts");
-        let other = String::from("others of the same kind");
+        let other = String::from("different prompts of the same kind");
         return Some(Difference { what, baseline: String::from("synthetic"), candidate: other, role: Role::Note });
     }
     let name = |run: &Run, print: Option<String>| {
@@ -304,7 +306,7 @@ fn queries(first: &Run, second: &Run) -> Option<Difference> {
     })
 }
 
-/// Measured or modelled, on which devices and by which sensors.
+/// The energy source with devices and sensors.
 fn energy(run: &Run) -> String {
     let Some(source) = run.energy else { return String::from("none") };
     let devices = run.summary.energy.devices.iter().filter(|device| device.counts_for(source));
@@ -312,7 +314,7 @@ fn energy(run: &Run) -> String {
     format!("{} {}", source.name(), devices.join(", ")).trim_end().to_owned()
 }
 
-/// Whatever else was set differently.
+/// All other settings that differ.
 fn settings(first: &Run, second: &Run) -> Vec<Difference> {
     let settings_of = |run: &Run| run.summary.profiler_config.settings();
     let (one, two) = (settings_of(first), settings_of(second));
@@ -335,16 +337,16 @@ fn settings(first: &Run, second: &Run) -> Vec<Difference> {
     names.into_iter().filter(differs).map(difference).collect()
 }
 
-/// What is wrong with a side by itself.
+/// Problems of one side: incomplete runs, client-limited runs, repeats that differ.
 fn conditions(group: &Group<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for run in group.runs {
         let name = if group.runs.len() == 1 { group.label.to_owned() } else { run.name() };
         if !run.summary.complete {
-            found.push(format!("{name} is not complete: it ended before all of its queries"));
+            found.push(format!("{name} is incomplete: it ended before all of its queries were done"));
         }
         if run.summary.load.as_ref().is_some_and(|load| load.client_limited) {
-            found.push(format!("{name} was limited by its client: its figures may not be the server's"));
+            found.push(format!("{name} was limited by its client, so its results may not reflect the server"));
         }
     }
     for run in group.runs.iter().skip(1) {
@@ -357,7 +359,7 @@ fn conditions(group: &Group<'_>) -> Vec<String> {
     found
 }
 
-/// A value as people read it.
+/// Formats a JSON value for people.
 fn text(value: &Value) -> String {
     let text = match value {
         Value::Null => String::from("none"),

@@ -1,5 +1,4 @@
-//! Which of several runs are the best of their kind: by accuracy, latency and joules a query, no other is better in one
-//! of them and at least as good in the others.
+//! The Pareto front of several runs by accuracy, latency and energy per query: the runs that no other run dominates.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Aim, pareto_front};
@@ -12,37 +11,37 @@ use super::{Candidate, Group, Options};
 use ergometer_runs::metrics::{self, Metric};
 use ergometer_runs::saved::{Run, labels};
 
-/// The front and those behind it.
+/// The Pareto front and the dominated runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Front {
-    /// By what they are judged.
+    /// The metrics that are compared.
     #[serde(serialize_with = "names")]
     pub aims: Vec<&'static Metric>,
-    /// What they are not judged by, and why.
+    /// The metrics that are not compared, with the reason.
     pub left_out: Vec<String>,
-    /// All of them, in their order.
+    /// All runs, in the order given.
     pub points: Vec<FrontPoint>,
 }
 
-/// One of them.
+/// A run of the Pareto front or a dominated one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrontPoint {
-    /// Its name.
+    /// The label.
     pub label: String,
-    /// Its values, in the order of the aims.
+    /// The values, in the order of `aims`.
     pub values: Vec<f64>,
-    /// Who is better, by their places; nobody, for a member of the front.
+    /// The indices of the runs that dominate this one; empty for a member of the front.
     pub dominated_by: Vec<usize>,
-    /// One of them, of whom it was asked whether that is certain.
+    /// One dominating run, and whether it is certain.
     pub beaten_by: Option<Dominance>,
 }
 
-/// Somebody who is better.
+/// A dominating run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Dominance {
-    /// Its place among the points.
+    /// Its index among the points.
     pub by: usize,
-    /// Whether the intervals leave no doubt: by every aim it is certainly better, or the same.
+    /// Whether it is significantly better, or the same, by every metric.
     pub is_certain: bool,
 }
 
@@ -50,7 +49,7 @@ fn names<S: Serializer>(metrics: &[&'static Metric], serializer: S) -> Result<S:
     serializer.collect_seq(metrics.iter().map(|metric| metric.name))
 }
 
-/// The front of runs.
+/// The Pareto front of runs.
 #[must_use]
 pub fn front(runs: &[Run]) -> Front {
     let labels = labels(runs);
@@ -59,10 +58,10 @@ pub fn front(runs: &[Run]) -> Front {
     front_of(&groups, &Options::default(), &[])
 }
 
-/// The front of groups of runs. What `candidates` has of their changes from the first group is not asked again.
+/// The Pareto front of groups of runs. Changes from the first group are taken from `candidates`.
 ///
-/// Whether it is certain that one is better takes resampling, so it is asked for one pair of each group at most, however
-/// many beat it: where a candidate's rows do not say it already, with the first member of the front that does.
+/// Whether a dominance is certain needs resampling, so it is checked for at most one pair per group: with the first member
+/// of the front that dominates the group, unless the rows of a candidate already have the answer.
 #[must_use]
 pub fn front_of(groups: &[Group<'_>], options: &Options, candidates: &[Candidate]) -> Front {
     let (mut aims, mut left_out, mut columns) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,7 +99,7 @@ pub fn front_of(groups: &[Group<'_>], options: &Options, candidates: &[Candidate
     Front { aims, left_out, points }
 }
 
-/// What it takes to tell whether one is certainly better.
+/// The data needed to decide whether a dominance is certain.
 struct Judge<'a> {
     groups: &'a [Group<'a>],
     aims: &'a [&'static Metric],
@@ -109,7 +108,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// One who is certainly better, where that is known; else one of whom it is not.
+    /// A run that certainly dominates, if one is known; otherwise any dominating run.
     fn beaten_by(&self, place: usize, others: &[usize], member: Option<usize>) -> Option<Dominance> {
         let known = |by: &usize| self.known(*by, place);
         if let Some(by) = others.iter().copied().find(|by| known(by) == Some(true)) {
@@ -119,7 +118,7 @@ impl Judge<'_> {
         Some(Dominance { by, is_certain: known(&by).unwrap_or_else(|| self.resampled(by, place)) })
     }
 
-    /// Whether the rows say so. `None` where they are of other groups.
+    /// Whether the rows of a candidate show a certain dominance; `None` if they are of other groups.
     fn known(&self, by: usize, place: usize) -> Option<bool> {
         let (candidate, good) = match (by, place) {
             (0, candidate) => (candidate, Verdict::Worse),
@@ -132,34 +131,34 @@ impl Judge<'_> {
     }
 
     fn resampled(&self, by: usize, place: usize) -> bool {
-        let pair = Pair::of(&self.groups[place], &self.groups[by]);
+        let pair = Pair::new(&self.groups[place], &self.groups[by]);
         let mut rows = self.aims.iter().filter_map(|metric| pair.row(metric, self.options));
         rows.all(|row| matches!(row.verdict, Verdict::Better | Verdict::Same))
     }
 }
 
-/// The values of a metric of all groups, or why it is no aim.
+/// The values of a metric for all groups, or why it cannot be compared.
 fn column(metric: &'static Metric, groups: &[Group<'_>]) -> Result<Vec<f64>, String> {
     let mut sources: Vec<_> = groups.iter().flat_map(|group| group.runs).map(|run| run.energy).collect();
     sources.dedup();
     if metric.needs_energy() && sources.len() > 1 {
-        return Err(String::from("some of it is measured and some modelled or absent"));
+        return Err(String::from("some runs have measured energy, others modelled or no energy"));
     }
     let mean = |group: &Group<'_>| {
         let values: Vec<f64> = group.runs.iter().filter_map(|run| metric::value(metric, run)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("{} does not have it", group.label));
+    let value = |group: &Group<'_>| mean(group).ok_or_else(|| format!("{} has no value", group.label));
     groups.iter().map(value).collect()
 }
 
 impl Front {
-    /// Those that nobody beats.
+    /// The Pareto-optimal runs.
     pub fn members(&self) -> impl Iterator<Item = &FrontPoint> {
         self.points.iter().filter(|point| point.dominated_by.is_empty())
     }
 
-    /// In a line. `None` where there is nothing to judge by.
+    /// The Pareto-optimal runs in one line; `None` without metrics.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         if self.aims.is_empty() || self.points.len() < 2 {
@@ -167,17 +166,17 @@ impl Front {
         }
         let aims: Vec<&str> = self.aims.iter().map(|metric| metric.label).collect();
         let members: Vec<&str> = self.members().map(|point| point.label.as_str()).collect();
-        Some(format!("best by {}: {}", aims.join(", "), members.join(", ")))
+        Some(format!("Pareto-optimal by {}: {}", aims.join(", "), members.join(", ")))
     }
 
-    /// As people read it. `None` where there is nothing to judge by.
+    /// The front as a table; `None` without metrics.
     #[must_use]
     pub fn table(&self) -> Option<Table> {
         let line = self.line()?;
         let mut columns = vec![("", "run")];
         columns.extend(self.aims.iter().map(|metric| (metric.label, metric.name)));
-        columns.push(("beaten by", "beaten_by"));
-        let mut table = Table::new("front", "The front", &columns);
+        columns.push(("dominated by", "beaten_by"));
+        let mut table = Table::new("front", "Pareto front", &columns);
         for point in &self.points {
             let mut row = vec![Cell::text(point.label.clone())];
             let values = point.values.iter().zip(&self.aims);
@@ -186,11 +185,11 @@ impl Front {
             table.rows.push(row);
         }
         table.notes.push(line);
-        table.notes.extend(self.left_out.iter().map(|why| format!("not judged by {why}")));
+        table.notes.extend(self.left_out.iter().map(|why| format!("not compared by {why}")));
         Some(table)
     }
 
-    /// Who beats it: one by name, the others by their number.
+    /// The dominating runs: one by label, and the number of others.
     fn beaten(&self, point: &FrontPoint) -> String {
         let Some(Dominance { by, is_certain }) = point.beaten_by else { return String::from("none") };
         let doubt = if is_certain { "" } else { " (within intervals)" };

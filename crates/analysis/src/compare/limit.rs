@@ -1,29 +1,76 @@
-//! What must not be: `joules_per_token > +5%` goes in; whether a comparison keeps to it comes out.
+//! Parses limits such as `joules_per_token > +5%` and checks comparisons against them.
 //!
-//! A limit is METRIC OP BOUND. A bound with a sign is a change from the baseline, one without is a value of the candidate.
-//! A change counts where its interval leaves no change out, or where no change at all would be beyond the limit too.
+//! A limit is METRIC OP BOUND. A bound with a sign is a change from the baseline; a bound without a sign is a value of the
+//! candidate. A change counts if its interval excludes "no change", or if even no change would exceed the limit.
 
-use std::fmt::Write as _;
+use ergometer_diagnostics::{Diagnostic, Hint, hint};
 
 use super::row::Row;
 use ergometer_runs::metrics::{self, Metric, Unit};
 
-/// A limit.
+/// A limit on a metric: a comparison fails if the metric is beyond it.
 #[derive(Debug, Clone)]
 pub struct Limit {
-    /// As it was written.
+    /// The limit as the user wrote it.
     pub text: String,
-    /// Of what.
+    /// The limited metric.
     pub metric: &'static Metric,
-    /// What is beyond it.
+    /// Which values are beyond the bound.
     pub operator: Operator,
-    /// Where it is.
+    /// The bound.
     pub bound: Bound,
 }
 
-/// What is beyond a limit.
+/// Why a text is not a limit.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LimitError {
+    /// The text is not METRIC OP LIMIT.
+    #[error("`{text}` is not a limit")]
+    Syntax {
+        /// The text.
+        text: String,
+    },
+    /// No metric has this name.
+    #[error("unknown metric `{name}`")]
+    UnknownMetric {
+        /// The name.
+        name: String,
+    },
+    /// The bound cannot be read, or its unit is ambiguous or wrong for the metric.
+    #[error("`{text}` is not a limit of {}", metric.name)]
+    Bound {
+        /// The bound as the user wrote it.
+        text: String,
+        /// The metric.
+        metric: &'static Metric,
+    },
+}
+
+impl Diagnostic for LimitError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Syntax { .. } => {
+                hint!("write METRIC, one of > >= < <=, and a LIMIT, as in `joules_per_token > +5%`")
+            }
+            Self::UnknownMetric { name } => {
+                let names: Vec<&str> = metrics::in_comparisons().map(|metric| metric.name).collect();
+                let names = names.join(", ");
+                match nearest(name) {
+                    Some(nearest) => hint!(format!("did you mean {nearest}? The metrics are {names}")),
+                    None => hint!(format!("use one of {names}")),
+                }
+            }
+            Self::Bound { metric, .. } => {
+                let (value, change) = example(metric);
+                hint!(format!("write {value} for a value, or {change} for a change from the baseline"))
+            }
+        })
+    }
+}
+
+/// Which values are beyond a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they say it")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Operator {
     Above,
     AtLeast,
@@ -31,27 +78,27 @@ pub enum Operator {
     AtMost,
 }
 
-/// Where a limit is.
+/// The bound of a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     /// A value of the candidate, in the unit of the metric.
     Value(f64),
     /// A change, in the unit of the metric.
     Change(f64),
-    /// A change, as a part of the baseline.
+    /// A change, as a share of the baseline.
     Relative(f64),
 }
 
-/// What came of a limit.
+/// The result of checking a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is kept.
+    /// The limit is met.
     Kept,
-    /// It is not.
+    /// The limit is exceeded.
     Broken(String),
-    /// It is not, but the change cannot be told from none.
+    /// The limit is exceeded, but the change is not significant.
     Unsure(String),
-    /// There is nothing to judge.
+    /// The metric has no value.
     Absent(String),
 }
 
@@ -67,17 +114,14 @@ impl Operator {
 }
 
 impl Limit {
-    /// Reads limits, with commas between them.
-    pub fn parse(text: &str) -> Result<Vec<Self>, String> {
+    /// Parses limits separated by commas.
+    pub fn parse(text: &str) -> Result<Vec<Self>, LimitError> {
         text.split(',').map(Self::parse_one).collect()
     }
 
-    fn parse_one(text: &str) -> Result<Self, String> {
+    fn parse_one(text: &str) -> Result<Self, LimitError> {
         let text = text.trim();
-        let wrong = || {
-            format!("`{text}` is no limit: write METRIC, one of > >= < <=, and a LIMIT, as in `joules_per_token > +5%`")
-        };
-        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let at = text.find(['<', '>']).ok_or_else(|| LimitError::Syntax { text: text.to_owned() })?;
         let (name, rest) = (text[..at].trim(), &text[at..]);
         let (operator, rest) = match (rest.strip_prefix(">="), rest.strip_prefix("<=")) {
             (Some(rest), _) => (Operator::AtLeast, rest),
@@ -85,27 +129,26 @@ impl Limit {
             _ if rest.starts_with('>') => (Operator::Above, &rest[1..]),
             _ => (Operator::Below, &rest[1..]),
         };
-        let metric = metrics::find(name).filter(|metric| metric.in_comparisons).ok_or_else(|| unknown(name))?;
-        let bound = parse_bound(metric, rest.trim()).ok_or_else(|| {
-            let (example, sign) = example(metric);
-            format!(
-                "`{}` is no limit of {name}: write {example} for a value, {sign} for a change from the baseline",
-                rest.trim()
-            )
-        })?;
+        let metric = metrics::find(name).filter(|metric| metric.in_comparisons);
+        let metric = metric.ok_or_else(|| LimitError::UnknownMetric { name: name.to_owned() })?;
+        let bound = parse_bound(metric, rest.trim());
+        let bound = bound.ok_or_else(|| LimitError::Bound { text: rest.trim().to_owned(), metric })?;
         Ok(Self { text: text.to_owned(), metric, operator, bound })
     }
 
-    /// Judges a row; `None` is a metric that neither side has.
+    /// Checks a row of a comparison; `None` if neither side has the metric.
     #[must_use]
     pub fn judge(&self, row: Option<&Row>) -> Judgement {
         let Self { text, metric, operator, .. } = self;
         let Some(row) = row else {
-            return Judgement::Absent(format!("{} cannot be judged by `{text}`: neither run has it", metric.name));
+            return Judgement::Absent(format!(
+                "cannot check {} against `{text}`: neither run has a value",
+                metric.name
+            ));
         };
         let absent = || {
-            let why = row.reason.as_deref().unwrap_or("it has no value");
-            Judgement::Absent(format!("{} cannot be judged by `{text}`: {why}", metric.name))
+            let why = row.reason.as_deref().unwrap_or("there is no value");
+            Judgement::Absent(format!("cannot check {} against `{text}`: {why}", metric.name))
         };
         let shown = |value: f64| metric.unit.format(value);
         let (bound, value, told) = match self.bound {
@@ -126,7 +169,7 @@ impl Limit {
                     ergometer_statistics::Change::Difference => change.value,
                     ergometer_statistics::Change::Ratio => (change.value - 1.0) * baseline,
                 });
-                (bound, change, row.change.map(|change| super::shown::change(metric, &change)))
+                (bound, change, row.change.map(|change| super::table::format_change(metric, &change)))
             }
         };
         let (Some(value), Some(told), Some(effect)) = (value, told, row.change) else { return absent() };
@@ -135,19 +178,19 @@ impl Limit {
         }
         let both = row.baseline.zip(row.candidate).map(|(one, two)| format!(" ({}, {})", shown(one), shown(two)));
         let what = format!("{} changed by {told}{}, beyond the limit `{text}`", metric.name, both.unwrap_or_default());
-        // Where no change at all would be beyond it, an improvement is asked for, and there is none.
+        // If even no change would exceed the limit, the limit requires an improvement.
         if effect.is_certain() || operator.is_beyond(0.0, bound) {
             return Judgement::Broken(what);
         }
         let why = match effect.interval {
-            Some(_) => String::from("its interval holds no change"),
+            Some(_) => String::from("its interval includes no change"),
             None => format!("there is no interval ({})", row.reason.as_deref().unwrap_or("unknown")),
         };
         Judgement::Unsure(format!("{what}, but {why}"))
     }
 }
 
-/// Reads a bound: a sign, a number, a unit.
+/// Parses a bound: an optional sign, a number, a unit.
 fn parse_bound(metric: &Metric, text: &str) -> Option<Bound> {
     let (sign, rest) = match text.chars().next()? {
         '+' => (Some(1.0), &text[1..]),
@@ -160,7 +203,7 @@ fn parse_bound(metric: &Metric, text: &str) -> Option<Bound> {
     let number: f64 = rest[..split].parse().ok().filter(|number: &f64| number.is_finite())?;
     let unit = rest[split..].trim();
     let Some(sign) = sign else {
-        // A share without its sign could be 0.9 or 90: a check must not pass because it was read otherwise than meant.
+        // A share without a percent sign is ambiguous (0.9 or 90), and a check must not pass because it was misread.
         let factor = if metric.unit == Unit::Share { (unit == "%").then_some(0.01) } else { factor(metric.unit, unit) };
         return Some(Bound::Value(number * factor?));
     };
@@ -170,7 +213,7 @@ fn parse_bound(metric: &Metric, text: &str) -> Option<Bound> {
     Some(Bound::Change(sign * number * factor(metric.unit, unit)?))
 }
 
-/// What a number with this unit is multiplied by; `None` where it is no unit of the metric.
+/// The factor that converts a number with this unit to the unit of the metric; `None` if the unit does not fit.
 fn factor(unit: Unit, text: &str) -> Option<f64> {
     let prefixed = |name: &str| {
         let prefix = text.strip_suffix(name)?;
@@ -183,7 +226,7 @@ fn factor(unit: Unit, text: &str) -> Option<f64> {
         Unit::Seconds => match text {
             "min" | "m" => Some(60.0),
             "h" => Some(3600.0),
-            // Of a time without its unit nobody knows whether it is seconds or milliseconds.
+            // A time without a unit is ambiguous: seconds or milliseconds.
             "ks" | "Ms" => None,
             _ => prefixed("s"),
         },
@@ -205,18 +248,13 @@ fn example(metric: &Metric) -> (&'static str, &'static str) {
     }
 }
 
-fn unknown(name: &str) -> String {
-    let mut message = format!("there is no metric `{name}`");
+/// The metric with the most similar name, if it is a likely misspelling.
+fn nearest(name: &str) -> Option<&'static str> {
     let nearest = metrics::in_comparisons().map(|metric| (distance(name, metric.name), metric.name)).min();
-    if let Some((_, nearest)) = nearest.filter(|(steps, _)| *steps <= 3) {
-        let _ = write!(message, ": is it {nearest}?");
-    }
-    let names: Vec<&str> = metrics::in_comparisons().map(|metric| metric.name).collect();
-    let _ = write!(message, " There are {}", names.join(", "));
-    message
+    nearest.filter(|(steps, _)| *steps <= 3).map(|(_, nearest)| nearest)
 }
 
-/// How many letters to change, add or leave out to make one word of another.
+/// The Levenshtein distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -236,6 +274,7 @@ mod tests {
     use super::super::metric;
     use super::*;
     use crate::compare::{Effect, Method, Verdict};
+    use ergometer_diagnostics::CommandLine;
     use ergometer_statistics::Interval;
 
     fn bound(text: &str) -> (Operator, Bound) {
@@ -245,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_makes_a_change_and_a_unit_is_read() {
+    fn a_bound_with_a_sign_is_a_change() {
         assert_eq!(bound("joules_per_token > +5%"), (Operator::Above, Bound::Relative(0.05)));
         assert_eq!(bound("accuracy<-2"), (Operator::Below, Bound::Change(-0.02)));
         assert_eq!(bound("accuracy < −2 points"), (Operator::Below, Bound::Change(-0.02)));
@@ -261,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_meant_otherwise_is_no_limit() {
+    fn ambiguous_limits_are_rejected() {
         for wrong in [
             "",
             "accuracy",
@@ -282,9 +321,9 @@ mod tests {
         ] {
             assert!(Limit::parse(wrong).is_err(), "{wrong}");
         }
-        let message = Limit::parse("acuracy < -2").unwrap_err();
-        assert!(message.contains("is it accuracy?") && message.contains("ttft_p99"), "{message}");
-        assert!(!Limit::parse("watts > 2").unwrap_err().contains("is it"));
+        let message = Limit::parse("acuracy < -2").unwrap_err().one_line(&CommandLine);
+        assert!(message.contains("did you mean accuracy?") && message.contains("ttft_p99"), "{message}");
+        assert!(!Limit::parse("watts > 2").unwrap_err().one_line(&CommandLine).contains("did you mean"));
         assert_eq!((distance("kitten", "sitting"), distance("", "abc"), distance("a", "a")), (3, 3, 0));
     }
 
@@ -314,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_counts_where_it_is_certain() {
+    fn only_significant_changes_break_a_limit() {
         let sure = row("joules_per_token", (2.0, 2.2), 1.1, Some((1.05, 1.15)));
         let broken = judged("joules_per_token > +5%", &sure);
         assert!(
@@ -332,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn an_improvement_that_is_asked_for_must_be_there() {
+    fn a_required_improvement_must_be_present() {
         let unsure = row("accuracy", (0.8, 0.805), 0.005, Some((-0.01, 0.02)));
         assert!(matches!(judged("accuracy < +2", &unsure), Judgement::Broken(_)));
         assert_eq!(judged("accuracy < -2", &unsure), Judgement::Kept);
     }
 
     #[test]
-    fn what_is_absent_is_no_pass() {
+    fn a_missing_value_does_not_pass() {
         assert!(matches!(Limit::parse("goodput < 3").unwrap()[0].judge(None), Judgement::Absent(_)));
         let mut absent = row("joules_per_query", (2.0, 2.2), 1.1, None);
         (absent.change, absent.reason) = (None, Some(String::from("energy is modelled in one")));

@@ -1,7 +1,7 @@
-//! The value of a metric in a run: from its summary, or from its records by the same formula.
+//! Computes the value of a metric in a run, from its summary or from its records.
 //!
-//! The table of metrics is that of `ergometer_runs::metrics`. Runs of other tools have no such summary; their values come
-//! from the records.
+//! The metrics are those of `ergometer_runs::metrics`. Runs of other tools lack such a summary; their values come from the
+//! records.
 
 use ergometer_runs::EnergySource;
 use ergometer_runs::metrics::{Metric, Unit};
@@ -10,66 +10,66 @@ use ergometer_statistics::{Change, Distribution};
 
 use super::sample;
 
-/// A numerator and a denominator of a query, where it has them.
+/// The numerator and denominator of a query, if it has them.
 type Fraction = fn(&Query) -> Option<(f64, f64)>;
 
-/// The same of two factors, which go together.
+/// The numerators and denominators of a product of two ratios.
 type Fractions = fn(&Query) -> Option<[(f64, f64); 2]>;
 
-/// What of the queries a metric is made of.
+/// How a metric is computed from queries.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum MadeOf {
+pub(super) enum Formula {
     /// A ratio of sums over queries.
     Sums(Fraction),
-    /// Something that goes with a ratio of sums over queries, and is not it: joules between requests, and seconds, are in it
-    /// too. Only a summary has it.
+    /// Proportional to a ratio of sums over queries, but also includes energy or time between requests. Only the summary
+    /// has the value.
     Proportional(Fraction),
-    /// The same with a product of two such ratios.
+    /// Proportional to a product of two such ratios.
     ProportionalProduct(Fractions),
     /// A percentile over the completed queries.
     Percentile(f64, fn(&Query) -> Option<f64>),
-    /// A sum over the time of the run.
+    /// A sum over queries / the duration of the run.
     Rate(fn(&Query) -> Option<f64>),
-    /// Nothing that is known of single queries.
+    /// A value of the whole run that single queries do not have.
     Whole,
 }
 
 /// The formula of a metric over the queries of a run.
-pub(super) fn made_of(metric: &Metric) -> MadeOf {
+pub(super) fn formula(metric: &Metric) -> Formula {
     match metric.name {
-        "accuracy" => MadeOf::Sums(|query| query.correct.map(|correct| (yes(correct), 1.0))),
-        "failed_share" => MadeOf::Sums(|query| Some((yes(!query.is_completed()), 1.0))),
-        "joules_per_query" => MadeOf::Sums(|query| gross_per(query, Some(1))),
-        "net_joules_per_query" => MadeOf::Sums(|query| Some((query.energy?.net?, 1.0))),
-        "joules_per_token" => MadeOf::Sums(|query| gross_per(query, query.output_tokens)),
+        "accuracy" => Formula::Sums(|query| query.correct.map(|correct| (yes(correct), 1.0))),
+        "failed_share" => Formula::Sums(|query| Some((yes(!query.is_completed()), 1.0))),
+        "joules_per_query" => Formula::Sums(|query| gross_per(query, Some(1))),
+        "net_joules_per_query" => Formula::Sums(|query| Some((query.energy?.net?, 1.0))),
+        "joules_per_token" => Formula::Sums(|query| gross_per(query, query.output_tokens)),
         "joules_per_total_token" => {
-            MadeOf::Sums(|query| gross_per(query, Some(query.input_tokens? + query.output_tokens?)))
+            Formula::Sums(|query| gross_per(query, Some(query.input_tokens? + query.output_tokens?)))
         }
         "intelligence_per_joule" => {
-            MadeOf::Proportional(|query| Some((yes(query.correct == Some(true)), query.energy?.gross)))
+            Formula::Proportional(|query| Some((yes(query.correct == Some(true)), query.energy?.gross)))
         }
         // Accuracy over mean power: right / graded x seconds / joules.
-        "intelligence_per_watt" => MadeOf::ProportionalProduct(|query| {
+        "intelligence_per_watt" => Formula::ProportionalProduct(|query| {
             let (right, graded) = (query.correct == Some(true), query.correct.is_some());
             Some([(yes(right), yes(graded)), (query.total_s?, query.energy?.gross)])
         }),
-        "mean_power_w" => MadeOf::Proportional(|query| Some((query.energy?.gross, query.total_s?))),
-        "ttft_p50" => MadeOf::Percentile(50.0, Query::ttft),
-        "ttft_p90" => MadeOf::Percentile(90.0, Query::ttft),
-        "ttft_p99" => MadeOf::Percentile(99.0, Query::ttft),
-        "tpot_p50" => MadeOf::Percentile(50.0, Query::tpot),
-        "tpot_p99" => MadeOf::Percentile(99.0, Query::tpot),
-        "e2e_p50" => MadeOf::Percentile(50.0, Query::e2e),
-        "e2e_p99" => MadeOf::Percentile(99.0, Query::e2e),
-        "output_tokens_per_second" => MadeOf::Rate(completed_tokens),
-        "requests_per_second" => MadeOf::Rate(|query| query.is_completed().then_some(1.0)),
-        "output_tokens_per_query" => MadeOf::Sums(|query| Some((query.output_tokens? as f64, 1.0))),
-        "cost_usd_per_query" => MadeOf::Sums(|query| Some((query.cost_usd?, 1.0))),
-        _ => MadeOf::Whole,
+        "mean_power_w" => Formula::Proportional(|query| Some((query.energy?.gross, query.total_s?))),
+        "ttft_p50" => Formula::Percentile(50.0, Query::ttft),
+        "ttft_p90" => Formula::Percentile(90.0, Query::ttft),
+        "ttft_p99" => Formula::Percentile(99.0, Query::ttft),
+        "tpot_p50" => Formula::Percentile(50.0, Query::tpot),
+        "tpot_p99" => Formula::Percentile(99.0, Query::tpot),
+        "e2e_p50" => Formula::Percentile(50.0, Query::e2e),
+        "e2e_p99" => Formula::Percentile(99.0, Query::e2e),
+        "output_tokens_per_second" => Formula::Rate(completed_tokens),
+        "requests_per_second" => Formula::Rate(|query| query.is_completed().then_some(1.0)),
+        "output_tokens_per_query" => Formula::Sums(|query| Some((query.output_tokens? as f64, 1.0))),
+        "cost_usd_per_query" => Formula::Sums(|query| Some((query.cost_usd?, 1.0))),
+        _ => Formula::Whole,
     }
 }
 
-/// How a change of a metric is reported: of shares and times the difference, of everything else the ratio.
+/// How a change of a metric is reported: a difference for shares and times, a ratio for everything else.
 #[must_use]
 pub fn change(metric: &Metric) -> Change {
     match metric.unit {
@@ -78,22 +78,22 @@ pub fn change(metric: &Metric) -> Change {
     }
 }
 
-/// The value of a metric in a run: from its summary, else from its records.
+/// The value of a metric in a run, from its summary or else from its records.
 #[must_use]
 pub fn value(metric: &Metric, run: &Run) -> Option<f64> {
     let source = run.energy.unwrap_or(EnergySource::Measured);
     let found = metric.value_from(&run.summary, Some(source));
-    let only_in_summary = matches!(made_of(metric), MadeOf::Proportional(_) | MadeOf::ProportionalProduct(_));
+    let only_in_summary = matches!(formula(metric), Formula::Proportional(_) | Formula::ProportionalProduct(_));
     found.or_else(|| from_records(metric, run).filter(|_| !only_in_summary)).filter(|value| value.is_finite())
 }
 
-/// The value of a metric from the records; of a metric that only summaries have, the ratio it is proportional to.
+/// The value of a metric from the records. For a metric that only summaries have: the ratio it is proportional to.
 #[must_use]
 pub fn from_records(metric: &Metric, run: &Run) -> Option<f64> {
-    match made_of(metric) {
-        MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => ratio(run.queries.iter().filter_map(fraction)),
-        MadeOf::ProportionalProduct(fractions) => product(run.queries.iter().filter_map(fractions)),
-        MadeOf::Percentile(percent, value) => {
+    match formula(metric) {
+        Formula::Sums(fraction) | Formula::Proportional(fraction) => ratio(run.queries.iter().filter_map(fraction)),
+        Formula::ProportionalProduct(fractions) => product(run.queries.iter().filter_map(fractions)),
+        Formula::Percentile(percent, value) => {
             let values: Vec<f64> = run.completed().filter_map(value).collect();
             let found = Distribution::from_values(&values)?;
             match percent {
@@ -102,11 +102,11 @@ pub fn from_records(metric: &Metric, run: &Run) -> Option<f64> {
                 _ => found.p99,
             }
         }
-        MadeOf::Rate(amount) => {
+        Formula::Rate(amount) => {
             let seconds = sample::seconds(run)?;
             Some(run.queries.iter().filter_map(amount).sum::<f64>() / seconds)
         }
-        MadeOf::Whole => None,
+        Formula::Whole => None,
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let empty = ergometer_runs::testing::summary(serde_json::json!({"duration_s": 1.0}));
         for metric in metrics::in_comparisons() {
             let only_records = ["failed_share", "output_tokens_per_query", "cost_usd_per_query"];
-            assert!(!only_records.contains(&metric.name) || !matches!(made_of(metric), MadeOf::Whole));
+            assert!(!only_records.contains(&metric.name) || !matches!(formula(metric), Formula::Whole));
             assert!(metric.name == "duration" || metric.summary_value(&empty).is_none(), "{}", metric.name);
         }
         assert_eq!(metrics::find("ttft_p99").map(change), Some(Change::Difference));

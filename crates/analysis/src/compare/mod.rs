@@ -1,9 +1,9 @@
-//! Runs beside each other: a baseline and candidates go in; of each metric both values, the change with its interval and
-//! a verdict come out, and what else differs between them.
+//! Compares runs with a baseline: both values of each metric, the change with its interval, a verdict, and other differences
+//! between the runs.
 //!
-//! Intervals come from what varies inside the two runs, by bootstrap; where both sides are several runs, from what varies
-//! between the runs, by Welch's t and Fieller's interval of a ratio. Values are those of the runs' summaries. Joules that were measured and joules that
-//! were modelled are never compared. The same runs and the same seed always give the same.
+//! Intervals of single runs are a bootstrap over the variation inside the runs. If both sides have several runs, intervals
+//! reflect the variation between runs (Welch's t, and Fieller's interval for ratios). Values come from the summaries of the
+//! runs. Measured and modelled energy are never compared. The same runs and the same seed always give the same result.
 
 mod comparable;
 mod front;
@@ -12,7 +12,7 @@ mod metric;
 mod pair;
 mod row;
 mod sample;
-mod shown;
+mod table;
 
 use ergometer_charts::Table;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use comparable::{Comparability, Difference, Role, Warning};
 pub use ergometer_runs::metrics::{Metric, Unit};
 pub use front::{Dominance, Front, FrontPoint, front, front_of};
-pub use limit::{Bound, Judgement, Limit, Operator};
+pub use limit::{Bound, Judgement, Limit, LimitError, Operator};
 pub use metric::{change, from_records, value};
 pub use row::{Effect, Method, Row, Verdict};
 
@@ -29,14 +29,14 @@ use ergometer_diagnostics::{Message, hint};
 use ergometer_runs::metrics;
 use ergometer_runs::saved::{Run, labels};
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// The seed of resampling.
+    /// The random seed of resampling.
     pub seed: u64,
-    /// How often it is resampled.
+    /// The number of resamples.
     pub draws: usize,
-    /// A change smaller than this part of the baseline (of shares: than this share) is none.
+    /// A change smaller than this share of the baseline (for shares: than this difference) counts as no change.
     pub least_effect: f64,
 }
 
@@ -46,50 +46,50 @@ impl Default for Options {
     }
 }
 
-/// One side: a run, or several of the same.
+/// One side of a comparison: a run, or repeats of one configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct Group<'a> {
-    /// What people call it.
+    /// The label.
     pub label: &'a str,
-    /// Its runs; at least one.
+    /// The runs, at least one.
     pub runs: &'a [Run],
 }
 
-/// All of it.
+/// A comparison of candidates with a baseline.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    /// What the others are compared with.
+    /// The baseline.
     pub baseline: Side,
-    /// The others.
+    /// The candidates.
     pub candidates: Vec<Candidate>,
-    /// The seed.
+    /// The random seed of resampling.
     pub seed: u64,
-    /// How often it was resampled.
+    /// The number of resamples.
     pub draws: usize,
 }
 
-/// One side, by name.
+/// The label and the runs of one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// What people call it.
+    /// The label.
     pub label: String,
-    /// Where its runs are.
+    /// The folders of the runs.
     pub runs: Vec<String>,
 }
 
-/// One that was compared with the baseline.
+/// A candidate compared with the baseline.
 #[derive(Debug, Serialize)]
 pub struct Candidate {
-    /// Its name and runs.
+    /// The label and the runs.
     #[serde(flatten)]
     pub side: Side,
-    /// How many queries were compared one by one; `None` where the runs have different ones.
+    /// The number of paired queries; `None` if the runs have different datasets.
     pub paired_queries: Option<usize>,
-    /// Every metric that one of the two has.
+    /// All metrics that at least one side has.
     pub rows: Vec<Row>,
-    /// What else differs.
+    /// Other differences between the sides.
     pub comparability: Comparability,
-    /// What to know about the intervals.
+    /// Notes about the intervals.
     pub notes: Vec<String>,
 }
 
@@ -125,36 +125,36 @@ pub fn compare_groups(groups: &[Group<'_>], options: &Options) -> Result<Compari
         }
     }
     Ok(Comparison {
-        baseline: Side::of(baseline),
-        candidates: groups[1..].iter().map(|group| Candidate::of(baseline, group, options)).collect(),
+        baseline: Side::from_group(baseline),
+        candidates: groups[1..].iter().map(|group| Candidate::compare(baseline, group, options)).collect(),
         seed: options.seed,
         draws: options.draws,
     })
 }
 
 impl Side {
-    fn of(group: &Group<'_>) -> Self {
+    fn from_group(group: &Group<'_>) -> Self {
         let runs = group.runs.iter().map(|run| run.folder.display().to_string());
         Self { label: group.label.to_owned(), runs: runs.collect() }
     }
 }
 
 impl Candidate {
-    fn of(baseline: &Group<'_>, group: &Group<'_>, options: &Options) -> Self {
-        let compared = pair::Pair::of(baseline, group);
+    fn compare(baseline: &Group<'_>, group: &Group<'_>, options: &Options) -> Self {
+        let compared = pair::Pair::new(baseline, group);
         let rows: Vec<Row> = metrics::in_comparisons().filter_map(|metric| compared.row(metric, options)).collect();
-        let comparability = Comparability::of(baseline, group);
+        let comparability = Comparability::between(baseline, group);
         let is_alike = comparability.differences.is_empty() && baseline.runs.len() + group.runs.len() == 2;
         let mut notes = compared.notes();
         if is_alike && rows.iter().any(|row| row.verdict.is_change()) {
             notes.insert(
                 0,
                 String::from(
-                    "nothing was set differently: what changed is what varies from run to run, or was not recorded",
+                    "no setting differs: the changes come from variation between runs, or from something that was not recorded",
                 ),
             );
         }
-        Self { side: Side::of(group), paired_queries: compared.paired(), notes, rows, comparability }
+        Self { side: Side::from_group(group), paired_queries: compared.paired(), notes, rows, comparability }
     }
 
     /// The row of a metric.
@@ -165,10 +165,10 @@ impl Candidate {
 }
 
 impl Comparison {
-    /// As people read it: a table for each candidate.
+    /// One table per candidate.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let tables = self.candidates.iter().enumerate();
-        tables.map(|(place, candidate)| shown::table(&self.baseline, candidate, place)).collect()
+        tables.map(|(place, candidate)| table::table(&self.baseline, candidate, place)).collect()
     }
 }

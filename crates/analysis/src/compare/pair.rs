@@ -5,7 +5,7 @@ use ergometer_statistics::{
     sums_effect, welch_interval, welch_ratio_interval,
 };
 
-use super::metric::{self, MadeOf, made_of, product, ratio};
+use super::metric::{self, Formula, formula, product, ratio};
 use super::row::{Effect, Method, Row, Verdict};
 use super::sample::{Samples, slices};
 use super::{Group, Options};
@@ -13,25 +13,25 @@ use ergometer_runs::EnergySource;
 use ergometer_runs::metrics::{Metric, Unit};
 use ergometer_runs::saved::{Query, Run};
 
-/// Two sides that are compared.
+/// A baseline and a candidate.
 pub(super) struct Pair<'a> {
     baseline: &'a Group<'a>,
     candidate: &'a Group<'a>,
     samples: Option<Samples<'a>>,
 }
 
-/// What was found of a change.
-struct Found {
+/// The estimated change of a metric.
+struct ChangeEstimate {
     value: f64,
     interval: Result<(Interval, Method), NoInterval>,
-    /// Whether there is no change in any query.
+    /// Whether no query changed.
     is_same: bool,
 }
 
 impl<'a> Pair<'a> {
-    pub(super) fn of(baseline: &'a Group<'a>, candidate: &'a Group<'a>) -> Self {
+    pub(super) fn new(baseline: &'a Group<'a>, candidate: &'a Group<'a>) -> Self {
         let samples = match (baseline.runs, candidate.runs) {
-            ([first], [second]) => Some(Samples::of(first, second)),
+            ([first], [second]) => Some(Samples::from_runs(first, second)),
             _ => None,
         };
         Self { baseline, candidate, samples }
@@ -41,7 +41,7 @@ impl<'a> Pair<'a> {
         self.samples.as_ref().filter(|samples| samples.is_paired()).map(|samples| samples.first.len())
     }
 
-    /// Whether only some of the queries are in both.
+    /// Whether only some of the queries are in both runs.
     fn is_part(&self) -> bool {
         let whole = self.baseline.runs[0].queries.len().max(self.candidate.runs[0].queries.len());
         self.paired().is_some_and(|common| common < whole)
@@ -52,20 +52,20 @@ impl<'a> Pair<'a> {
         if self.samples.is_none() {
             let (one, two) = (self.baseline.runs.len(), self.candidate.runs.len());
             notes.push(format!(
-                "values are means over {one} and {two} runs, and intervals are of what varies between runs (Welch's t; of ratios Fieller's)"
+                "values are means over {one} and {two} runs; intervals reflect the variation between runs (Welch's t; Fieller's for ratios)"
             ));
             return notes;
         }
         if let Some(common) = self.paired().filter(|_| self.is_part()) {
-            notes.push(format!("changes are over the {common} queries that both runs have; values are those of the whole runs, and rates too"));
+            notes.push(format!("changes are computed from the {common} queries that both runs have; values and rates are of the whole runs"));
         }
         notes.push(String::from(
-            "intervals know what varies inside the two runs, not from run to run (heat, other load): for that, repeat the runs and join them with +",
+            "intervals reflect the variation inside each run, not from run to run (temperature, other load); to include that, repeat the runs and join them with +",
         ));
         notes
     }
 
-    /// The row of a metric; `None` where neither side has it.
+    /// The row of a metric; `None` if neither side has a value.
     pub(super) fn row(&self, metric: &'static Metric, options: &Options) -> Option<Row> {
         let values =
             |group: &Group<'_>| group.runs.iter().filter_map(|run| metric::value(metric, run)).collect::<Vec<f64>>();
@@ -79,7 +79,7 @@ impl<'a> Pair<'a> {
             Row { metric, unit: metric.unit, baseline, candidate, change: None, verdict: Verdict::None, reason: None };
         let (Some(first), Some(second)) = (baseline, candidate) else {
             let lacks = if baseline.is_none() { self.baseline.label } else { self.candidate.label };
-            row.reason = Some(format!("{lacks} does not have it"));
+            row.reason = Some(format!("{lacks} has no value"));
             return Some(row);
         };
         if metric.needs_energy() {
@@ -110,12 +110,15 @@ impl<'a> Pair<'a> {
             method,
             is_constant: found.interval == Err(NoInterval::NoVariation),
         };
-        row.verdict =
-            if found.is_same { Verdict::Same } else { Verdict::of(metric, &effect, first, options.least_effect) };
+        row.verdict = if found.is_same {
+            Verdict::Same
+        } else {
+            Verdict::from_effect(metric, &effect, first, options.least_effect)
+        };
         row.reason = match found.interval {
-            Err(_) if found.is_same => Some(String::from("it is the same in every query")),
-            Err(_) if matches!(made_of(metric), MadeOf::Whole) && self.samples.is_some() => {
-                Some(String::from("one figure for a whole run has no interval"))
+            Err(_) if found.is_same => Some(String::from("the value is the same in every query")),
+            Err(_) if matches!(formula(metric), Formula::Whole) && self.samples.is_some() => {
+                Some(String::from("a single value per run has no interval"))
             }
             Err(why) => Some(why.to_string()),
             Ok(_) => None,
@@ -124,7 +127,7 @@ impl<'a> Pair<'a> {
         Some(row)
     }
 
-    /// Why a net energy has no ratio: what is no more than the error of idle power may as well be nothing.
+    /// Why a net energy has no ratio: its interval includes zero.
     fn is_nothing(&self, metric: &Metric) -> Option<String> {
         let may_be_nothing = |run: &Run| {
             let net = run.energy_totals()?.net_j_per_query?;
@@ -133,10 +136,10 @@ impl<'a> Pair<'a> {
         let groups = [self.baseline, self.candidate];
         let is_lost = |group: &&&Group<'_>| group.runs.iter().any(|run| may_be_nothing(run) == Some(true));
         let lost = groups.iter().find(is_lost).filter(|_| metric.name == "net_joules_per_query")?;
-        Some(format!("net of idle, {} may have used nothing: its interval reaches zero", lost.label))
+        Some(format!("net energy of {} may be zero: its interval includes zero", lost.label))
     }
 
-    /// Why the joules of the two cannot be compared.
+    /// Why the energy of the two sides cannot be compared.
     fn sources_differ(&self) -> Option<String> {
         let source = |group: &Group<'_>| {
             let mut sources: Vec<&str> =
@@ -149,29 +152,29 @@ impl<'a> Pair<'a> {
         let differ = one != two || one.contains(" and ");
         let Group { label: first, .. } = self.baseline;
         let Group { label: second, .. } = self.candidate;
-        differ.then(|| format!("energy is {one} in {first} and {two} in {second}: the two are never compared"))
+        differ.then(|| format!("energy is {one} in {first} and {two} in {second}, which are never compared"))
     }
 
-    /// The change from what varies inside the two runs.
-    fn inside(&self, metric: &Metric, samples: &Samples<'_>, whole: f64, options: &Options) -> Found {
+    /// The change, with an interval from the variation inside the runs.
+    fn inside(&self, metric: &Metric, samples: &Samples<'_>, whole: f64, options: &Options) -> ChangeEstimate {
         let (first, second) = (&self.baseline.runs[0], &self.candidate.runs[0]);
         let drawing = Drawing { draws: options.draws, seed: options.seed, pairing: samples.pairing };
         let method = samples.method();
-        match made_of(metric) {
-            MadeOf::Whole => Found { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
-            MadeOf::Rate(amount) => {
+        match formula(metric) {
+            Formula::Whole => ChangeEstimate { value: whole, interval: Err(NoInterval::OneRun), is_same: false },
+            Formula::Rate(amount) => {
                 let (one, two) = (slices(first, amount), slices(second, amount));
                 let pairing = Pairing::Independent { first: block_for(one.len(), 1), second: block_for(two.len(), 1) };
                 let interval = sums_effect(&one, &two, Change::Ratio, Drawing { pairing, ..drawing });
                 let scale =
                     whole / ratio(two.into_iter()).zip(ratio(one.into_iter())).map_or(whole, |(two, one)| two / one);
-                Found {
+                ChangeEstimate {
                     value: whole,
                     interval: interval.map(|interval| (scaled(interval, scale), Method::Slices)),
                     is_same: false,
                 }
             }
-            MadeOf::Percentile(percent, value) => {
+            Formula::Percentile(percent, value) => {
                 let of = |queries: &[&Query]| -> Vec<Option<f64>> {
                     queries
                         .iter()
@@ -182,29 +185,29 @@ impl<'a> Pair<'a> {
                 let interval = percentile_effect(&one, &two, percent, drawing).map(|interval| (interval, method));
                 let value =
                     if self.is_part() { percentile_of(&two, percent) - percentile_of(&one, percent) } else { whole };
-                Found { value, interval, is_same: samples.is_paired() && one == two }
+                ChangeEstimate { value, interval, is_same: samples.is_paired() && one == two }
             }
-            MadeOf::Sums(fraction) | MadeOf::Proportional(fraction) => {
+            Formula::Sums(fraction) | Formula::Proportional(fraction) => {
                 self.products(metric, whole, drawing, |query| fraction(query).map(|fraction| [fraction]))
             }
-            MadeOf::ProportionalProduct(fractions) => self.products(metric, whole, drawing, fractions),
+            Formula::ProportionalProduct(fractions) => self.products(metric, whole, drawing, fractions),
         }
     }
 
-    /// The same of a metric that is a product of ratios of sums over queries, or goes with one.
+    /// The change of a metric that is, or is proportional to, a product of ratios of sums over queries.
     fn products<const FACTORS: usize>(
         &self,
         metric: &Metric,
         whole: f64,
         drawing: Drawing,
         fractions: impl Fn(&Query) -> Option<[(f64, f64); FACTORS]>,
-    ) -> Found {
+    ) -> ChangeEstimate {
         let kind = metric::change(metric);
         let of = |queries: &[&Query]| -> Vec<[(f64, f64); FACTORS]> {
             queries.iter().map(|query| fractions(query).unwrap_or([(0.0, 0.0); FACTORS])).collect()
         };
         let Some(samples) = &self.samples else {
-            return Found { value: whole, interval: Err(NoInterval::Unusable), is_same: false };
+            return ChangeEstimate { value: whole, interval: Err(NoInterval::Unusable), is_same: false };
         };
         let (one, two) = (of(&samples.first), of(&samples.second));
         // What a summary has beside the records: idle joules between requests, repeated attempts, seconds.
@@ -230,25 +233,25 @@ impl<'a> Pair<'a> {
         // Of shares no variation is no certainty: none of three failing says little.
         let is_alike = samples.is_paired() && one == two || metric.unit != Unit::Share && no_variation(&one, &two);
         let is_same = value == between_none(kind) && is_alike;
-        Found { value, interval, is_same }
+        ChangeEstimate { value, interval, is_same }
     }
 }
 
-/// The change from what varies between runs.
-fn repeats(kind: Change, (before, after): (&[f64], &[f64]), whole: f64) -> Found {
+/// The change, with an interval from the variation between runs.
+fn repeats(kind: Change, (before, after): (&[f64], &[f64]), whole: f64) -> ChangeEstimate {
     let interval = match kind {
         Change::Difference => welch_interval(before, after).map(|interval| (interval, Method::Welch)),
         Change::Ratio => welch_ratio_interval(before, after).map(|interval| (interval, Method::Fieller)),
     };
     let is_same = interval == Err(NoInterval::NoVariation) && whole == between_none(kind);
-    Found { value: whole, interval, is_same }
+    ChangeEstimate { value: whole, interval, is_same }
 }
 
 fn between_none(kind: Change) -> f64 {
     if kind == Change::Difference { 0.0 } else { 1.0 }
 }
 
-/// The change of two values. `None` where the baseline of a ratio is not positive.
+/// The change between two values; `None` if the baseline of a ratio is not positive.
 fn between(kind: Change, first: f64, second: f64) -> Option<f64> {
     let change = match kind {
         Change::Difference => second - first,
@@ -268,7 +271,7 @@ fn percentile_of(values: &[Option<f64>], percent: f64) -> f64 {
     ergometer_statistics::percentile(&sorted, percent).unwrap_or(f64::NAN)
 }
 
-/// The interval of proportions where one of them is none or all: no draw of such a run differs from another.
+/// The interval of proportions of 0 or 1, where all resamples are equal.
 fn at_the_ends<const FACTORS: usize>(
     first: &[[(f64, f64); FACTORS]],
     second: &[[(f64, f64); FACTORS]],

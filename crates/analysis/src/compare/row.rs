@@ -5,21 +5,21 @@ use serde::{Serialize, Serializer};
 
 use ergometer_runs::metrics::{Metric, Unit};
 
-/// A metric of both sides.
+/// A metric of a comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The metric.
     #[serde(serialize_with = "name_of")]
     pub metric: &'static Metric,
-    /// What it is counted in.
+    /// The unit of the values.
     pub unit: Unit,
-    /// What the baseline came to: of several runs their mean.
+    /// The value of the baseline; the mean of several runs.
     pub baseline: Option<f64>,
-    /// What the candidate came to.
+    /// The value of the candidate; the mean of several runs.
     pub candidate: Option<f64>,
     /// The change.
     pub change: Option<Effect>,
-    /// What to think of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why there is no change, or no interval.
     pub reason: Option<String>,
@@ -28,20 +28,20 @@ pub struct Row {
 /// A change from the baseline to the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
-    /// Candidate less baseline, or candidate over baseline.
+    /// Difference (candidate - baseline) or ratio (candidate / baseline).
     #[serde(serialize_with = "kind_of")]
     pub kind: Change,
-    /// How much.
+    /// The value of the change.
     pub value: f64,
     /// The 95 % interval.
     pub interval: Option<Interval>,
-    /// Where the interval comes from.
+    /// The method of the interval.
     pub method: Option<Method>,
-    /// Whether it is the same whichever queries are drawn: then there is nothing to make an interval of, and no doubt.
+    /// Whether all resamples are equal, so the change is certain and has no interval.
     pub is_constant: bool,
 }
 
-/// Where an interval comes from.
+/// The method of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -51,36 +51,36 @@ pub enum Method {
     Apart,
     /// Bootstrap over slices of the time of each side.
     Slices,
-    /// Newcombe's, of two proportions.
+    /// Newcombe's interval of two proportions.
     Proportions,
     /// Welch's t over the values of several runs.
     Welch,
-    /// Fieller's, of the ratio of the means of several runs, with Welch's t.
+    /// Fieller's interval of the ratio of the means of several runs, with Welch's t.
     Fieller,
 }
 
-/// What to think of a change.
+/// The verdict on a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// For the better.
+    /// A significant improvement.
     Better,
-    /// For the worse.
+    /// A significant regression.
     Worse,
-    /// More, of what is neither good nor bad.
+    /// A significant increase of a metric without a better direction.
     Higher,
-    /// Less of it.
+    /// A significant decrease of a metric without a better direction.
     Lower,
-    /// None, or too small to matter.
+    /// No change, or too small to matter.
     Same,
-    /// The interval holds no change.
+    /// The interval includes "no change".
     CannotTell,
-    /// There is no interval, or nothing to compare.
+    /// There is no interval, or no value to compare.
     None,
 }
 
 impl Verdict {
-    /// Of a change from this baseline, of which less than `least` does not matter.
-    pub(super) fn of(metric: &Metric, effect: &Effect, baseline: f64, least: f64) -> Self {
+    /// The verdict on a change; changes smaller than `least` do not matter.
+    pub(super) fn from_effect(metric: &Metric, effect: &Effect, baseline: f64, least: f64) -> Self {
         // How far a change is from none, in the measure of the least effect.
         let size = |change: f64| match (effect.kind, metric.unit) {
             (Change::Ratio, _) => (change - 1.0).abs(),
@@ -106,13 +106,13 @@ impl Verdict {
         }
     }
 
-    /// Whether something changed.
+    /// Whether the verdict is a significant change.
     #[must_use]
     pub const fn is_change(self) -> bool {
         matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
     }
 
-    /// Its name in files.
+    /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Verdict {
         }
     }
 
-    /// In words.
+    /// The text for people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -157,21 +157,21 @@ fn kind_of<S: Serializer>(kind: &Change, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Row {
-    /// The change as people read it: `+11.7 points ±2.9`.
+    /// The change for people: `+11.7 points ±2.9`.
     #[must_use]
     pub fn change_shown(&self) -> Option<String> {
-        self.change.map(|change| super::shown::change(self.metric, &change))
+        self.change.map(|change| super::table::format_change(self.metric, &change))
     }
 
-    /// The same without its interval: `+11.7 points`.
+    /// The change without its interval: `+11.7 points`.
     #[must_use]
     pub fn change_in_short(&self) -> Option<String> {
-        self.change.map(|change| super::shown::change(self.metric, &Effect { interval: None, ..change }))
+        self.change.map(|change| super::table::format_change(self.metric, &Effect { interval: None, ..change }))
     }
 }
 
 impl Effect {
-    /// The change as a part of the baseline: 0.05 is five percent more.
+    /// The change as a share of the baseline: 0.05 is five percent more.
     #[must_use]
     pub fn relative(&self, baseline: f64) -> Option<f64> {
         let part = match self.kind {
@@ -181,7 +181,7 @@ impl Effect {
         part.is_finite().then_some(part)
     }
 
-    /// The value of no change.
+    /// The value that means "no change": 0 for differences, 1 for ratios.
     #[must_use]
     pub const fn none(&self) -> f64 {
         match self.kind {
@@ -190,7 +190,7 @@ impl Effect {
         }
     }
 
-    /// Whether the interval leaves no change out, or there is no doubt.
+    /// Whether the change is certain: the interval excludes "no change", or all resamples are equal.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         match self.interval {

@@ -1,5 +1,4 @@
-//! The queries of two runs side by side: in the order of sending, paired where both runs have the same ones; and a run
-//! cut into slices of its time.
+//! Pairs the queries of two runs for resampling, and splits a run into time slices.
 
 use std::collections::HashMap;
 
@@ -8,7 +7,7 @@ use ergometer_statistics::{MINIMUM_BLOCKS, Pairing, block_for};
 use super::row::Method;
 use ergometer_runs::saved::{Query, Run};
 
-/// Queries of two runs.
+/// The queries of two runs, for resampling.
 #[derive(Debug)]
 pub(super) struct Samples<'a> {
     pub(super) first: Vec<&'a Query>,
@@ -17,8 +16,8 @@ pub(super) struct Samples<'a> {
 }
 
 impl<'a> Samples<'a> {
-    /// Paired by their place in the dataset, where that is the same; else apart.
-    pub(super) fn of(first: &'a Run, second: &'a Run) -> Self {
+    /// Pairs queries by dataset row if both runs have the same dataset.
+    pub(super) fn from_runs(first: &'a Run, second: &'a Run) -> Self {
         let (one, two) = (sent(first), sent(second));
         let dataset = |run: &'a Run| &run.summary.dataset_fingerprint;
         if !dataset(first).is_empty() && dataset(first) == dataset(second) {
@@ -45,15 +44,15 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// The queries of a run in the order of sending.
+/// The queries of a run in sending order.
 fn sent(run: &Run) -> Vec<&Query> {
     let mut queries: Vec<&Query> = run.queries.iter().collect();
     queries.sort_by_key(|query| (query.sent, query.request));
     queries
 }
 
-/// Those that are in both, in the order of the first. Where a run goes through its dataset several times, the n-th time
-/// belongs to the n-th.
+/// The queries that are in both runs, in the order of the first run. If a query was sent several times, the n-th time is
+/// paired with the n-th.
 fn matched<'a>(first: &[&'a Query], second: &[&'a Query]) -> (Vec<&'a Query>, Vec<&'a Query>) {
     let mut places: HashMap<(u64, u32), &'a Query> = HashMap::with_capacity(second.len());
     for (key, query) in numbered(second) {
@@ -71,15 +70,15 @@ fn numbered<'a, 'b>(queries: &'b [&'a Query]) -> impl Iterator<Item = ((u64, u32
     })
 }
 
-/// When a query was sent and ended, in seconds of the run: sessions are laid end to end.
+/// Maps timestamps to seconds of the run, with sessions end to end.
 struct Clock {
-    /// Start in nanoseconds, and what went before in seconds, by session.
+    /// By session: start in nanoseconds, and seconds of all earlier sessions.
     sessions: HashMap<u32, (i64, f64)>,
     seconds: f64,
 }
 
 impl Clock {
-    fn of(run: &Run) -> Self {
+    fn from_run(run: &Run) -> Self {
         let mut spans: HashMap<u32, (i64, i64)> = HashMap::new();
         for query in &run.queries {
             let Some((sent, end)) = query.sent.zip(query.end) else { continue };
@@ -104,17 +103,17 @@ impl Clock {
     }
 }
 
-/// How long the requests of a run took, all together, in seconds.
+/// The duration of all sessions of a run in seconds.
 pub(super) fn seconds(run: &Run) -> Option<f64> {
-    let seconds = Clock::of(run).seconds;
+    let seconds = Clock::from_run(run).seconds;
     (seconds > 0.0).then_some(seconds)
 }
 
-/// What a run came to in each of equal slices of its time, and how long they are. A request counts in each slice by the
-/// share of its time that lies inside. Slices are twice as long as the mean request, so that neighbours have little in
-/// common, and at most a thousand.
+/// Splits a run into equal time slices: (amount, seconds) of each. A request counts in each slice by the share of its time
+/// inside the slice. Slices are twice as long as the mean request, so that neighbours are nearly independent. There are at
+/// most 1,000 slices.
 pub(super) fn slices(run: &Run, amount: fn(&Query) -> Option<f64>) -> Vec<(f64, f64)> {
-    let clock = Clock::of(run);
+    let clock = Clock::from_run(run);
     let spans: Vec<(f64, f64, f64)> = run
         .queries
         .iter()
@@ -170,13 +169,13 @@ mod tests {
     fn queries_are_paired_by_their_place_in_the_dataset() {
         let first = run((0..20).map(|index| query(index, 100 * (20 - index.cast_signed()), 5000)).collect(), "a");
         let second = run((5..30).map(|index| query(index, 100 * index.cast_signed(), 5000)).collect(), "a");
-        let samples = Samples::of(&first, &second);
+        let samples = Samples::from_runs(&first, &second);
         assert!(samples.is_paired());
         let places = |queries: &[&Query]| queries.iter().map(|query| query.index).collect::<Vec<_>>();
         assert_eq!(places(&samples.first), (5..20).rev().collect::<Vec<_>>(), "in the order the first was sent");
         assert_eq!(places(&samples.first), places(&samples.second));
         let other = run(second.queries.clone(), "b");
-        let apart = Samples::of(&first, &other);
+        let apart = Samples::from_runs(&first, &other);
         assert_eq!((apart.is_paired(), apart.first.len(), apart.second.len()), (false, 20, 25));
     }
 
@@ -187,7 +186,7 @@ mod tests {
             run(queries.collect(), "a")
         };
         let (first, second) = (twice(0), twice(5));
-        let samples = Samples::of(&first, &second);
+        let samples = Samples::from_runs(&first, &second);
         assert_eq!(samples.first.len(), 20);
         for (one, two) in samples.first.iter().zip(&samples.second) {
             assert_eq!((one.index, one.end), (two.index, two.end), "the first time with the first time");

@@ -1,4 +1,4 @@
-//! A curve as a file and as a table.
+//! Formats a load curve as JSON and as a table.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_units::format::{digits, percent, quantity};
@@ -9,7 +9,7 @@ use crate::analyses::Findings;
 use ergometer_statistics::Estimate;
 
 impl Curve {
-    /// As `analysis/curve.json` and the reports have it.
+    /// The results for `analysis/curve.json` and reports.
     #[must_use]
     pub fn findings(&self) -> Findings {
         let at = |place: Option<usize>| place.map_or(Value::Null, |place| json!(self.points[place].load));
@@ -34,7 +34,7 @@ impl Curve {
         }
     }
 
-    /// As people read it.
+    /// The curve as a table, one row per load.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut columns = vec![
@@ -66,12 +66,12 @@ impl Curve {
         }
         table.notes.push(match &self.knee {
             Ok(place) => {
-                format!("knee at {} {}: the most tok/s for a second of latency", self.axis, self.points[*place].load)
+                format!("knee at {} {}: the largest ratio of tok/s to E2E latency", self.axis, self.points[*place].load)
             }
             Err(why) => format!("no knee: {why}"),
         });
         if self.has_limits && self.most_tokens_within_limits.is_none() {
-            table.notes.push(String::from("no load keeps 99 % of its requests within the limits"));
+            table.notes.push(String::from("at no load are 99 % of requests within the limits"));
         }
         table
     }
@@ -81,7 +81,7 @@ impl Curve {
             (self.knee.as_ref().ok().copied(), "knee"),
             (self.most_tokens, "most tok/s"),
             (self.most_tokens_within_limits, "most tok/s within the limits"),
-            (self.least_joules, "least J/token"),
+            (self.least_joules, "lowest J/token"),
         ];
         marks.into_iter().filter(|(marked, _)| *marked == Some(place)).map(|(_, mark)| mark).collect()
     }

@@ -1,12 +1,12 @@
-//! The curve of a sweep: throughput, latency and joules a token at each load go in; the knee comes out, and the loads
-//! that are best by one of them.
+//! The load curve of a sweep: throughput, latency and energy per token by load, the knee, and the best loads.
 //!
 //! The knee is where throughput / latency is largest (L. Kleinrock, "Power and deterministic rules of thumb for
-//! probabilistic problems in computer communications", 1979), by output tokens a second and the median E2E latency. It is
-//! absent, with the reason, where the sweep does not hold it between two loads or where a point cannot be trusted.
+//! probabilistic problems in computer communications", 1979), with output tokens per second and median E2E latency. There
+//! is no knee if the maximum is at an end of the sweep, or if a run is incomplete or limited by its client.
 
 mod findings;
 
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_statistics::{knee, power};
 
 use ergometer_runs::config::Axis;
@@ -14,38 +14,38 @@ use ergometer_runs::metrics;
 use ergometer_runs::sweep::{Point, Spread, Sweep};
 use ergometer_statistics::Estimate;
 
-/// The part of the requests that must be good for a load to keep to the limits.
+/// The share of requests that must be good for a load to be within the limits.
 pub const GOOD_ENOUGH: f64 = 0.99;
 
-/// A curve, its points in the order of growing load.
+/// A load curve, sorted by load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// What the load is counted in: `concurrency`, `rate` or `replay`.
+    /// The kind of load: `concurrency`, `rate` or `replay`.
     pub axis: String,
     /// The points.
     pub points: Vec<CurvePoint>,
-    /// The place of the knee, or why there is none.
+    /// The index of the knee, or why there is none.
     pub knee: Result<usize, String>,
-    /// The place of the least joules a token.
+    /// The index of the point with the lowest energy per token.
     pub least_joules: Option<usize>,
-    /// The place of the most tokens a second.
+    /// The index of the point with the highest throughput.
     pub most_tokens: Option<usize>,
-    /// The same among those that keep to the limits; `None` where there are no limits or no point keeps to them.
+    /// The index of the point with the highest throughput within the limits; `None` without limits or such a point.
     pub most_tokens_within_limits: Option<usize>,
     /// Whether there are limits.
     pub has_limits: bool,
-    /// What to know about it.
-    pub warnings: Vec<String>,
+    /// Warnings, with hints.
+    pub warnings: Vec<Message>,
 }
 
-/// One load. Figures of repeats are their means, with Student's interval.
+/// One load. Values of repeats are means with Student's t interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurvePoint {
     /// The load.
     pub load: f64,
-    /// Output tokens a second.
+    /// Output tokens per second.
     pub tokens_per_second: Option<Estimate>,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub requests_per_second: Option<Estimate>,
     /// Median E2E latency, in milliseconds.
     pub e2e_p50_ms: Option<Estimate>,
@@ -53,15 +53,15 @@ pub struct CurvePoint {
     pub ttft_p50_ms: Option<Estimate>,
     /// Gross joules per output token.
     pub joules_per_token: Option<Estimate>,
-    /// Requests a second that keep to the limits.
+    /// Requests per second within the limits.
     pub goodput: Option<Estimate>,
-    /// The part of the requests that keep to them.
+    /// The share of requests within the limits.
     pub good_share: Option<f64>,
-    /// Kleinrock's power: tokens a second / seconds of latency.
+    /// Kleinrock's power: tokens per second / seconds of latency.
     pub power: Option<f64>,
-    /// Whether all its runs are whole.
+    /// Whether all its runs are complete.
     pub is_whole: bool,
-    /// Whether the client, not the server, was the limit of one of them.
+    /// Whether the client was the bottleneck of one of its runs.
     pub is_client_limited: bool,
 }
 
@@ -78,8 +78,8 @@ impl Curve {
         let doubtful = points.iter().find_map(|point| {
             let load = format!("{axis} {}", point.load);
             match point {
-                CurvePoint { is_whole: false, .. } => Some(format!("the run at {load} is not whole")),
-                CurvePoint { is_client_limited: true, .. } => Some(format!("the client was the limit at {load}")),
+                CurvePoint { is_whole: false, .. } => Some(format!("the run at {load} is incomplete")),
+                CurvePoint { is_client_limited: true, .. } => Some(format!("the client was the bottleneck at {load}")),
                 _ => None,
             }
         });
@@ -109,7 +109,7 @@ impl Curve {
     }
 }
 
-/// The place of the largest among the points that count; of equals the lowest load.
+/// The index of the largest value among the points that count; the lowest load of equal values.
 fn best(
     points: &[CurvePoint],
     counts: impl Fn(&CurvePoint) -> bool,
@@ -120,25 +120,26 @@ fn best(
     valued.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(place, _)| place)
 }
 
-fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<String> {
+fn warnings(axis: &str, points: &[CurvePoint]) -> Vec<Message> {
     let mut warnings = Vec::new();
     for point in points {
         if !point.is_whole {
-            warnings.push(format!("not every run at {axis} {} is whole", point.load));
+            warnings.push(Message::new(format!("a run at {axis} {} is incomplete", point.load)));
         }
         if point.is_client_limited {
-            warnings.push(format!(
-                "the client was the limit at {axis} {}: figures there may not be the server's",
+            warnings.push(Message::new(format!(
+                "the client was the bottleneck at {axis} {}, so its results may not reflect the server",
                 point.load
-            ));
+            )));
         }
     }
     let has_repeats =
         points.iter().any(|point| point.tokens_per_second.is_some_and(|tokens| tokens.interval().is_some()));
     if !has_repeats && !points.is_empty() {
-        warnings.push(String::from(
-            "each load was run once, so it is not known how much its figures vary: --repeat 3 tells",
-        ));
+        warnings.push(
+            Message::new("each load was run only once, so the variation between runs is unknown")
+                .with_hint(hint!("run the sweep with ", option("repeat").value("3"))),
+        );
     }
     warnings
 }
@@ -213,7 +214,7 @@ mod tests {
             assert_eq!(curve.warnings.len(), 1);
             curve.knee.unwrap_err()
         };
-        assert!(knee(|point| point.is_whole = false).contains("rate 16 is not whole"));
+        assert!(knee(|point| point.is_whole = false).contains("rate 16 is incomplete"));
         assert!(knee(|point| point.is_client_limited = true).contains("client"));
         let few = Curve::through(String::from("rate"), points()[..2].to_vec());
         assert!(few.knee.unwrap_err().contains("three"));

@@ -1,15 +1,15 @@
-//! What joules buy: right answers per joule and accuracy, by run, or by subject where there is one run.
+//! Bar charts of accuracy and correct answers per joule: by run, or by subject for a single run.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points};
 use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
 
-use super::{Plot, Shown};
+use super::{Plot, PlotInput};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 
 pub(super) struct AccuracyPerJoule;
 
-/// More names than this leave no room to read them.
+/// Maximum number of bars.
 const MOST: usize = 40;
 
 /// One bar.
@@ -25,46 +25,46 @@ impl Plot for AccuracyPerJoule {
     }
 
     fn about(&self) -> &'static str {
-        "right answers per joule, and accuracy, by run or by subject"
+        "correct answers per joule, and accuracy, by run or by subject"
     }
 
     fn needs(&self) -> &'static str {
-        "graded answers, of several subjects or several runs"
+        "graded answers of several subjects or several runs"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        let (accuracies, efficiencies) = match &shown.runs[..] {
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
+        let (accuracies, efficiencies) = match &input.runs[..] {
             [run] => by_subject(run),
-            _ => by_run(shown),
+            _ => by_run(input),
         };
-        let of = if shown.runs.len() > 1 { "run" } else { "subject" };
-        let accuracy = Axis::from_zero("right answers", "%").within(0.0, 100.0);
-        let efficiency = Axis::from_zero("right answers per gross joule", "");
+        let of = if input.runs.len() > 1 { "run" } else { "subject" };
+        let accuracy = Axis::from_zero("correct answers", "%").within(0.0, 100.0);
+        let efficiency = Axis::from_zero("correct answers per gross joule", "");
         let charts = [
-            bars(shown, "accuracy", &format!("Accuracy by {of}"), accuracy, accuracies),
-            bars(shown, "accuracy_per_joule", &format!("Right answers per joule by {of}"), efficiency, efficiencies),
+            bars(input, "accuracy", &format!("Accuracy by {of}"), accuracy, accuracies),
+            bars(input, "accuracy_per_joule", &format!("Correct answers per joule by {of}"), efficiency, efficiencies),
         ];
         Ok(charts.into_iter().flatten().collect())
     }
 }
 
-fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Option<Chart> {
+fn bars(input: &PlotInput, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Option<Chart> {
     if bars.is_empty() || bars.iter().all(|bar| bar.value == 0.0) && id != "accuracy" {
         return None;
     }
-    let mut notes = if id == "accuracy" { Vec::new() } else { shown.energy_note() };
-    if shown.runs.len() == 1 {
+    let mut notes = if id == "accuracy" { Vec::new() } else { input.energy_note() };
+    if input.runs.len() == 1 {
         bars.sort_by(|one, other| other.value.total_cmp(&one.value));
     }
     if bars.len() > MOST {
-        notes.push(format!("The {} best and the {} worst of {} are drawn.", MOST / 2, MOST / 2, bars.len()));
+        notes.push(format!("Only the {} best and the {} worst of {} are drawn.", MOST / 2, MOST / 2, bars.len()));
         bars.drain(MOST / 2..bars.len() - MOST / 2);
     }
     let has_intervals = bars.iter().any(|bar| bar.interval.is_some());
     notes.push(String::from(match (id, has_intervals) {
         ("accuracy", _) => "Whiskers are 95 % intervals (Wilson).",
         (_, true) => "Whiskers are 95 % intervals (bootstrap over queries).",
-        (_, false) => "Too few queries that did not run together for intervals.",
+        (_, false) => "No intervals: they need at least 10 independent batches.",
     }));
     let names = bars.iter().map(|bar| bar.name.clone()).collect();
     let mut points = Points::default();
@@ -78,7 +78,7 @@ fn bars(shown: &Shown, id: &str, title: &str, x: Axis, mut bars: Vec<Bar>) -> Op
     Some(Chart {
         id: id.to_owned(),
         title: title.to_owned(),
-        subtitle: shown.subtitle(),
+        subtitle: input.subtitle(),
         notes,
         x,
         panels: vec![Panel { y: Axis::names("", names), marks: vec![Mark::Bars(points)], share: 1.0 }],
@@ -106,14 +106,14 @@ fn by_subject(run: &Run) -> (Vec<Bar>, Vec<Bar>) {
     (accuracies, efficiencies)
 }
 
-fn by_run(shown: &Shown) -> (Vec<Bar>, Vec<Bar>) {
+fn by_run(input: &PlotInput) -> (Vec<Bar>, Vec<Bar>) {
     let mut accuracies = Vec::new();
     let mut efficiencies = Vec::new();
-    for (run, label, _) in shown.each() {
+    for (run, label, _) in input.each() {
         let queries: Vec<&Query> = run.queries.iter().collect();
         accuracies.extend(accuracy(label, &queries));
         // The figure of the run itself counts what lay between its requests too. Joules of another kind are no bar here.
-        let is_alike = run.energy == shown.runs[0].energy;
+        let is_alike = run.energy == input.runs[0].energy;
         let figure = run.summary.intelligence.as_ref().map(|found| found.per_joule).filter(|_| is_alike);
         efficiencies.extend(figure.map(|figure| Bar {
             name: label.to_owned(),

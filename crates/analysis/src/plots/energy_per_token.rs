@@ -1,18 +1,18 @@
-//! What a token costs by the length of its answer: short answers pay for their prompt with few tokens.
+//! Plots energy per output token over answer length.
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points};
 use ergometer_statistics::{Resampling, ratio_interval};
 
-use super::{Plot, Sampled, Shown};
+use super::{Plot, PlotInput, QuerySample};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run};
 
 pub(super) struct EnergyPerToken;
 
-/// In how many groups of equal size queries are put.
+/// Number of groups of equal size.
 const GROUPS: usize = 8;
 
-/// A group has at least so many, so that its interval can be told.
+/// Minimum number of queries per group, for its interval.
 const LEAST: usize = 12;
 
 impl Plot for EnergyPerToken {
@@ -21,22 +21,23 @@ impl Plot for EnergyPerToken {
     }
 
     fn about(&self) -> &'static str {
-        "joules per output token by the length of the answer"
+        "joules per output token by answer length"
     }
 
     fn needs(&self) -> &'static str {
-        "energy and token counts of answers of different lengths"
+        "energy and token counts, with answers of different lengths"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        let (mut marks, mut notes) = (Vec::new(), shown.energy_note());
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
+        let (mut marks, mut notes) = (Vec::new(), input.energy_note());
         let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
-        for (run, label, hue) in shown.each() {
+        for (run, label, hue) in input.each() {
             let pair = |query: &Query| {
                 let joules = query.joules_per_output_token().filter(|joules| *joules > 0.0)?;
                 Some((query.output_tokens? as f64, joules))
             };
-            let sampled = Sampled::of(run.completed(), pair, shown.detail.queries() / shown.runs.len().max(1));
+            let sampled =
+                QuerySample::from_queries(run.completed(), pair, input.detail.queries() / input.runs.len().max(1));
             let is_one_length = sampled.pairs.iter().all(|pair| pair.0 == sampled.pairs[0].0);
             if sampled.pairs.is_empty() || is_one_length {
                 continue;
@@ -46,16 +47,16 @@ impl Plot for EnergyPerToken {
                 (lowest, highest) = (lowest.min(*joules), highest.max(*joules));
             }
             let (x, y) = sampled.pairs.into_iter().unzip();
-            let dots = if shown.runs.len() > 1 { hue } else { Hue::Muted };
+            let dots = if input.runs.len() > 1 { hue } else { Hue::Muted };
             marks.push(Mark::Points(Points {
                 hue: dots,
                 x,
                 y,
-                requests: shown.leading(run, sampled.requests),
+                requests: input.leading(run, sampled.requests),
                 ..Points::default()
             }));
             let mut groups = groups(run);
-            shown.series(label).clone_into(&mut groups.label);
+            input.series(label).clone_into(&mut groups.label);
             groups.hue = hue;
             if !groups.x.is_empty() {
                 marks.push(Mark::Points(groups));
@@ -64,16 +65,16 @@ impl Plot for EnergyPerToken {
         if marks.is_empty() {
             return Ok(Vec::new());
         }
-        notes.push(String::from(if shown.runs.iter().any(|run| run.block() > 1) {
-            "Coloured dots are groups of queries of similar length: joules over tokens. Queries ran together, so groups have no interval."
+        notes.push(String::from(if input.runs.iter().any(|run| run.block() > 1) {
+            "Coloured dots are groups of queries of similar length: total joules / total tokens. Queries overlap, so groups have no interval."
         } else {
-            "Dots with whiskers are groups of queries of similar length: joules over tokens, with a 95 % interval (bootstrap)."
+            "Dots with whiskers are groups of queries of similar length: total joules / total tokens, with a 95 % interval (bootstrap)."
         }));
         let y = "gross energy per output token";
         Ok(vec![Chart {
             id: String::from("energy_per_token"),
-            title: String::from("Energy per token by length of the answer"),
-            subtitle: shown.subtitle(),
+            title: String::from("Energy per token by answer length"),
+            subtitle: input.subtitle(),
             notes,
             x: Axis::from_zero("answer tokens", ""),
             panels: vec![Panel {
@@ -85,7 +86,7 @@ impl Plot for EnergyPerToken {
     }
 }
 
-/// Joules over tokens of queries of similar length.
+/// Σ joules / Σ tokens of groups of queries of similar length.
 fn groups(run: &Run) -> Points {
     let mut pairs: Vec<(f64, f64)> = run
         .completed()

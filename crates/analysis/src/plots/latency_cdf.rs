@@ -1,15 +1,15 @@
-//! Latencies: for each time, the share of queries that took no longer.
+//! Plots cumulative distributions of TTFT, TPOT and E2E latency.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Side};
 
-use super::{Plot, Shown};
+use super::{Plot, PlotInput};
 use crate::AnalysisError;
 use ergometer_runs::config::Slo;
 use ergometer_runs::saved::Query;
 
 pub(super) struct LatencyCdf;
 
-/// A latency: name, title, axis, and how it is had of a query.
+/// A latency metric with its title and axis label.
 struct Latency {
     id: &'static str,
     title: &'static str,
@@ -22,28 +22,22 @@ struct Latency {
 const LATENCIES: [Latency; 3] = [
     Latency {
         id: "ttft_cdf",
-        title: "Time to first token",
+        title: "Time to first token (TTFT)",
         label: "time to first token",
         limit: |slo| slo.ttft_s,
         of: Query::ttft,
     },
     Latency {
         id: "tpot_cdf",
-        title: "Time per further token",
-        label: "time per token after the first",
+        title: "Time per output token (TPOT)",
+        label: "TPOT",
         limit: |slo| slo.tpot_s,
         of: Query::tpot,
     },
-    Latency {
-        id: "e2e_cdf",
-        title: "Time to the whole answer",
-        label: "time to the last token",
-        limit: |slo| slo.e2e_s,
-        of: Query::e2e,
-    },
+    Latency { id: "e2e_cdf", title: "E2E latency", label: "E2E latency", limit: |slo| slo.e2e_s, of: Query::e2e },
 ];
 
-/// How many steps of a distribution are drawn: more than a picture has dots.
+/// Maximum number of steps of a distribution: more than a picture has pixels.
 const STEPS: usize = 1_000;
 
 impl Plot for LatencyCdf {
@@ -52,33 +46,33 @@ impl Plot for LatencyCdf {
     }
 
     fn about(&self) -> &'static str {
-        "the distributions of TTFT, TPOT and whole answers"
+        "cumulative distributions of TTFT, TPOT and E2E latency"
     }
 
     fn needs(&self) -> &'static str {
         "completed queries"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        Ok(LATENCIES.iter().filter_map(|latency| draw(latency, shown)).collect())
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
+        Ok(LATENCIES.iter().filter_map(|latency| draw(latency, input)).collect())
     }
 }
 
-fn draw(latency: &Latency, shown: &Shown) -> Option<Chart> {
+fn draw(latency: &Latency, input: &PlotInput) -> Option<Chart> {
     let (mut marks, mut lowest, mut highest) = (Vec::new(), f64::INFINITY, 0.0_f64);
-    for (run, label, hue) in shown.each() {
+    for (run, label, hue) in input.each() {
         let mut sorted: Vec<f64> = run.completed().filter_map(latency.of).filter(|value| *value > 0.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else { continue };
         (lowest, highest) = (lowest.min(first), highest.max(last));
         let (x, y) = distribution(&sorted);
-        marks.push(Mark::Step { label: shown.series(label).to_owned(), hue, x, y });
+        marks.push(Mark::Step { label: input.series(label).to_owned(), hue, x, y });
     }
-    let first = shown.runs.first()?;
+    let first = input.runs.first()?;
     if marks.is_empty() {
         return None;
     }
-    let config = first.summary.profiler_config.known().filter(|_| shown.runs.len() == 1);
+    let config = first.summary.profiler_config.known().filter(|_| input.runs.len() == 1);
     let limit = config.and_then(|config| (latency.limit)(&config.slo));
     marks.extend(limit.map(|at| Mark::Rule {
         side: Side::X,
@@ -97,14 +91,14 @@ fn draw(latency: &Latency, shown: &Shown) -> Option<Chart> {
     Some(Chart {
         id: latency.id.to_owned(),
         title: latency.title.to_owned(),
-        subtitle: shown.subtitle(),
-        notes: vec![String::from("Share of completed queries that took no longer. The median is at 50 %.")],
+        subtitle: input.subtitle(),
+        notes: vec![String::from("Share of completed queries with at most this latency. The median is at 50 %.")],
         x,
         panels: vec![Panel { y: Axis::from_zero("share of queries", "%").within(0.0, 100.0), marks, share: 1.0 }],
     })
 }
 
-/// The steps of the distribution of sorted values: where each share is reached.
+/// The steps of the cumulative distribution of sorted values.
 fn distribution(sorted: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let count = sorted.len();
     let step = count.div_ceil(STEPS).max(1);

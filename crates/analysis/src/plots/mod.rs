@@ -1,6 +1,6 @@
-//! The plots: saved runs go in; charts come out, which become `plots/<id>.svg` and `.png` and stand on the page of a report.
+//! Plots of saved runs, for `plots/<id>.svg`, `plots/<id>.png` and reports.
 //!
-//! A plot is one file that implements [`Plot`] and one line in [`ALL`]. Several runs are drawn together, a colour each.
+//! To add a plot, implement [`Plot`] in a new file and add it to [`ALL`]. Several runs are drawn together, one colour each.
 
 mod accuracy_per_joule;
 mod energy_per_token;
@@ -18,7 +18,7 @@ use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run, SavedSweep, labels};
 use ergometer_runs::{EnergySource, Summary};
 
-/// Every plot, in the order in which people look at them.
+/// All plots, in reading order.
 pub static ALL: &[&dyn Plot] = &[
     &power_timeline::PowerTimeline,
     &latency_cdf::LatencyCdf,
@@ -30,45 +30,45 @@ pub static ALL: &[&dyn Plot] = &[
     &sweep::SweepCurve,
 ];
 
-/// Something to be seen.
+/// A plot of saved runs.
 pub trait Plot: Sync {
-    /// Its name.
+    /// The id.
     fn id(&self) -> &'static str;
 
-    /// What it shows, in a line.
+    /// A one-line description.
     fn about(&self) -> &'static str;
 
-    /// What runs must have for it.
+    /// The data that runs need for the plot.
     fn needs(&self) -> &'static str;
 
-    /// Draws it; no chart, or fewer, where the runs don't have what it takes.
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError>;
+    /// Draws the charts that the runs have data for.
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError>;
 }
 
-/// What is drawn.
+/// The runs to draw.
 #[derive(Debug)]
-pub struct Shown {
+pub struct PlotInput {
     /// The runs.
     pub runs: Vec<Run>,
-    /// A short name for each.
+    /// A short label for each run.
     pub labels: Vec<String>,
-    /// The sweeps that runs come from.
+    /// The sweeps that the runs belong to.
     pub sweeps: Vec<SavedSweep>,
-    /// How much of it.
+    /// The level of detail.
     pub detail: Detail,
 }
 
-/// For whom a chart is.
+/// The level of detail of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// A picture some hundred dots wide.
+    /// A still picture, a few hundred pixels wide.
     Still,
-    /// A page on which one can look closer.
+    /// An interactive page with zoom.
     Page,
 }
 
 impl Detail {
-    /// How many readings of a curve are drawn at most.
+    /// Maximum number of readings per curve.
     const fn readings(self) -> usize {
         match self {
             Self::Still => 4_000,
@@ -76,7 +76,7 @@ impl Detail {
         }
     }
 
-    /// How many queries are drawn one by one at most.
+    /// Maximum number of single queries.
     const fn queries(self) -> usize {
         match self {
             Self::Still => 5_000,
@@ -85,8 +85,8 @@ impl Detail {
     }
 }
 
-impl Shown {
-    /// These runs, called by what tells them apart.
+impl PlotInput {
+    /// The runs, labelled by what distinguishes them.
     #[must_use]
     pub fn new(runs: Vec<Run>, sweeps: Vec<SavedSweep>, detail: Detail) -> Self {
         // Points of one sweep are called by their load, all others by what tells their folders apart.
@@ -97,24 +97,24 @@ impl Shown {
         Self { labels: of_sweep.unwrap_or_else(|| labels(&runs)), runs, sweeps, detail }
     }
 
-    /// The runs with their names and colours.
+    /// The runs with their labels and colours.
     fn each(&self) -> impl Iterator<Item = (&Run, &str, Hue)> {
         let runs = self.runs.iter().zip(&self.labels).enumerate();
         runs.map(|(place, (run, label))| (run, label.as_str(), hue(place)))
     }
 
-    /// A name where there is something to tell apart.
+    /// The label of a series; empty for a single run.
     fn series<'a>(&self, label: &'a str) -> &'a str {
         if self.runs.len() > 1 { label } else { "" }
     }
 
-    /// The numbers of requests, where they lead to the request: those of the first run.
+    /// The request numbers that link to the timeline: only those of the first run.
     fn leading(&self, run: &Run, requests: Vec<u64>) -> Vec<u64> {
         let is_first = self.runs.first().is_some_and(|first| std::ptr::eq(first, run));
         if is_first { requests } else { Vec::new() }
     }
 
-    /// Of what, on what.
+    /// The subtitle: model, hardware, number of queries.
     fn subtitle(&self) -> String {
         let [run] = &self.runs[..] else {
             let of_sweep = self.sweeps.first().filter(|_| self.sweeps.len() == 1);
@@ -137,36 +137,36 @@ impl Shown {
         format!("{}, {counted}", parts.join(" · "))
     }
 
-    /// What to say of energy: nothing where it is measured.
+    /// A note if the energy is modelled.
     fn energy_note(&self) -> Vec<String> {
         let is_modelled = self.runs.iter().any(|run| run.energy == Some(EnergySource::Modelled));
         is_modelled
-            .then(|| String::from("Energy is modelled from the use of the processor, not measured."))
+            .then(|| String::from("Energy is modelled from processor utilization, not measured."))
             .into_iter()
             .collect()
     }
 }
 
-/// The colour of the run at a place.
+/// The colour of the run at an index.
 fn hue(place: usize) -> Hue {
     Hue::Series(u8::try_from(place % 8).unwrap_or(0))
 }
 
-/// The plot of a name.
+/// Finds a plot by its id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static dyn Plot> {
     ALL.iter().copied().find(|plot| plot.id() == id)
 }
 
-/// Pairs of values with the request each is of; where there are too many, evenly fewer, with the extremes of y kept.
-struct Sampled {
+/// Pairs of values with their request numbers. Too many pairs are thinned evenly, but the extremes of y are kept.
+struct QuerySample {
     pairs: Vec<(f64, f64)>,
     requests: Vec<u64>,
     left_out: usize,
 }
 
-impl Sampled {
-    fn of<'a>(
+impl QuerySample {
+    fn from_queries<'a>(
         queries: impl Iterator<Item = &'a Query>,
         pair: impl Fn(&Query) -> Option<(f64, f64)>,
         most: usize,
@@ -189,7 +189,7 @@ impl Sampled {
         let drawn = self.pairs.len() as f64;
         (self.left_out > 0).then(|| {
             let all = thousands(drawn + self.left_out as f64);
-            format!("{} of {all} queries are drawn; lines come from all.", thousands(drawn))
+            format!("{} of {all} queries are drawn; fits use all of them.", thousands(drawn))
         })
     }
 }

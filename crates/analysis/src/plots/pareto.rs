@@ -1,9 +1,9 @@
-//! Runs against each other: accuracy over energy, and which of them nothing beats.
+//! Plots accuracy over energy of several runs, with the Pareto-optimal ones.
 
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Points, Stroke};
 use ergometer_statistics::{Aim, pareto_front};
 
-use super::{Plot, Shown};
+use super::{Plot, PlotInput};
 use crate::AnalysisError;
 use ergometer_runs::EnergySource;
 use ergometer_runs::metrics;
@@ -12,8 +12,8 @@ use ergometer_statistics::Estimate;
 
 pub(super) struct Pareto;
 
-/// What a run is judged by.
-struct Judged {
+/// The values of a run that decide whether it is Pareto-optimal.
+struct Candidate {
     label: String,
     joules: f64,
     accuracy: Estimate,
@@ -26,33 +26,34 @@ impl Plot for Pareto {
     }
 
     fn about(&self) -> &'static str {
-        "accuracy over energy of several runs, and which nothing beats"
+        "accuracy over energy of several runs, with the Pareto-optimal ones"
     }
 
     fn needs(&self) -> &'static str {
-        "two runs or more that have accuracy, energy and latency"
+        "two or more runs with accuracy, energy and latency"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
         // Measured and modelled joules are never compared; what is measured is worth more.
         let is_measured = |run: &&Run| run.energy == Some(EnergySource::Measured);
-        let source = if shown.runs.iter().any(|run| is_measured(&run)) {
+        let source = if input.runs.iter().any(|run| is_measured(&run)) {
             EnergySource::Measured
         } else {
             EnergySource::Modelled
         };
-        let alike = shown.each().filter(|(run, _, _)| run.energy == Some(source));
-        let judged: Vec<Judged> = alike.filter_map(|(run, label, _)| judge(run, label)).collect();
-        if judged.len() < 2 {
+        let alike = input.each().filter(|(run, _, _)| run.energy == Some(source));
+        let candidates: Vec<Candidate> = alike.filter_map(|(run, label, _)| judge(run, label)).collect();
+        if candidates.len() < 2 {
             return Ok(Vec::new());
         }
-        let values: Vec<[f64; 3]> = judged.iter().map(|run| [run.accuracy.value, run.joules, run.latency_ms]).collect();
+        let values: Vec<[f64; 3]> =
+            candidates.iter().map(|run| [run.accuracy.value, run.joules, run.latency_ms]).collect();
         let points: Vec<&[f64]> = values.iter().map(<[f64; 3]>::as_slice).collect();
         let front = pareto_front(&points, &[Aim::Higher, Aim::Lower, Aim::Lower]);
         let is_member = |place: usize| matches!(front.get(place), Some(Some(beaten_by)) if beaten_by.is_empty());
         let of = |hue, is_wanted: &dyn Fn(usize) -> bool, label: &str| {
             let mut points = Points { label: label.to_owned(), hue, ..Points::default() };
-            for (_, run) in judged.iter().enumerate().filter(|(place, _)| is_wanted(*place)) {
+            for (_, run) in candidates.iter().enumerate().filter(|(place, _)| is_wanted(*place)) {
                 points.x.push(run.joules);
                 points.y.push(100.0 * run.accuracy.value);
                 let (low, high) = run.accuracy.ends().unwrap_or((f64::NAN, f64::NAN));
@@ -62,37 +63,37 @@ impl Plot for Pareto {
             }
             points
         };
-        let members = of(Hue::Series(0), &is_member, "beaten by none");
-        let others = of(Hue::Muted, &|place| !is_member(place), "beaten by another");
+        let members = of(Hue::Series(0), &is_member, "Pareto-optimal");
+        let others = of(Hue::Muted, &|place| !is_member(place), "dominated");
         let mut line: Vec<(f64, f64)> = members.x.iter().copied().zip(members.y.iter().copied()).collect();
         line.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (x, y) = line.into_iter().unzip();
         let mut marks = vec![Mark::Line { label: String::new(), hue: Hue::Series(0), stroke: Stroke::Dotted, x, y }];
         marks.extend([others, members].into_iter().filter(|points| !points.x.is_empty()).map(Mark::Points));
-        let lowest = judged.iter().map(|run| run.joules).fold(f64::INFINITY, f64::min);
-        let highest = judged.iter().map(|run| run.joules).fold(0.0, f64::max);
+        let lowest = candidates.iter().map(|run| run.joules).fold(f64::INFINITY, f64::min);
+        let highest = candidates.iter().map(|run| run.joules).fold(0.0, f64::max);
         let label = "gross energy per query";
-        let mut notes = if source == EnergySource::Modelled { shown.energy_note() } else { Vec::new() };
-        if judged.len() < shown.runs.len() {
-            notes.push(format!("{} of the runs have all it takes, with {} energy.", judged.len(), source.name()));
+        let mut notes = if source == EnergySource::Modelled { input.energy_note() } else { Vec::new() };
+        if candidates.len() < input.runs.len() {
+            notes.push(format!("{} runs have accuracy, latency and {} energy.", candidates.len(), source.name()));
         }
         notes.push(String::from(
-            "Best is up and left. A run is beaten where another is at least as good in accuracy, energy and time to the whole answer (median), and better in one.",
+            "Best is top left. A run is dominated if another run is at least as good in accuracy, energy and median E2E latency, and better in one of them.",
         ));
         Ok(vec![Chart {
             id: String::from("pareto"),
             title: String::from("Accuracy over energy"),
-            subtitle: shown.subtitle(),
+            subtitle: input.subtitle(),
             notes,
             x: if highest > 20.0 * lowest { Axis::log(label, "J") } else { Axis::from_zero(label, "J") },
-            panels: vec![Panel { y: Axis::linear("right answers", "%"), marks, share: 1.0 }],
+            panels: vec![Panel { y: Axis::linear("correct answers", "%"), marks, share: 1.0 }],
         }])
     }
 }
 
-fn judge(run: &Run, label: &str) -> Option<Judged> {
+fn judge(run: &Run, label: &str) -> Option<Candidate> {
     let joules = run.energy_totals()?.gross_j_per_query.value;
     let accuracy = run.summary.accuracy.as_ref()?.rate;
     let latency_ms = metrics::find("e2e_p50")?.key_value(&run.summary)?;
-    (joules > 0.0).then(|| Judged { label: label.to_owned(), joules, accuracy, latency_ms })
+    (joules > 0.0).then(|| Candidate { label: label.to_owned(), joules, accuracy, latency_ms })
 }

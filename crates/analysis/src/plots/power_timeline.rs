@@ -1,4 +1,4 @@
-//! The run as it went: power over time, and below it the requests.
+//! Plots power over time, with the requests as bars below.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,10 +6,10 @@ use std::collections::BinaryHeap;
 use ergometer_charts::{Axis, Chart, Hue, Mark, Panel, Scale, Side, Spans};
 use ergometer_units::format::{quantity, thousands};
 
-use super::{Plot, Shown, hue};
+use super::{Plot, PlotInput, hue};
 use crate::AnalysisError;
-use crate::axis_of_time::TimeAxis;
 use crate::power::PowerCurve;
+use crate::time_axis::TimeAxis;
 use ergometer_runs::saved::{Query, Run};
 use ergometer_runs::summary::DeviceSummary;
 
@@ -21,44 +21,44 @@ impl Plot for PowerTimeline {
     }
 
     fn about(&self) -> &'static str {
-        "power over time, with the requests as spans below"
+        "power over time, with requests as bars below"
     }
 
     fn needs(&self) -> &'static str {
-        "queries with their times"
+        "queries with start and end times"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
         let charts: Result<Vec<Option<Chart>>, _> =
-            shown.each().enumerate().map(|(place, (run, label, _))| draw(shown, place, run, label)).collect();
+            input.each().enumerate().map(|(place, (run, label, _))| draw(input, place, run, label)).collect();
         Ok(charts?.into_iter().flatten().collect())
     }
 }
 
-fn draw(shown: &Shown, place: usize, run: &Run, label: &str) -> Result<Option<Chart>, AnalysisError> {
-    let axis = TimeAxis::of(run);
-    let curves = PowerCurve::of(run, &axis)?;
-    let (spans, left_out) = spans(shown, run, &axis);
+fn draw(input: &PlotInput, place: usize, run: &Run, label: &str) -> Result<Option<Chart>, AnalysisError> {
+    let axis = TimeAxis::from_run(run);
+    let curves = PowerCurve::read_all(run, &axis)?;
+    let (spans, left_out) = spans(input, run, &axis);
     if curves.is_empty() && spans.is_empty() {
         return Ok(None);
     }
-    let mut notes = shown.energy_note();
+    let mut notes = input.energy_note();
     let mut power: Vec<Mark> = Vec::new();
     let several = curves.len() > 1;
     for (place, curve) in curves.into_iter().enumerate() {
         let label = if several { curve.device.clone() } else { String::new() };
         notes.push(format!("{}: {}.", curve.device, read_from(&curve.signal)));
-        let curve = curve.thinned(shown.detail.readings());
+        let curve = curve.thinned(input.detail.readings());
         power.push(Mark::Step { label, hue: hue(place), x: curve.at_s, y: curve.watts });
     }
     power.extend(idle(run).map(|at| Mark::Rule { side: Side::Y, at, label: String::from("idle"), hue: Hue::Muted }));
     if left_out > 0 {
-        notes.push(format!("{} further requests are not drawn.", thousands(left_out as f64)));
+        notes.push(format!("{} more requests are not drawn.", thousands(left_out as f64)));
     }
     if axis.sessions() > 1 {
-        notes.push(format!("The {} sessions of the run are drawn one after the other.", axis.sessions()));
+        notes.push(format!("The run has {} sessions, drawn one after the other.", axis.sessions()));
     }
-    notes.push(String::from("Each request is a span; it is paler until its first token."));
+    notes.push(String::from("Each request is a bar, paler until the first token."));
     let mut panels = Vec::new();
     if !power.is_empty() {
         panels.push(Panel { y: Axis::from_zero("power", "W"), marks: power, share: 1.0 });
@@ -68,8 +68,8 @@ fn draw(shown: &Shown, place: usize, run: &Run, label: &str) -> Result<Option<Ch
         panels.push(Panel { y, marks: spans, share: 0.8 });
     }
     let id =
-        if shown.runs.len() > 1 { format!("power_timeline_{}", place + 1) } else { String::from("power_timeline") };
-    let title = if shown.runs.len() > 1 {
+        if input.runs.len() > 1 { format!("power_timeline_{}", place + 1) } else { String::from("power_timeline") };
+    let title = if input.runs.len() > 1 {
         format!("Power and requests over time: {label}")
     } else {
         String::from("Power and requests over time")
@@ -77,7 +77,7 @@ fn draw(shown: &Shown, place: usize, run: &Run, label: &str) -> Result<Option<Ch
     Ok(Some(Chart {
         id,
         title,
-        subtitle: if shown.runs.len() > 1 { run.name() } else { shown.subtitle() },
+        subtitle: if input.runs.len() > 1 { run.name() } else { input.subtitle() },
         notes,
         x: Axis::linear("time since the first request", "s"),
         panels,
@@ -87,14 +87,14 @@ fn draw(shown: &Shown, place: usize, run: &Run, label: &str) -> Result<Option<Ch
 fn read_from(signal: &str) -> &'static str {
     match signal {
         "power_ring" => "every reading of the power ring",
-        "power_instant" => "instantaneous readings",
+        "power_instant" => "instantaneous power readings",
         "power_average" => "the sensor's running average, which lags",
         "energy" => "differences of the energy counter",
-        _ => "modelled from the use of the processor",
+        _ => "modelled from processor utilization",
     }
 }
 
-/// The power of the idle machine, over the devices that count.
+/// The idle power of the counted devices.
 fn idle(run: &Run) -> Option<f64> {
     let counted: Vec<&DeviceSummary> = run.summary.energy.devices.iter().filter(|device| device.summed).collect();
     // Several devices have several curves, and one rule would be that of none.
@@ -103,9 +103,9 @@ fn idle(run: &Run) -> Option<f64> {
     (!powers.is_empty()).then(|| powers.iter().sum::<f64>() / powers.len() as f64)
 }
 
-/// The requests in lanes, completed and failed ones apart, and how many are left out.
-fn spans(shown: &Shown, run: &Run, axis: &TimeAxis) -> (Vec<Mark>, usize) {
-    let most = shown.detail.queries();
+/// The requests as bars in lanes, completed and failed ones separately, and how many are left out.
+fn spans(input: &PlotInput, run: &Run, axis: &TimeAxis) -> (Vec<Mark>, usize) {
+    let most = input.detail.queries();
     let mut queries: Vec<(f64, f64, &Query)> = run
         .queries
         .iter()
@@ -143,7 +143,7 @@ fn spans(shown: &Shown, run: &Run, axis: &TimeAxis) -> (Vec<Mark>, usize) {
         spans.names.push(describe(query));
     }
     let marks = [completed, failed].into_iter().filter(|spans| !spans.start.is_empty()).map(|mut spans| {
-        spans.requests = shown.leading(run, std::mem::take(&mut spans.requests));
+        spans.requests = input.leading(run, std::mem::take(&mut spans.requests));
         Mark::Spans(spans)
     });
     let marks = marks.collect();
@@ -161,7 +161,7 @@ fn describe(query: &Query) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Lanes that are free again when what is in them has ended: the topmost free one is taken.
+/// Assigns requests to lanes: each takes the topmost free lane, and frees it when it ends.
 #[derive(Debug, Default)]
 struct Lanes {
     busy: BinaryHeap<Reverse<(OrderedTime, u32)>>,
@@ -169,7 +169,7 @@ struct Lanes {
     count: u32,
 }
 
-/// A finite time, in its order.
+/// A finite time with a total order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct OrderedTime(f64);
 

@@ -1,16 +1,16 @@
-//! Costs over lengths: a dot for each query, the line of least squares with its interval, and a robust line beside it.
+//! Plots time, energy and power of queries over tokens, with a least-squares line and a robust line.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Stroke};
 use ergometer_statistics::{Interval, LeastSquares, TheilSen, t_quantile};
 use ergometer_units::format::quantity;
 
-use super::{Plot, Sampled, Shown};
+use super::{Plot, PlotInput, QuerySample};
 use crate::AnalysisError;
 use ergometer_runs::saved::Query;
 
 pub(super) struct Regression;
 
-/// One pair of figures.
+/// Two values of queries that are plotted over each other.
 struct Pair {
     id: &'static str,
     title: &'static str,
@@ -18,7 +18,7 @@ struct Pair {
     y: (&'static str, &'static str),
     of: fn(&Query) -> Option<(f64, f64)>,
     is_energy: bool,
-    /// Whether a line on the logarithm of x is drawn too.
+    /// Whether a fit on the logarithm of x is drawn too.
     on_logarithm: bool,
 }
 
@@ -34,8 +34,8 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         id: "latency",
-        title: "Duration of a query by its tokens",
-        x: "tokens, prompt and answer",
+        title: "E2E duration by tokens",
+        x: "prompt and answer tokens",
         y: ("duration", "s"),
         of: |query| Some((query.all_tokens()? as f64, query.total_s?)),
         is_energy: false,
@@ -43,8 +43,8 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         id: "energy",
-        title: "Energy of a query by its tokens",
-        x: "tokens, prompt and answer",
+        title: "Energy per query by tokens",
+        x: "prompt and answer tokens",
         y: ("gross energy", "J"),
         of: |query| Some((query.all_tokens()? as f64, query.energy?.gross)),
         is_energy: true,
@@ -52,9 +52,9 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         id: "power",
-        title: "Power during a query by its tokens",
-        x: "tokens, prompt and answer",
-        y: ("mean power of the GPU", "W"),
+        title: "GPU power during a query by tokens",
+        x: "prompt and answer tokens",
+        y: ("mean GPU power", "W"),
         of: |query| Some((query.all_tokens()? as f64, query.gpu_watts.filter(|watts| watts.abs() >= 1e-12)?)),
         is_energy: false,
         on_logarithm: true,
@@ -67,38 +67,39 @@ impl Plot for Regression {
     }
 
     fn about(&self) -> &'static str {
-        "time, energy and power of queries over their tokens, with lines fitted"
+        "time, energy and power of queries by tokens, with fitted lines"
     }
 
     fn needs(&self) -> &'static str {
         "completed queries with token counts"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        Ok(PAIRS.iter().filter_map(|pair| draw(pair, shown)).collect())
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
+        Ok(PAIRS.iter().filter_map(|pair| draw(pair, input)).collect())
     }
 }
 
-fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
+fn draw(pair: &Pair, input: &PlotInput) -> Option<Chart> {
     let (mut dots, mut lines, mut fits) = (Vec::new(), Vec::new(), Vec::new());
-    let mut notes = if pair.is_energy { shown.energy_note() } else { Vec::new() };
-    for (run, label, hue) in shown.each() {
-        let sampled = Sampled::of(run.completed(), pair.of, shown.detail.queries() / shown.runs.len().max(1));
+    let mut notes = if pair.is_energy { input.energy_note() } else { Vec::new() };
+    for (run, label, hue) in input.each() {
+        let sampled =
+            QuerySample::from_queries(run.completed(), pair.of, input.detail.queries() / input.runs.len().max(1));
         if sampled.pairs.is_empty() {
             continue;
         }
         notes.extend(sampled.note());
         let all: Vec<(f64, f64)> = run.completed().filter_map(pair.of).collect();
-        let (marks, words) = fitted(pair, &all, shown.series(label), hue);
+        let (marks, words) = fitted(pair, &all, input.series(label), hue);
         lines.extend(marks);
         fits.extend(words);
         let (x, y) = sampled.pairs.into_iter().unzip();
         dots.push(Mark::Points(Points {
-            label: shown.series(label).to_owned(),
+            label: input.series(label).to_owned(),
             hue,
             x,
             y,
-            requests: shown.leading(run, sampled.requests),
+            requests: input.leading(run, sampled.requests),
             ..Points::default()
         }));
     }
@@ -106,10 +107,10 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
         return None;
     }
     if lines.is_empty() {
-        notes.push(String::from("No line: it takes queries of different lengths."));
+        notes.push(String::from("No fitted line: all queries have the same length."));
     } else {
         notes.push(String::from(
-            "Completed queries. Solid: least squares, with the 95 % interval of the line, as if queries were independent. Dashed: median of the slopes (Theil-Sen), which outliers don't move.",
+            "Completed queries. Solid: least squares with a 95 % interval that assumes independent queries. Dashed: Theil-Sen, which is robust to outliers.",
         ));
         notes.extend(fits);
     }
@@ -117,14 +118,14 @@ fn draw(pair: &Pair, shown: &Shown) -> Option<Chart> {
     Some(Chart {
         id: pair.id.to_owned(),
         title: pair.title.to_owned(),
-        subtitle: shown.subtitle(),
+        subtitle: input.subtitle(),
         notes,
         x: Axis::from_zero(pair.x, ""),
         panels: vec![Panel { y: Axis::from_zero(pair.y.0, pair.y.1), marks: dots, share: 1.0 }],
     })
 }
 
-/// The lines through all pairs.
+/// The fitted lines, and a description of each.
 fn fitted(pair: &Pair, all: &[(f64, f64)], series: &str, hue: ergometer_charts::Hue) -> (Vec<Mark>, Vec<String>) {
     let Ok(fit) = LeastSquares::fit(all) else { return (Vec::new(), Vec::new()) };
     let low = all.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);

@@ -1,8 +1,8 @@
-//! A sweep: what more load buys in throughput, and what it costs in latency and joules per token.
+//! Plots latency and energy per token of a sweep over throughput.
 
 use ergometer_charts::{Axis, Chart, Mark, Panel, Points, Side, Stroke};
 
-use super::{Plot, Shown, hue};
+use super::{Plot, PlotInput, hue};
 use crate::AnalysisError;
 use crate::curve::Curve;
 use ergometer_runs::config::Axis as LoadAxis;
@@ -17,24 +17,24 @@ impl Plot for SweepCurve {
     }
 
     fn about(&self) -> &'static str {
-        "throughput, latency and joules per token over the load of a sweep"
+        "latency and joules per token over throughput, for a sweep"
     }
 
     fn needs(&self) -> &'static str {
         "a sweep"
     }
 
-    fn draw(&self, shown: &Shown) -> Result<Vec<Chart>, AnalysisError> {
-        let several = shown.sweeps.len() > 1;
+    fn draw(&self, input: &PlotInput) -> Result<Vec<Chart>, AnalysisError> {
+        let several = input.sweeps.len() > 1;
         let mut charts = Vec::new();
-        for (place, sweep) in shown.sweeps.iter().enumerate() {
+        for (place, sweep) in input.sweeps.iter().enumerate() {
             charts.extend(draw(&sweep.sweep, &Curve::from_sweep(&sweep.sweep), several.then_some(place)));
         }
         Ok(charts)
     }
 }
 
-/// The figures of the points that have both: throughput, and something else by a factor.
+/// A figure, times a factor, over throughput, for the points of a sweep that have both.
 fn pairs(sweep: &Sweep, figure: &str, factor: f64) -> Points {
     let mut points = Points::default();
     for point in &sweep.points {
@@ -88,7 +88,7 @@ fn draw(sweep: &Sweep, curve: &Curve, place: Option<usize>) -> Option<Chart> {
         &[("TTFT p50", "ttft_p50_ms", 1e-3), ("TTFT p99", "ttft_p99_ms", 1e-3), ("ITL p50", "itl_p50_ms", 1e-3)],
     );
     let energy = panel("gross energy per output token", "J", &[("", "gross_j_per_output_token", 1.0)]);
-    let mut notes = vec![format!("Numbers beside the dots are the {} of the sweep.", axis_name(sweep))];
+    let mut notes = vec![format!("Numbers beside the dots: {}.", axis_name(sweep))];
     match &curve.knee {
         Ok(place) => {
             let point = &curve.points[*place];

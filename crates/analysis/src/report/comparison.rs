@@ -1,4 +1,4 @@
-//! What several runs come to beside each other: a sweep is a curve, other runs are compared with the first.
+//! The overview of several runs: the load curve of a sweep, or a comparison with the first run.
 
 use ergometer_charts::{Block, Tone};
 
@@ -6,52 +6,52 @@ use crate::AnalysisError;
 use crate::analyses;
 use crate::compare::{self, Candidate, Comparability, Verdict, compare, front};
 use crate::curve::Curve;
-use crate::plots::Shown;
+use crate::plots::PlotInput;
 
-pub(super) fn blocks(shown: &Shown, options: &analyses::Options) -> Result<Vec<Block>, AnalysisError> {
+pub(super) fn blocks(input: &PlotInput, options: &analyses::Options) -> Result<Vec<Block>, AnalysisError> {
     let mut blocks = Vec::new();
-    for sweep in &shown.sweeps {
+    for sweep in &input.sweeps {
         let curve = Curve::from_sweep(&sweep.sweep);
         blocks.push(verdict_of(&curve));
         blocks.extend(curve.findings().tables.into_iter().map(Block::Table));
     }
-    let of_sweeps: usize = shown.sweeps.iter().map(|sweep| sweep.labels().len()).sum();
+    let of_sweeps: usize = input.sweeps.iter().map(|sweep| sweep.labels().len()).sum();
     if of_sweeps > 0 {
-        if shown.runs.len() > of_sweeps {
+        if input.runs.len() > of_sweeps {
             blocks.push(Block::Text(String::from(
-                "Runs beside a sweep are drawn with its points, and not compared one by one: `ergo compare` does.",
+                "Runs that are not part of the sweep are drawn with its points but not compared.",
             )));
         }
         return Ok(blocks);
     }
-    let comparison = compare(&shown.runs, &compare::Options { seed: options.seed, ..compare::Options::default() })?;
+    let comparison = compare(&input.runs, &compare::Options { seed: options.seed, ..compare::Options::default() })?;
     for candidate in &comparison.candidates {
         let tone = if candidate.comparability.is_comparable { Tone::Plain } else { Tone::Warning };
         blocks.push(Block::Verdict { text: sentence(&comparison.baseline.label, candidate), tone });
     }
     blocks.extend(comparison.tables().into_iter().map(Block::Table));
-    if shown.runs.len() > 2 {
-        blocks.extend(front(&shown.runs).table().map(Block::Table));
+    if input.runs.len() > 2 {
+        blocks.extend(front(&input.runs).table().map(Block::Table));
     }
     Ok(blocks)
 }
 
-/// Where the knee is, or why there is none.
+/// A sentence about the knee and the best loads.
 fn verdict_of(curve: &Curve) -> Block {
     let at = |place: usize| format!("{} {}", curve.axis, curve.points[place].load);
     let knee = match &curve.knee {
         Ok(place) => format!("The knee is at {}.", at(*place)),
         Err(why) => format!("No knee: {why}."),
     };
-    let least = curve.least_joules.map(|place| format!(" The least energy per token is at {}.", at(place)));
+    let least = curve.least_joules.map(|place| format!(" Energy per token is lowest at {}.", at(place)));
     let within = curve
         .most_tokens_within_limits
-        .map(|place| format!(" The most tokens within the limits come at {}.", at(place)));
+        .map(|place| format!(" Throughput within the latency limits is highest at {}.", at(place)));
     let text = [Some(knee), least, within].into_iter().flatten().collect();
     Block::Verdict { text, tone: Tone::Plain }
 }
 
-/// In what a run is better and worse, and whether that can be believed.
+/// A sentence about the metrics in which a run is better or worse.
 fn sentence(baseline: &str, candidate: &Candidate) -> String {
     let of = |verdict: Verdict| {
         let rows = candidate.rows.iter().filter(|row| row.verdict == verdict);
@@ -59,15 +59,15 @@ fn sentence(baseline: &str, candidate: &Candidate) -> String {
     };
     let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
     let found = match (better.is_empty(), worse.is_empty()) {
-        (true, true) => String::from("no difference that can be told from chance"),
+        (true, true) => String::from("no significant difference"),
         (false, true) => format!("better in {better}"),
         (true, false) => format!("worse in {worse}"),
         (false, false) => format!("better in {better}; worse in {worse}"),
     };
     let Comparability { verdict, is_comparable, .. } = &candidate.comparability;
     if *is_comparable {
-        format!("{} beside {baseline}: {found}. {verdict}.", candidate.side.label)
+        format!("{} compared with {baseline}: {found}. {verdict}.", candidate.side.label)
     } else {
-        format!("Mind what else differs ({verdict}). {} beside {baseline}: {found}.", candidate.side.label)
+        format!("Other things differ too ({verdict}). {} compared with {baseline}: {found}.", candidate.side.label)
     }
 }

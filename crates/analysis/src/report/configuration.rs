@@ -1,4 +1,4 @@
-//! What ran, on what, with which settings, and where its numbers come from.
+//! The configuration section: model, dataset, machine, settings and energy sources.
 
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_units::format::quantity;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use ergometer_runs::saved::Run;
 
-/// How deep settings are told one by one; what is deeper is one text.
+/// Settings nested deeper than this are shown as JSON.
 const DEEPEST: usize = 4;
 
 pub(super) fn blocks(run: &Run) -> Vec<Block> {
@@ -26,10 +26,10 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     fact("operating system", system.and_then(|system| system.os_name.clone()));
     fact("kernel", system.and_then(|system| system.kernel_version.clone()));
     fact("client", Some(summary.client.clone()));
-    fact("tokens counted by", summary.tokens.source.clone());
-    fact("graded by", summary.accuracy.as_ref().map(|accuracy| accuracy.grader.clone()));
+    fact("token counts from", summary.tokens.source.clone());
+    fact("grader", summary.accuracy.as_ref().map(|accuracy| accuracy.grader.clone()));
     fact("sessions", (summary.sessions > 0).then(|| summary.sessions.to_string()));
-    fact("ended", summary.closing.map(|closing| closing.name().to_owned()));
+    fact("run ended", summary.closing.map(|closing| closing.name().to_owned()));
     fact("Ergometer", version("ergometer"));
     fact("Ergometer at the start", version("ergometer_at_start"));
     let mut settings = Vec::new();
@@ -40,13 +40,13 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
         blocks.push(Block::Table(table));
     }
     if !settings.is_empty() {
-        blocks.push(Block::Text(String::from("Settings of the run, as summary.json has them:")));
+        blocks.push(Block::Text(String::from("Settings of the run, from summary.json:")));
         blocks.push(Block::Facts(settings));
     }
     blocks
 }
 
-/// The settings that are set, by their path.
+/// Lists the settings by path, without null values.
 fn flatten(value: &Value, path: &str, depth: usize, settings: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}
@@ -65,19 +65,19 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// The devices whose energy was looked at.
+/// The devices and their energy.
 fn devices(run: &Run) -> Table {
     let mut table = Table::new(
         "devices",
-        "Where the joules come from",
+        "How energy was measured",
         &[
             ("device", "device"),
             ("name", "name"),
             ("scope", "scope"),
             ("provenance", "provenance"),
-            ("in the sum", "summed"),
+            ("counted", "summed"),
             ("gross", "gross_j"),
-            ("idle before and after", "idle_w"),
+            ("idle power before and after", "idle_w"),
         ],
     );
     for device in &run.summary.energy.devices {

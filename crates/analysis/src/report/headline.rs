@@ -1,38 +1,38 @@
-//! The numbers that matter, and the sentence they come to.
+//! The headline of a report: title, one-sentence verdict and main figures.
 
 use ergometer_charts::{Block, Cell, Figure, Table, Tone};
 use ergometer_units::format::{digits, percent, quantity, significant, thousands};
 
-use super::Studied;
+use super::AnalyzedRun;
 use ergometer_runs::EnergySource;
 use ergometer_runs::saved::{Run, SavedSweep};
 use ergometer_statistics::Estimate;
 
-/// The title of the page, and what stands below it.
-pub(super) fn title(studied: &[Studied], sweeps: &[SavedSweep]) -> (String, String) {
-    if let ([sweep], true) = (sweeps, studied.len() > 1) {
+/// The title and subtitle of the page.
+pub(super) fn title(analyzed: &[AnalyzedRun], sweeps: &[SavedSweep]) -> (String, String) {
+    if let ([sweep], true) = (sweeps, analyzed.len() > 1) {
         return (
             format!("{} over {}", sweep.sweep.identity.model, sweep.sweep.axis),
             format!("{} · {} points", sweep.sweep.identity.hardware_label, sweep.sweep.points.len()),
         );
     }
-    let [study] = studied else {
-        let labels: Vec<&str> = studied.iter().map(|study| study.label).collect();
-        return (format!("{} runs compared", studied.len()), labels.join(" · "));
+    let [one] = analyzed else {
+        let labels: Vec<&str> = analyzed.iter().map(|one| one.label).collect();
+        return (format!("{} runs compared", analyzed.len()), labels.join(" · "));
     };
-    let summary = &study.run.summary;
+    let summary = &one.run.summary;
     let known = |text: &str| if text.is_empty() { String::from("?") } else { text.to_owned() };
     let parts = [&summary.dataset_name, &summary.hardware_label, &summary.client].map(|text| known(text));
     (known(&summary.model), parts.join(" · "))
 }
 
-/// What a run comes to, in a sentence.
+/// The verdict on a run in one sentence.
 pub(super) fn verdict(run: &Run) -> Block {
     let summary = &run.summary;
     let completed = run.completed().count() as f64;
     let failed = failed(run);
     if completed == 0.0 {
-        let text = format!("No request was answered: {} failed.", thousands(failed));
+        let text = format!("All requests failed ({}).", thousands(failed));
         return Block::Verdict { text, tone: Tone::Bad };
     }
     let accuracy = summary.accuracy.as_ref().map(|accuracy| format!("{} correct", percent(accuracy.rate.value)));
@@ -55,13 +55,13 @@ pub(super) fn verdict(run: &Run) -> Block {
         but(format!("{} of {} requests failed.", thousands(failed), thousands(completed + failed)));
     }
     if !summary.complete {
-        but(String::from("The run is not complete."));
+        but(String::from("The run is incomplete."));
     }
     if summary.load.as_ref().is_some_and(|load| load.client_limited) {
-        but(String::from("The client was the limit, so figures may be its own and not the server's."));
+        but(String::from("The client was the bottleneck, so the results may not reflect the server."));
     }
     if run.energy == Some(EnergySource::Modelled) {
-        but(String::from("No sensor measured the energy."));
+        but(String::from("The energy is modelled, not measured."));
     }
     Block::Verdict { text, tone }
 }
@@ -70,14 +70,14 @@ fn failed(run: &Run) -> f64 {
     run.summary.failed() as f64
 }
 
-/// Gross joules of all queries over those that were answered: what failed is part of the price.
+/// Gross joules of all queries, including failed ones, per answered query.
 fn per_answer(run: &Run) -> Option<f64> {
     let joules: f64 = run.queries.iter().filter_map(|query| query.energy).map(|energy| energy.gross).sum();
     let answers = run.completed().filter(|query| query.energy.is_some()).count();
     (answers > 0).then(|| joules / answers as f64)
 }
 
-/// The numbers of one run.
+/// The main figures of one run.
 pub(super) fn figures(run: &Run) -> Vec<Figure> {
     let source = run.energy.map_or("", EnergySource::name);
     let mut figures = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     };
     let (summary, totals) = (&run.summary, run.energy_totals());
     let joules = |value: f64| quantity(value, "J");
-    let counted = if failed(run) > 0.0 { "; failed queries count" } else { "" };
+    let counted = if failed(run) > 0.0 { ", including failed queries" } else { "" };
     add(
         "accuracy",
         with_interval(summary.accuracy.as_ref().map(|accuracy| accuracy.rate), &percent),
@@ -105,16 +105,20 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     );
     if failed(run) > 0.0 {
         let value = per_answer(run).map(|value| (joules(value), String::new()));
-        add("energy per answer", value, "gross joules of all queries, over those answered");
+        add("energy per answer", value, "gross joules of all queries / answered queries");
     }
-    add("net of idle", with_interval(totals.and_then(|totals| totals.net_j_per_query), &joules), "per query");
+    add(
+        "net energy per query",
+        with_interval(totals.and_then(|totals| totals.net_j_per_query), &joules),
+        "above idle power",
+    );
     let per_token = totals.and_then(|totals| totals.gross_j_per_output_token).map(Estimate::exact);
     add("energy per token", with_interval(per_token, &joules), &format!("gross, output tokens, {source}"));
     let intelligence = summary.intelligence.as_ref();
     let per_joule = intelligence.map(|found| found.per_joule_with_meter.unwrap_or(found.per_joule));
     add("intelligence per joule", with_interval(per_joule, &significant), "correct answers per gross joule");
     let per_watt = intelligence.and_then(|found| found.per_watt_with_meter.or(found.per_watt));
-    add("intelligence per watt", with_interval(per_watt, &significant), "accuracy over mean power");
+    add("intelligence per watt", with_interval(per_watt, &significant), "accuracy / mean power");
     let latency = &summary.latency;
     for (label, found) in [("TTFT", latency.ttft_ms), ("TPOT", latency.tpot_ms), ("E2E latency", latency.e2e_ms)] {
         let Some(found) = found else { continue };
@@ -124,7 +128,7 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
         add(label, Some((seconds(found.p50), tail)), "median");
     }
     let speed = summary.tokens.output_per_second.map(|speed| (format!("{} tok/s", digits(speed)), String::new()));
-    add("speed", speed, "output tokens over the run");
+    add("throughput", speed, "output tokens / duration of the run");
     let power = totals.map(|totals| (quantity(totals.mean_power_w, "W"), String::new()));
     add("mean power", power, source);
     let queries = run.queries.len() as f64;
@@ -134,9 +138,9 @@ pub(super) fn figures(run: &Run) -> Vec<Figure> {
     figures
 }
 
-/// The numbers of several runs, a column each.
-pub(super) fn side_by_side(studied: &[Studied]) -> Table {
-    let all: Vec<Vec<Figure>> = studied.iter().map(|study| figures(study.run)).collect();
+/// The main figures of several runs, one column per run.
+pub(super) fn side_by_side(analyzed: &[AnalyzedRun]) -> Table {
+    let all: Vec<Vec<Figure>> = analyzed.iter().map(|one| figures(one.run)).collect();
     let mut labels: Vec<&str> = Vec::new();
     for figure in all.iter().flatten() {
         if !labels.contains(&figure.label.as_str()) {
@@ -144,8 +148,8 @@ pub(super) fn side_by_side(studied: &[Studied]) -> Table {
         }
     }
     let heads: Vec<(&str, &str)> =
-        std::iter::once(("", "figure")).chain(studied.iter().map(|study| (study.label, study.label))).collect();
-    let mut table = Table::new("side_by_side", "The runs side by side", &heads);
+        std::iter::once(("", "figure")).chain(analyzed.iter().map(|one| (one.label, one.label))).collect();
+    let mut table = Table::new("side_by_side", "All runs", &heads);
     for label in labels {
         let mut row = vec![Cell::text(label)];
         row.extend(all.iter().map(|figures| {

@@ -1,19 +1,19 @@
-//! The queries, one by one, with the start of what was asked and answered.
+//! The table of queries, with the beginnings of prompts and answers.
 
 use ergometer_charts::{Block, Cell, Table};
 use ergometer_units::format::{quantity, thousands};
 
-use super::Leads;
+use super::RequestLink;
 use crate::AnalysisError;
 use ergometer_runs::saved::{Query, Run, Texts};
 
-/// More rows than this nobody reads, and a page is slow with them.
+/// Maximum number of rows; more would make the page slow.
 const MOST: usize = 1_000;
 
-/// So many characters of a text.
+/// Maximum number of characters of a prompt or answer.
 const LENGTH: usize = 160;
 
-pub(super) fn blocks(run: &Run, leads: Leads) -> Result<Vec<Block>, AnalysisError> {
+pub(super) fn blocks(run: &Run, link: RequestLink) -> Result<Vec<Block>, AnalysisError> {
     if run.queries.is_empty() {
         return Ok(Vec::new());
     }
@@ -25,13 +25,13 @@ pub(super) fn blocks(run: &Run, leads: Leads) -> Result<Vec<Block>, AnalysisErro
         &[
             ("request", "request"),
             ("subject", "subject"),
-            ("asked", "problem"),
-            ("answered", "response"),
-            ("right", "correct"),
-            ("tokens in", "input_tokens"),
-            ("out", "output_tokens"),
+            ("prompt", "problem"),
+            ("answer", "response"),
+            ("correct", "correct"),
+            ("input tokens", "input_tokens"),
+            ("output tokens", "output_tokens"),
             ("TTFT", "ttft_s"),
-            ("whole", "total_s"),
+            ("E2E latency", "total_s"),
             ("energy", "gross_j"),
         ],
     );
@@ -40,9 +40,9 @@ pub(super) fn blocks(run: &Run, leads: Leads) -> Result<Vec<Block>, AnalysisErro
         let text = texts.get(&place).cloned().unwrap_or_default();
         let response = if query.is_completed() { text.response } else { format!("failed: {}", text.cause) };
         table.rows.push(vec![
-            match leads {
-                Leads::ToTimeline => Cell::Request { request: query.request },
-                Leads::Nowhere => Cell::Number { value: query.request as f64, shown: query.request.to_string() },
+            match link {
+                RequestLink::ToTimeline => Cell::Request { request: query.request },
+                RequestLink::None => Cell::Number { value: query.request as f64, shown: query.request.to_string() },
             },
             Cell::text(run.subject(query)),
             Cell::text(text.problem),
@@ -57,7 +57,7 @@ pub(super) fn blocks(run: &Run, leads: Leads) -> Result<Vec<Block>, AnalysisErro
     }
     if wanted.len() < run.queries.len() {
         table.notes.push(format!(
-            "{} of {} queries: those that failed, and then those that took longest. All are in the records.",
+            "Shows {} of {} queries: failed queries first, then the slowest. The records have all queries.",
             thousands(wanted.len() as f64),
             thousands(run.queries.len() as f64)
         ));
@@ -75,7 +75,7 @@ fn energy(query: &Query) -> Cell {
     }
 }
 
-/// The places of those that are shown, in the order of the run.
+/// The indices of the queries in the table, in the order of the run.
 fn chosen(run: &Run) -> Vec<usize> {
     let mut places: Vec<usize> = (0..run.queries.len()).collect();
     if places.len() > MOST {

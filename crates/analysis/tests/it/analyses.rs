@@ -1,4 +1,4 @@
-//! Analyses of runs whose truth is known, and of runs that have little to tell.
+//! Analyses of synthetic runs with known results, and of runs with little data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch};
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{ALL, Findings, Limits, Options, find};
+use ergometer_diagnostics::Message;
 use ergometer_runs::saved::{Energy, Outcome, Phases, Query, Run};
 use ergometer_runs::{EnergySource, ReadError, testing};
 use ergometer_units::Timestamp;
@@ -138,7 +139,7 @@ fn the_file_has_the_shape_that_tools_read() {
         assert_eq!(keys(line), ["count", "slope", "intercept", "r2", "avg_y"]);
     }
     assert!(
-        findings.warnings.contains(&String::from("33 of 60 samples are failed queries")),
+        findings.warnings.contains(&Message::from("33 of 60 samples are failed queries")),
         "{:?}",
         findings.warnings
     );
@@ -163,7 +164,10 @@ fn no_slope_is_said_and_never_drawn_from_one_length() {
         (&json!(30), &Value::Null, &Value::Null, &Value::Null)
     );
     near(&line["avg_y"], 0.27);
-    assert_eq!(found.data["fits"]["total_tokens_vs_latency"]["verdict"], "no line: all have the same number of tokens");
+    assert_eq!(
+        found.data["fits"]["total_tokens_vs_latency"]["verdict"],
+        "no fit: all queries have the same number of tokens"
+    );
     let phases = analyse("phases", &run_of(same)).data;
     assert!(phases["by_regression"]["time_s"]["reason"].as_str().unwrap().contains("as many input tokens"));
 
@@ -183,21 +187,21 @@ fn runs_that_have_little_to_tell_say_so() {
     let run = run_of(vec![failed.clone(), failed]);
     for id in ["percentiles", "energy_per_token", "phases"] {
         let found = analyse(id, &run);
-        assert!(found.warnings.iter().any(|warning| warning.starts_with("no query has an answer")), "{id}: {found:?}");
+        assert!(found.warnings.iter().any(|warning| warning.text.starts_with("all queries failed")), "{id}: {found:?}");
     }
     assert_eq!(analyse("percentiles", &run).data["ttft_ms"], Value::Null);
     let one = run_of(vec![query(0, 10, 10)]);
     let lines = analyse("regression", &one).data;
-    assert_eq!(lines["fits"]["total_tokens_vs_latency"]["verdict"], "no line: one query only has both");
+    assert_eq!(lines["fits"]["total_tokens_vs_latency"]["verdict"], "no fit: only one query has both values");
     assert_eq!(analyse("percentiles", &one).data["ttft_ms"]["std"], Value::Null);
     let without = Run { energy: None, ..run_of(vec![Query { energy: None, gpu_joules: None, ..query(0, 10, 10) }]) };
-    assert!(analyse("energy_per_token", &without).warnings[0].contains("no joules"));
+    assert!(analyse("energy_per_token", &without).warnings[0].text.contains("no energy"));
     assert_eq!(analyse("regression", &without).data["fits"].get("total_tokens_vs_gross_energy"), None);
     let spoilt = Run { not_finite: 3, ..run_of(varied()) };
     for id in OURS {
         let warnings = analyse(id, &spoilt).warnings;
         assert!(
-            warnings.contains(&String::from("3 numbers in the records are NaN or infinite: they count as absent")),
+            warnings.contains(&Message::from("3 numbers in the records are NaN or infinite and are left out")),
             "{id}"
         );
     }
@@ -218,7 +222,10 @@ fn zeros_are_counted_and_left_out_where_asked() {
     let found = analyse("regression", &run);
     let names =
         ["per-query energy", "per-query power", "TTFT", "latency", "completion-token", "prompt-token", "total-token"];
-    assert_eq!(found.warnings, names.map(|name| format!("encountered 2 {name} samples equal to 0.0 in dataset")));
+    assert_eq!(
+        found.warnings,
+        names.map(|name| Message::new(format!("encountered 2 {name} samples equal to 0.0 in dataset")))
+    );
     let power = &found.data["regressions"]["total_tokens_vs_power"];
     assert_eq!((&power["count"], &power["avg_y"]), (&json!(0), &Value::Null));
     let skipping = Options { skip_zeroes: true, ..Options::default() };

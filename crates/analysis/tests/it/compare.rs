@@ -1,4 +1,4 @@
-//! Runs beside each other, from their folders and made up.
+//! Comparisons of saved and synthetic runs.
 
 use std::path::{Path, PathBuf};
 

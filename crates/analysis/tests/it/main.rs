@@ -1,6 +1,6 @@
-//! The tests of the crate as others use it.
+//! Integration tests of the public interface.
 
 mod analyses;
+mod analysis_tables;
 mod compare;
-mod found;
 mod pictures;

@@ -1,10 +1,10 @@
-//! Plots and pages of saved runs.
+//! Plots and report pages of saved runs.
 
 use std::path::{Path, PathBuf};
 
 use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::Options;
-use ergometer_analysis::plots::{self, Detail, Shown};
+use ergometer_analysis::plots::{self, Detail, PlotInput};
 use ergometer_analysis::report::report;
 use ergometer_charts::{Chart, Mark, Theme, svg};
 use ergometer_runs::ReadError;
@@ -14,17 +14,17 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
 }
 
-fn shown(names: &[&str], detail: Detail) -> Shown {
+fn shown(names: &[&str], detail: Detail) -> PlotInput {
     let runs = names.iter().map(|name| Run::open(&fixture(name)).unwrap()).collect();
-    Shown::new(runs, Vec::new(), detail)
+    PlotInput::new(runs, Vec::new(), detail)
 }
 
-fn swept() -> Shown {
+fn swept() -> PlotInput {
     let sweep = SavedSweep::open(&fixture("h200_sweep")).unwrap();
-    Shown::new(sweep.runs().unwrap(), vec![sweep], Detail::Still)
+    PlotInput::new(sweep.runs().unwrap(), vec![sweep], Detail::Still)
 }
 
-fn drawn(shown: &Shown, plot: &str) -> Vec<Chart> {
+fn drawn(input: &PlotInput, plot: &str) -> Vec<Chart> {
     plots::find(plot).unwrap().draw(shown).unwrap()
 }
 
@@ -114,7 +114,7 @@ fn every_picture_of_every_fixture_can_be_drawn() {
 fn a_page_says_what_matters_first() {
     let page = report(&shown(&["h200_sixteen"], Detail::Page), &Options::default()).unwrap();
     let titles: Vec<&str> = page.sections.iter().map(|section| section.title.as_str()).collect();
-    assert_eq!(titles[..2], ["Overview", "What to know"]);
+    assert_eq!(titles[..2], ["Overview", "Warnings"]);
     let html = page.html();
     assert!(html.contains("245 of 400 requests failed") && html.contains(" J per answer, "), "the verdict");
     let two = report(&shown(&["h200_one", "h200_sixteen"], Detail::Page), &Options::default()).unwrap();
@@ -127,7 +127,7 @@ fn a_page_says_what_matters_first() {
 fn a_run_without_queries_has_no_page() {
     let Saved::Run(mut run) = Saved::open(&fixture("h200_one")).unwrap() else { panic!("a run") };
     run.queries.clear();
-    let shown = Shown::new(vec![*run], Vec::new(), Detail::Page);
+    let shown = PlotInput::new(vec![*run], Vec::new(), Detail::Page);
     assert!(matches!(report(&shown, &Options::default()), Err(AnalysisError::Read(ReadError::NoQueries { .. }))));
     for plot in plots::ALL {
         // Power is still there to be seen.

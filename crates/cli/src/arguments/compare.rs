@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use ergometer_analysis::compare::Limit;
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 
 use super::Format;
 
@@ -43,7 +44,7 @@ pub(crate) struct CompareArguments {
 pub(crate) struct Limits(pub(crate) Vec<Limit>);
 
 fn parse_limits(text: &str) -> Result<Limits, String> {
-    Limit::parse(text).map(Limits)
+    Limit::parse(text).map(Limits).map_err(|error| error.one_line(&CommandLine))
 }
 
 /// Parses a percentage.

@@ -10,6 +10,7 @@ use ergometer_analysis::AnalysisError;
 use ergometer_analysis::analyses::{self, Analysis, Artifact, Findings, Options};
 use ergometer_analysis::curve::Curve;
 use ergometer_charts::{Cell, Table as FindingsTable};
+use ergometer_diagnostics::Message;
 use ergometer_runs::Sweep;
 use ergometer_runs::saved::{Run, SavedSweep};
 use serde::Serialize;
@@ -133,12 +134,11 @@ impl RunAnalysis {
 
     /// Prints each warning once, and where the files are.
     fn print_warnings(&self, screen: Screen, is_only: bool) {
-        let mut printed: Vec<&str> = Vec::new();
+        let mut printed: Vec<&Message> = Vec::new();
         for warning in self.findings.iter().flat_map(|(_, findings)| &findings.warnings) {
-            if !printed.contains(&warning.as_str()) {
+            if !printed.contains(&warning) {
                 printed.push(warning);
-                let of_run = if is_only { String::new() } else { format!("{}: ", self.name) };
-                screen.warning(&format!("{of_run}{warning}"));
+                screen.warning(&if is_only { warning.clone() } else { warning.clone().at(&self.name) });
             }
         }
         if let Some(why) = &self.not_saved {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ergometer_analysis::plots::{self, Detail, Plot, Shown};
+use ergometer_analysis::plots::{self, Detail, Plot, PlotInput};
 use ergometer_charts::{Chart, Theme, png, svg};
 use ergometer_diagnostics::{hint, option};
 use ergometer_runs::saved::Saved;
@@ -54,7 +54,7 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
 }
 
 /// Reads the runs in these folders, including those of sweeps.
-pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure> {
+pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<PlotInput, Failure> {
     let (mut runs, mut sweeps) = (Vec::new(), Vec::new());
     for folder in folders {
         match Saved::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))? {
@@ -65,7 +65,7 @@ pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<Shown, Failure
             }
         }
     }
-    Ok(Shown::new(runs, sweeps, detail))
+    Ok(PlotInput::new(runs, sweeps, detail))
 }
 
 /// A path in the run folder; in the current folder for several runs.

@@ -93,7 +93,7 @@ fn repeats_are_joined_and_the_pareto_front_is_printed() {
     let output = compare(&[&runs[0], &runs[1], &runs[2], "--format", "json"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["front"]["points"].as_array().unwrap().len(), 3);
-    assert!(stdout(&compare(&[&runs[0], &runs[1], "--pareto"])).contains("best by accuracy"));
+    assert!(stdout(&compare(&[&runs[0], &runs[1], "--pareto"])).contains("Pareto-optimal by accuracy"));
 }
 
 #[test]
@@ -121,10 +121,13 @@ fn a_run_compared_with_itself_has_no_change() {
         assert!(["same", "cannot_tell"].contains(&verdict.as_str()), "{name}: {verdict}");
     }
     let shown = stdout(&compare(&[&first, &second]));
-    assert!(shown.contains("not from run to run (heat, other load): for that, repeat the runs"), "{shown}");
+    assert!(
+        shown.contains("not from run to run (temperature, other load); to include that, repeat the runs"),
+        "{shown}"
+    );
     let is_changed =
         again.iter().any(|(_, verdict)| ["better", "worse", "higher", "lower"].contains(&verdict.as_str()));
-    assert_eq!(shown.contains("nothing was set differently"), is_changed, "{shown}");
+    assert_eq!(shown.contains("no setting differs"), is_changed, "{shown}");
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn incomparable_runs_are_reported() {
     let one = saved("h200_one");
     assert_fails(&["compare", &one], 2, &["nothing to compare it with", "hint:"]);
     assert_fails(&["compare", &one, "/nowhere"], 1, &["/nowhere is no run", "hint:"]);
-    assert_fails(&["compare", &one, &one, "--fail-if", "acuracy < 3%"], 2, &["is it accuracy?", "ttft_p99"]);
+    assert_fails(&["compare", &one, &one, "--fail-if", "acuracy < 3%"], 2, &["did you mean accuracy?", "ttft_p99"]);
     assert_fails(&["compare", &one, &one, "--fail-if", "ttft_p99 > 200"], 2, &["200ms"]);
     assert_fails(&["compare", &one, &one, "--min-effect", "1"], 2, &["1%"]);
 }

@@ -1,13 +1,14 @@
-//! Drift: whether the machine or the server changed over the run: temperature, clocks and power of each device, latencies
-//! and energy of queries; and whether clocks were held back.
+//! The `drift` analysis: whether temperature, clocks and power of devices, or latency and energy of queries, changed during
+//! the run, and whether clocks were throttled.
 //!
-//! Each session is looked at by itself, in its steady state where it has one.
+//! Each session is analyzed separately, within its steady state if it has one.
 
-mod held;
 mod series;
+mod throttling;
 mod trend;
 
 use ergometer_charts::{Cell, Table, Tone};
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_units::format;
 use serde_json::{Value, json};
 
@@ -16,14 +17,14 @@ use super::entries;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use ergometer_runs::saved::{Run, Telemetry};
-use held::{By, Held};
 use series::{SIGNALS, Series, Stretch};
+use throttling::{Throttling, ThrottlingSource};
 use trend::{Trend, Verdict};
 
-/// Held back for a smaller part of the time is not worth a warning.
+/// A smaller throttled share of the time gives no warning.
 const WORTH_A_WARNING: f64 = 0.01;
 
-/// See the module.
+/// The `drift` analysis.
 pub(super) struct Drift;
 
 impl Analysis for Drift {
@@ -32,7 +33,7 @@ impl Analysis for Drift {
     }
 
     fn about(&self) -> &'static str {
-        "whether temperature, clocks, power, latency and energy changed over the run, and what held clocks back"
+        "whether temperature, clocks, power, latency and energy changed during the run, and whether clocks were throttled"
     }
 
     fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
@@ -45,29 +46,29 @@ fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
     let stretches = Stretch::all(run);
     let mut findings = Findings::default();
     let mut trends: Vec<(Series, Trend)> = Vec::new();
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<Throttling> = Vec::new();
     for stretch in &stretches {
-        let series = series::of_readings(telemetry, stretch).into_iter().chain(series::of_queries(run, stretch));
+        let series = series::from_readings(telemetry, stretch).into_iter().chain(series::from_queries(run, stretch));
         trends.extend(series.map(|series| {
-            let trend = Trend::of(&series.points, series.question);
+            let trend = Trend::fit(&series.points, series.question);
             (series, trend)
         }));
-        held.extend(held::held(telemetry, stretch));
+        held.extend(throttling::throttling(telemetry, stretch));
     }
     warn(&stretches, telemetry, &trends, &mut findings.warnings);
     let warned = held.iter().filter(|held| held.share().is_some_and(|share| share > WORTH_A_WARNING));
-    findings.warnings.extend(warned.map(held_warning));
+    findings.warnings.extend(warned.map(throttling_warning));
 
     let drifting: Vec<String> =
         trends.iter().filter(|(_, trend)| trend.verdict.is_drift()).map(|(series, _)| label(series)).collect();
-    let most_held = held.iter().filter_map(Held::share).max_by(f64::total_cmp);
+    let most_held = held.iter().filter_map(Throttling::share).max_by(f64::total_cmp);
     findings.summary = entries::map(json!({
         "sessions": stretches.len(),
         "drifting": drifting,
         "held_back_share": entries::number(most_held),
         "held_back_told_by": held.first().map(|held| match held.by {
-            By::Reasons(_) => "throttle_reasons",
-            By::Clock { .. } => "clock_drops",
+            ThrottlingSource::Reasons(_) => "throttle_reasons",
+            ThrottlingSource::Clock { .. } => "clock_drops",
         }),
     }));
     let stretch_json = |stretch: &Stretch| {
@@ -78,53 +79,54 @@ fn findings(run: &Run, telemetry: &Telemetry) -> Findings {
     findings.data = entries::map(json!({
         "stretches": stretches.iter().map(stretch_json).collect::<Vec<_>>(),
         "trends": trends.iter().map(|(series, trend)| trend_json(series, trend)).collect::<Vec<_>>(),
-        "held_back": held.iter().map(Held::json).collect::<Vec<_>>(),
+        "held_back": held.iter().map(Throttling::json).collect::<Vec<_>>(),
     }));
     let has_sessions = stretches.len() > 1;
     if !trends.is_empty() {
         findings.tables.push(table(&trends, has_sessions));
     }
     if !held.is_empty() {
-        findings.tables.push(held::table(&held, has_sessions));
+        findings.tables.push(throttling::table(&held, has_sessions));
     }
     findings
 }
 
-fn warn(stretches: &[Stretch], telemetry: &Telemetry, trends: &[(Series, Trend)], warnings: &mut Vec<String>) {
+fn warn(stretches: &[Stretch], telemetry: &Telemetry, trends: &[(Series, Trend)], warnings: &mut Vec<Message>) {
     if stretches.is_empty() {
-        warnings.push(String::from("no query has the times of sending and ending, so there is no course over time"));
+        warnings.push(Message::new("no query has start and end times, so drift cannot be computed"));
         return;
     }
     if telemetry.channels.is_empty() {
-        warnings
-            .push(String::from("there are no readings of power, temperature or clocks: only queries are looked at"));
+        warnings.push(Message::new("no readings of power, temperature or clocks: only queries are checked for drift"));
     }
     if trends.iter().all(|(_, trend)| trend.verdict == Verdict::TooFew) {
-        warnings
-            .push(String::from("the run is too short to tell drift from chance: it takes some 24 readings or queries"));
+        warnings.push(Message::new("the run is too short to detect drift: needs at least 24 readings or queries"));
     }
     let work = trends.iter().find(|(series, trend)| series.name.ends_with("put_tokens") && trend.verdict.is_drift());
     if let Some((series, trend)) = work {
-        warnings.push(format!(
-            "the queries themselves change over the run ({} {}), so latencies and energy may change for that reason. hint: \
-             `--dataset-param shuffle=SEED` mixes them",
+        let message = Message::new(format!(
+            "the queries change over the run ({} {}), which may explain changes of latency and energy",
             series.head,
             match trend.verdict {
                 Verdict::Rises => "rise",
                 _ => "fall",
             }
         ));
+        warnings
+            .push(message.with_hint(hint!("shuffle the dataset with ", option("dataset-param").value("shuffle=SEED"))));
     }
 }
 
-fn held_warning(held: &Held) -> String {
+fn throttling_warning(held: &Throttling) -> Message {
     let share = format::percent(held.share().unwrap_or(0.0));
-    match held.by {
-        By::Reasons(_) => format!("{} was held back for {share} of the time: {}", held.device, held.words()),
-        By::Clock { .. } => {
-            format!("{} had {} for {share} of the time; the driver told no reasons", held.device, held.words())
+    Message::new(match held.by {
+        ThrottlingSource::Reasons(_) => {
+            format!("{} was throttled for {share} of the time: {}", held.device, held.words())
         }
-    }
+        ThrottlingSource::Clock { .. } => {
+            format!("{}: {} for {share} of the time; the driver reports no throttle reasons", held.device, held.words())
+        }
+    })
 }
 
 fn label(series: &Series) -> String {
@@ -141,16 +143,16 @@ fn trend_json(series: &Series, trend: &Trend) -> Value {
 }
 
 fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
-    let mut columns = vec![("what", "what"), ("of", "device")];
+    let mut columns = vec![("metric", "what"), ("device", "device")];
     columns.extend(has_sessions.then_some(("session", "session")));
     columns.extend([
         ("first tenth", "first_tenth"),
         ("last tenth", "last_tenth"),
-        ("a minute", "per_minute"),
-        ("over the run", "change"),
+        ("change per minute", "per_minute"),
+        ("total change", "change"),
         ("verdict", "verdict"),
     ]);
-    let mut table = Table::new("drift", "What changed over the run", &columns);
+    let mut table = Table::new("drift", "Drift", &columns);
     for (series, trend) in trends {
         let show = |value: f64| match series.unit {
             "s" | "J" | "W" => format::quantity(value, series.unit),
@@ -176,12 +178,12 @@ fn table(trends: &[(Series, Trend)], has_sessions: bool) -> Table {
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "A minute: the median of all slopes (Theil and Sen) between at most 30 blocks of time, with a 95 % interval that is \
-         widened where blocks that follow each other are alike. Readings one by one would make it far too narrow.",
+        "Change per minute: Theil-Sen slope over at most 30 time blocks, with a 95 % interval that is widened if neighbouring \
+         blocks are autocorrelated.",
     ));
     table.notes.push(String::from(
-        "It rises or falls where the interval excludes zero and the change is more than 1 % (1 °C of temperatures). By chance \
-         alone, one interval in twenty excludes zero, and up to one in five where values remember for long (50 s of 5 minutes).",
+        "Verdict: rises or falls if the interval excludes zero and the change exceeds 1 % (1 °C for temperatures). Without \
+         any drift, 1 in 20 intervals excludes zero, and up to 1 in 5 if values are autocorrelated (50 s in 5 minutes).",
     ));
     table
 }
@@ -249,7 +251,7 @@ mod tests {
         let query = |number: u64| Query { output_tokens: Some(11 + number / 10), ..example::query(number) };
         let found = findings(&example::run((0..200).map(query).collect(), &[""]), &Telemetry::default());
         assert!(
-            found.warnings.iter().any(|warning| warning.contains("queries themselves change")),
+            found.warnings.iter().any(|warning| warning.text.contains("the queries change over the run")),
             "{:?}",
             found.warnings
         );

@@ -1,5 +1,4 @@
-//! What may drift, as series over time: queries and readings go in; one series for each session, device and quantity
-//! comes out, from the start of the stretch in which the load was steady.
+//! Builds time series from queries and telemetry: one series per session, device and quantity.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +7,10 @@ use ergometer_units::Timestamp;
 use super::trend::{Middle, Question, Worth};
 use ergometer_runs::saved::{Channel, Query, Run, Telemetry};
 
-/// Signals of power, the best first.
+/// Power signals, best first.
 const POWERS: [&str; 4] = ["power_ring", "power_instant", "power_average", "power_modelled"];
 
-/// All signals that are asked for.
+/// All signals read from telemetry.
 pub(super) const SIGNALS: [&str; 9] = [
     "power_ring",
     "power_instant",
@@ -24,19 +23,19 @@ pub(super) const SIGNALS: [&str; 9] = [
     "throttle_reasons",
 ];
 
-/// A change of so much of the median is worth a word; of temperatures, so many degrees.
+/// Smallest change that counts as drift: a share of the median, or degrees for temperatures.
 const SHARE: Worth = Worth::Share(0.01);
 const DEGREES: Worth = Worth::Absolute(1.0);
 
-/// The stretch of a session that is looked at.
+/// The analyzed time range of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Stretch {
     pub(super) session: u32,
     pub(super) start: Timestamp,
     pub(super) end: Timestamp,
-    /// Whether it is the steady state; else it goes from the first request sent to the last one's end.
+    /// Whether the range is the steady state. Otherwise it lasts from the first request sent to the last end.
     pub(super) is_steady: bool,
-    /// When requests were in flight, joined and in order.
+    /// Time spans with requests in flight, disjoint and sorted.
     pub(super) busy: Vec<(i64, i64)>,
 }
 
@@ -45,12 +44,12 @@ impl Stretch {
         self.end.since(self.start).get()
     }
 
-    /// Seconds from its start; `None` outside of it.
+    /// Seconds since the start of the range; `None` outside the range.
     pub(super) fn place(&self, at: Timestamp) -> Option<f64> {
         (self.start <= at && at <= self.end).then(|| at.since(self.start).get())
     }
 
-    /// Those of a run, in the order of its sessions.
+    /// The time ranges of a run, one per session.
     pub(super) fn all(run: &Run) -> Vec<Self> {
         let steady: Vec<(i64, i64)> = run.summary.steady_windows().collect();
         let mut sessions: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
@@ -71,7 +70,7 @@ impl Stretch {
     }
 }
 
-/// Spans that touch become one.
+/// Merges overlapping spans.
 fn joined(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     spans.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::new();
@@ -84,34 +83,34 @@ fn joined(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     joined
 }
 
-/// Something that may drift.
+/// A quantity over time.
 #[derive(Debug)]
 pub(super) struct Series {
-    /// Its name in JSON, the unit in it where there is one.
+    /// The name in JSON, with the unit as suffix.
     pub(super) name: &'static str,
-    /// What people read.
+    /// The label in tables.
     pub(super) head: &'static str,
     pub(super) unit: &'static str,
-    /// As `gpu:0`; `None` for what is of queries.
+    /// The device, such as `gpu:0`; `None` for quantities of queries.
     pub(super) device: Option<String>,
     pub(super) session: u32,
-    /// Seconds from the start of the stretch, and values.
+    /// Seconds since the start of the time range, and values.
     pub(super) points: Vec<(f64, f64)>,
     pub(super) question: Question,
 }
 
-/// A figure of a query: its name, what people read, its unit, and what it is.
+/// A quantity of a query: name in JSON, label, unit, and value.
 type Figure = (&'static str, &'static str, &'static str, fn(&Query) -> Option<f64>);
 
-/// The series of queries in a stretch, each at the time it was sent.
-pub(super) fn of_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
+/// The series of queries in a time range, by sending time.
+pub(super) fn from_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
     let figures: [Figure; 6] = [
         ("ttft_s", "TTFT", "s", Query::ttft),
         ("tpot_s", "TPOT", "s", Query::tpot),
         ("e2e_s", "E2E", "s", Query::e2e),
         ("j_per_output_token", "energy per output token", "J", Query::joules_per_output_token),
-        ("input_tokens", "tokens of prompts", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
-        ("output_tokens", "tokens of answers", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
+        ("input_tokens", "prompt tokens", "", |query| query.input_tokens.map(|tokens| tokens as f64)),
+        ("output_tokens", "answer tokens", "", |query| query.output_tokens.map(|tokens| tokens as f64)),
     ];
     let series = figures.into_iter().map(|(name, head, unit, figure)| {
         let queries = run.completed().filter(|query| query.session == stretch.session);
@@ -122,8 +121,8 @@ pub(super) fn of_queries(run: &Run, stretch: &Stretch) -> Vec<Series> {
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// The series of readings in a stretch, for each device.
-pub(super) fn of_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Series> {
+/// The series of telemetry readings in a time range, per device.
+pub(super) fn from_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Series> {
     let channels =
         || telemetry.channels.iter().filter(|channel| channel.session == stretch.session && is_whole(channel));
     let mut series = Vec::new();
@@ -157,12 +156,12 @@ pub(super) fn of_readings(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Serie
     series
 }
 
-/// Not of a part that is inside of another.
+/// Whether the channel is of a whole device, not of a part of one.
 fn is_whole(channel: &Channel) -> bool {
     !["memory", "core", "uncore"].contains(&channel.scope.as_str())
 }
 
-/// A device as people know it.
+/// The label of a device.
 pub(super) fn device(channel: &Channel) -> String {
     if channel.scope == "device" { channel.device.clone() } else { format!("{} {}", channel.device, channel.scope) }
 }
@@ -172,7 +171,8 @@ fn inside(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
     readings.filter_map(|(&at, &value)| Some((stretch.place(Timestamp::from_nanos_since_epoch(at))?, value))).collect()
 }
 
-/// Power from a counter of energy: the steps between its readings, in the middle of each; one that goes back is left out.
+/// Power from an energy counter: the difference of neighbouring readings, at the middle of each step. Steps of a counter that
+/// went backwards are left out.
 fn differences(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
     let readings = inside(channel, stretch);
     let step = |pair: &[(f64, f64)]| {
@@ -209,7 +209,7 @@ mod tests {
         let summary = json!({"load": {"steady_state": {"windows_ns": [null, [nanos(0.1), nanos(2.1)]]}}});
         let stretches = Stretch::all(&example::with_summary(queries(), &[""], summary));
         assert!(stretches[0].is_steady && (stretches[0].seconds() - 2.0).abs() < 1e-9);
-        let series = of_queries(&example::run(queries(), &[""]), &stretches[0]);
+        let series = from_queries(&example::run(queries(), &[""]), &stretches[0]);
         assert_eq!(series.iter().map(|series| series.points.len()).collect::<Vec<_>>(), [1; 5], "one was sent inside");
     }
 
@@ -226,7 +226,7 @@ mod tests {
             ],
         };
         let stretch = &Stretch::all(&example::run(vec![example::query(0), example::query(20)], &[""]))[0];
-        let series = of_readings(&telemetry, stretch);
+        let series = from_readings(&telemetry, stretch);
         let found: Vec<(&str, &str, usize)> =
             series.iter().map(|one| (one.name, one.device.as_deref().unwrap(), one.points.len())).collect();
         assert_eq!(found, [("power_w", "gpu:0", 2), ("power_w", "gpu:0 package", 1), ("temperature_c", "gpu:0", 1)]);

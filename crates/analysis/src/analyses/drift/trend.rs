@@ -1,69 +1,68 @@
-//! Whether values drift: values with their times go in; the slope by medians with its interval, and a verdict, come out.
+//! Fits a trend to values over time: Theil-Sen slope with its interval, and a verdict.
 //!
-//! Readings that follow each other are alike, and an interval that takes each for a new fact is far too narrow: of a
-//! chip that warms and cools within seconds, a thousand readings a minute hold some ten facts. So values are put together
-//! into 30 blocks of equal time at most, and the line goes through those. Where blocks that follow each other still are
-//! alike (r, the correlation of neighbours), the interval is widened by √((1 + r) / (1 - r)), as fewer independent values
-//! would widen it (S. Yue and C. Wang, "The Mann-Kendall test modified by effective sample size", 2004).
+//! Consecutive readings are autocorrelated, so an interval from single readings would be far too narrow. Values are therefore
+//! averaged in at most 30 blocks of equal time, and the line is fitted to the blocks. If neighbouring blocks are still
+//! correlated (correlation r), the interval is widened by √((1 + r) / (1 - r)) to account for the smaller effective sample
+//! size (S. Yue and C. Wang, "The Mann-Kendall test modified by effective sample size", 2004).
 
 use ergometer_statistics::{Interval, TheilSen, median};
 use serde::Serialize;
 
-/// How many blocks there are at most.
+/// Maximum number of blocks.
 const BLOCKS: usize = 30;
 
-/// How many there must be for a verdict. Of fewer, Sen's interval is most of the slopes.
+/// Minimum number of blocks for a verdict.
 const FEWEST_BLOCKS: usize = 8;
 
-/// How many values a block has on average, at least.
+/// Minimum mean number of values per block.
 const VALUES_PER_BLOCK: usize = 3;
 
-/// The correlation of neighbours is not believed beyond this: from 30 blocks it cannot be told.
+/// The correlation of neighbouring blocks is capped here, because 30 blocks do not determine it better.
 const MOST_ALIKE: f64 = 0.9;
 
-/// What of a block stands for it.
+/// How the values of a block are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Middle {
-    /// The mean: of readings.
+    /// The mean, for readings.
     Mean,
-    /// The median: of queries, of which some take far longer.
+    /// The median, for queries, which have outliers.
     Median,
 }
 
-/// How much change over the run is worth a word.
+/// The smallest change that counts as drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Worth {
-    /// So much, in the unit of the values.
+    /// In the unit of the values.
     Absolute(f64),
-    /// So much of the median.
+    /// As a share of the median.
     Share(f64),
 }
 
-/// What is to be judged.
+/// How to fit a trend.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
     pub(super) middle: Middle,
     pub(super) worth: Worth,
-    /// How long the stretch is, in seconds; the times of the values count from its start.
+    /// Length of the time range in seconds. Times of values count from its start.
     pub(super) seconds: f64,
 }
 
-/// What was found.
+/// A fitted trend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Trend {
-    /// How many values there are.
+    /// Number of values.
     pub(super) values: usize,
-    /// How many blocks they make.
+    /// Number of blocks.
     pub(super) blocks: usize,
-    /// The mean of the first tenth of the time, and of the last.
+    /// The means of the first and the last tenth of the time.
     pub(super) first_tenth: Option<f64>,
     pub(super) last_tenth: Option<f64>,
     pub(super) median: Option<f64>,
     pub(super) per_minute: Option<f64>,
     pub(super) per_minute_interval: Option<Interval>,
-    /// The slope over the whole stretch.
+    /// Slope x length of the time range.
     pub(super) change: Option<f64>,
-    /// The correlation of neighbouring blocks around the line.
+    /// Correlation of the residuals of neighbouring blocks.
     pub(super) alike: Option<f64>,
     pub(super) verdict: Verdict,
 }
@@ -72,15 +71,15 @@ pub(super) struct Trend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// It rises, beyond chance and by more than a little.
+    /// A significant increase that is large enough to matter.
     Rises,
-    /// It falls likewise.
+    /// A significant decrease that is large enough to matter.
     Falls,
-    /// It changes beyond chance, but by little.
+    /// A significant but small change.
     Small,
     /// There is no evidence of drift.
     Steady,
-    /// There are too few values to tell.
+    /// Too few values for a verdict.
     TooFew,
 }
 
@@ -93,7 +92,7 @@ impl Verdict {
         match self {
             Self::Rises => "rises",
             Self::Falls => "falls",
-            Self::Small => "changes little",
+            Self::Small => "small change",
             Self::Steady => "no evidence of drift",
             Self::TooFew => "too few values",
         }
@@ -101,8 +100,8 @@ impl Verdict {
 }
 
 impl Trend {
-    /// Of values with their times in seconds from the start, in any order.
-    pub(super) fn of(points: &[(f64, f64)], question: Question) -> Self {
+    /// Fits a trend to (seconds since the start, value) points in any order.
+    pub(super) fn fit(points: &[(f64, f64)], question: Question) -> Self {
         let blocks = blocks(points, question);
         let mean_between = |from: f64, to: f64| {
             let inside = points.iter().filter(|(at, _)| (from..=to).contains(at)).map(|point| point.1);
@@ -151,7 +150,7 @@ impl Trend {
     }
 }
 
-/// The middles of the blocks, each at the mean of its times; a block without values is left out.
+/// Averages the values of each block, at the mean of their times. Empty blocks are left out.
 fn blocks(points: &[(f64, f64)], question: Question) -> Vec<(f64, f64)> {
     let count = BLOCKS.min(points.len() / VALUES_PER_BLOCK);
     if count == 0 || question.seconds <= 0.0 {
@@ -177,7 +176,7 @@ fn middle(values: Vec<f64>, middle: Middle) -> Option<f64> {
     }
 }
 
-/// The correlation of neighbouring blocks around the line, from 0: those that alternate make nothing surer.
+/// The correlation of the residuals of neighbouring blocks, at least 0: a negative one must not narrow the interval.
 fn neighbours(blocks: &[(f64, f64)], line: &TheilSen) -> f64 {
     let rests: Vec<f64> = blocks.iter().map(|(at, value)| value - line.intercept - line.slope * at).collect();
     let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
@@ -212,14 +211,14 @@ mod tests {
 
     #[test]
     fn a_slope_is_found_with_its_interval() {
-        let found = Trend::of(&readings(1500, 2.0, 0.0, 3), QUESTION);
+        let found = Trend::fit(&readings(1500, 2.0, 0.0, 3), QUESTION);
         assert_eq!((found.blocks, found.verdict), (30, Verdict::Rises));
         let interval = found.per_minute_interval.unwrap();
         assert!(interval.contains(2.0) && interval.width() < 0.2, "{interval:?}");
         assert!((found.change.unwrap() - 10.0).abs() < 0.5);
         assert!((found.last_tenth.unwrap() - found.first_tenth.unwrap() - 9.0).abs() < 0.3);
-        assert_eq!(Trend::of(&readings(1500, -2.0, 0.0, 3), QUESTION).verdict, Verdict::Falls);
-        assert_eq!(Trend::of(&readings(1500, 0.1, 0.0, 3), QUESTION).verdict, Verdict::Small, "0.5 of 100");
+        assert_eq!(Trend::fit(&readings(1500, -2.0, 0.0, 3), QUESTION).verdict, Verdict::Falls);
+        assert_eq!(Trend::fit(&readings(1500, 0.1, 0.0, 3), QUESTION).verdict, Verdict::Small, "0.5 of 100");
     }
 
     /// Of 200 stretches of five minutes that do not drift, with readings that remember for 25 s: 82 % one by one, and 13 %
@@ -230,7 +229,7 @@ mod tests {
             interval(points).is_some_and(|interval| !interval.contains(0.0))
         };
         let naive = |points: &[(f64, f64)]| TheilSen::fit(points).ok()?.interval;
-        let ours = |points: &[(f64, f64)]| Trend::of(points, QUESTION).per_minute_interval;
+        let ours = |points: &[(f64, f64)]| Trend::fit(points, QUESTION).per_minute_interval;
         let all: Vec<Vec<(f64, f64)>> = (1..=200).map(|seed| readings(600, 0.0, 0.98, seed)).collect();
         let share = |interval| all.iter().filter(|points| zero_is_out(points, interval)).count() as f64 / 200.0;
         let (each, blocks) = (share(naive), share(ours));
@@ -241,9 +240,9 @@ mod tests {
     #[test]
     fn what_is_constant_or_too_little_does_not_drift() {
         let flat: Vec<(f64, f64)> = (0..300).map(|second| (f64::from(second), 40.0)).collect();
-        assert_eq!(Trend::of(&flat, QUESTION).verdict, Verdict::Steady);
-        assert_eq!(Trend::of(&flat[..20], QUESTION).verdict, Verdict::TooFew);
-        let nothing = Trend::of(&[], Question { seconds: 0.0, ..QUESTION });
+        assert_eq!(Trend::fit(&flat, QUESTION).verdict, Verdict::Steady);
+        assert_eq!(Trend::fit(&flat[..20], QUESTION).verdict, Verdict::TooFew);
+        let nothing = Trend::fit(&[], Question { seconds: 0.0, ..QUESTION });
         assert_eq!((nothing.verdict, nothing.first_tenth, nothing.median), (Verdict::TooFew, None, None));
     }
 
@@ -252,7 +251,7 @@ mod tests {
         let mut points: Vec<(f64, f64)> =
             (0..300).map(|second| (f64::from(second), 20.0 + f64::from(second % 7))).collect();
         points[290..].iter_mut().for_each(|point| point.1 *= 50.0);
-        let found = Trend::of(&points, Question { middle: Middle::Median, ..QUESTION });
+        let found = Trend::fit(&points, Question { middle: Middle::Median, ..QUESTION });
         assert!(!found.verdict.is_drift(), "{found:?}");
     }
 }

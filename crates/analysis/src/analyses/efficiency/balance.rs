@@ -1,6 +1,7 @@
-//! The balance of the meter: requests + idle + unattributed.
+//! The energy balance: requests + idle + unattributed = meter.
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::Message;
 use ergometer_units::format;
 use serde_json::{Value, json};
 
@@ -9,16 +10,16 @@ use super::super::entries;
 use ergometer_runs::saved::Run;
 use ergometer_runs::summary::BalanceSummary;
 
-/// Where the joules of the meter went.
+/// The energy balance of a run.
 pub(super) struct Balance {
     meter: f64,
-    /// What people read, the name in JSON, and joules.
+    /// Label, name in JSON, and joules.
     parts: [(&'static str, &'static str, f64); 3],
-    /// Those of the requests' that are in no record, and those of attempts that were repeated.
+    /// Joules of requests that are in no record, and joules of retried attempts.
     of_which: [(&'static str, &'static str, f64); 2],
 }
 
-pub(super) fn balance(run: &Run, warnings: &mut Vec<String>) -> Option<Balance> {
+pub(super) fn balance(run: &Run, warnings: &mut Vec<Message>) -> Option<Balance> {
     let balance = run.energy_totals()?.balance;
     // A summary of an earlier version has none.
     if balance == BalanceSummary::default() {
@@ -32,13 +33,16 @@ pub(super) fn balance(run: &Run, warnings: &mut Vec<String>) -> Option<Balance> 
             ("unattributed", "unattributed_j", balance.unattributed_j),
         ],
         of_which: [
-            ("… of requests, in no record", "unrecorded_j", balance.unrecorded_j),
-            ("… of requests, of attempts that were retried", "retried_j", balance.retried_j),
+            ("… requests: in no record", "unrecorded_j", balance.unrecorded_j),
+            ("… requests: retried attempts", "retried_j", balance.retried_j),
         ],
     };
     let sum: f64 = found.parts.iter().map(|part| part.2).sum();
     if (sum - found.meter).abs() > 1e-6 * found.meter.abs() {
-        warnings.push(format!("the balance does not close: its parts sum to {sum} J, the meter has {} J", found.meter));
+        warnings.push(Message::new(format!(
+            "the energy balance does not add up: the parts sum to {sum} J, the meter has {} J",
+            found.meter
+        )));
     }
     Some(found)
 }
@@ -59,8 +63,8 @@ impl Balance {
     }
 
     pub(super) fn table(&self) -> Table {
-        let columns = [("part", "part"), ("energy", "energy_j"), ("of the meter", "share")];
-        let mut table = Table::new("energy_balance", "Where the energy of the run went", &columns);
+        let columns = [("part", "part"), ("energy", "energy_j"), ("share of meter", "share")];
+        let mut table = Table::new("energy_balance", "Energy balance of the run", &columns);
         let row = |head: &str, joules: f64| {
             vec![Cell::text(head), quantity_cell(Some(joules), "J"), Cell::number(self.share(joules), format::percent)]
         };

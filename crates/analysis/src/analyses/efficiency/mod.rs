@@ -1,19 +1,20 @@
-//! Efficiency: what right answers, queries and tokens cost in joules, and where the joules of the meter went.
+//! The `efficiency` analysis: energy per correct answer, query and token, and the energy balance of the run.
 //!
-//! Figures of the whole run are those of `summary.json`; what it has no interval for, and what is by subject, is
-//! resampled here. Measured and modelled energy are never mixed.
+//! Values of the whole run come from `summary.json`. Intervals that the summary lacks, and values by subject, are computed
+//! here. Measured and modelled energy are never mixed.
 
 mod balance;
 mod subjects;
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::{Message, command, hint};
 use ergometer_statistics::{Interval, Resampling, ratio_interval};
 use ergometer_units::format;
 use serde_json::{Map, Value, json};
 
 use super::cell::estimate_cell;
 use super::entries;
-use super::order::in_order_of_sending;
+use super::order::in_sending_order;
 use super::{Analysis, Findings, Options};
 use crate::AnalysisError;
 use balance::{Balance, balance};
@@ -26,7 +27,7 @@ use subjects::{Subject, by_subject, subject_table};
 /// Joules in a kilowatt-hour.
 const JOULES_PER_KWH: f64 = 3.6e6;
 
-/// See the module.
+/// The `efficiency` analysis.
 pub(super) struct Efficiency;
 
 impl Analysis for Efficiency {
@@ -35,15 +36,17 @@ impl Analysis for Efficiency {
     }
 
     fn about(&self) -> &'static str {
-        "intelligence per joule and per watt, joules by query, token and subject, and the balance of the meter"
+        "intelligence per joule and per watt, joules by query, token and subject, and the energy balance"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         let mut findings = Findings::default();
         let Some(source) = run.energy else {
-            findings.warnings.push(String::from(
-                "the run has no energy. hint: `ergo doctor` says what could measure it; a server elsewhere is measured there",
-            ));
+            findings.warnings.push(Message::new("the run has no energy values").with_hint(hint!(
+                "run ",
+                command("doctor"),
+                " to see which sensors are available; measure a remote server on its own machine"
+            )));
             findings.summary = entries::map(json!({"energy": null}));
             let cost = cost(run);
             findings.data = entries::map(json!({"energy": null, "cost": cost}));
@@ -81,23 +84,26 @@ impl Analysis for Efficiency {
     }
 }
 
-fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<String>) {
+fn warn(run: &Run, source: EnergySource, warnings: &mut Vec<Message>) {
     if source == EnergySource::Modelled {
-        warnings.push(String::from("energy is modelled from the use of the processor, not measured"));
+        warnings.push(Message::new("energy is modelled from processor utilization, not measured"));
     }
     let without = run.queries.iter().filter(|query| query.energy.is_none()).count();
     if without > 0 {
-        warnings.push(format!("{without} of {} queries have no energy and are left out", run.queries.len()));
+        warnings.push(Message::new(format!(
+            "{without} of {} queries have no energy values and are left out",
+            run.queries.len()
+        )));
     }
     if run.summary.intelligence.is_none() {
-        warnings.push(String::from("nothing is graded, so there are no right answers to divide by joules"));
+        warnings.push(Message::new("no answers are graded, so there are no correct answers per joule"));
     }
 }
 
-/// A figure of the whole run.
+/// A value of the whole run.
 struct Figure {
     name: &'static str,
-    /// What people read.
+    /// The label in tables.
     head: &'static str,
     unit: &'static str,
     found: Option<Estimate>,
@@ -118,7 +124,7 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     // The summary has no interval for joules by token: how they vary over queries is resampled.
     let by_token = |value: Option<f64>, pair: fn(&Query) -> Option<(f64, f64)>| {
         let value = value?;
-        let pairs: Vec<(f64, f64)> = in_order_of_sending(run.queries.iter()).into_iter().filter_map(pair).collect();
+        let pairs: Vec<(f64, f64)> = in_sending_order(run.queries.iter()).into_iter().filter_map(pair).collect();
         let resampling = Resampling { block: run.block(), seed, ..Resampling::default() };
         let (top, bottom) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
         // The summary's figure may have joules of queries without a count in it: the interval is put around it.
@@ -132,28 +138,23 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
     let per_query = totals.map(|totals| totals.gross_j_per_query);
     let figure = |name, head, unit, found| Figure { name, head, unit, found };
     vec![
-        figure("per_joule", "right answers per joule", "/J", per_joule),
+        figure("per_joule", "correct answers per joule", "/J", per_joule),
         figure(
             "per_joule_with_meter",
-            "… with the meter's own error",
+            "… including meter error",
             "/J",
             intelligence.and_then(|found| found.per_joule_with_meter),
         ),
         figure("per_watt", "accuracy per watt", "/W", intelligence.and_then(|found| found.per_watt)),
         figure(
             "per_watt_with_meter",
-            "… with the meter's own error",
+            "… including meter error",
             "/W",
             intelligence.and_then(|found| found.per_watt_with_meter),
         ),
-        figure("j_per_right_answer", "energy per right answer", "J", per_joule.and_then(inverse)),
+        figure("j_per_right_answer", "energy per correct answer", "J", per_joule.and_then(inverse)),
         figure("j_per_query", "energy per query, gross", "J", per_query),
-        figure(
-            "net_j_per_query",
-            "energy per query, net of idle",
-            "J",
-            totals.and_then(|totals| totals.net_j_per_query),
-        ),
+        figure("net_j_per_query", "energy per query, net", "J", totals.and_then(|totals| totals.net_j_per_query)),
         figure(
             "j_per_output_token",
             "energy per output token, gross",
@@ -171,14 +172,14 @@ fn figures(run: &Run, seed: u64) -> Vec<Figure> {
         figure("mean_power_w", "mean power", "W", exact(|totals| Some(totals.mean_power_w))),
         figure(
             "kwh_per_1000_queries",
-            "energy of 1,000 queries",
+            "energy per 1,000 queries",
             "kWh",
             per_query.map(|found| scaled(found, |joules| joules * 1e3 / JOULES_PER_KWH)),
         ),
     ]
 }
 
-/// A figure through a function that rises or falls everywhere.
+/// Applies a monotonic function to an estimate and its interval.
 fn scaled(found: Estimate, function: impl Fn(f64) -> f64) -> Estimate {
     let ends = found.ends().map(|(low, high)| (function(low), function(high)));
     let interval = ends.map(|(one, other)| (one.min(other), one.max(other)));
@@ -186,7 +187,7 @@ fn scaled(found: Estimate, function: impl Fn(f64) -> f64) -> Estimate {
     Estimate::with_ends(function(found.value), interval.filter(is_finite))
 }
 
-/// What was paid; null where there are no prices.
+/// The cost in money; null without prices.
 fn cost(run: &Run) -> Value {
     let each: Vec<f64> = run.queries.iter().filter_map(|query| query.cost_usd).collect();
     let total = run.summary.cost_usd.or((!each.is_empty()).then(|| each.iter().sum()));
@@ -206,14 +207,14 @@ fn show(value: f64, unit: &str) -> String {
 }
 
 fn figure_table(figures: &[Figure], source: EnergySource) -> Table {
-    let title = format!("What it cost in energy, {}", source.name());
+    let title = format!("Energy efficiency ({} energy)", source.name());
     let mut table = Table::new("efficiency", &title, &[("figure", "figure"), ("value", "value"), ("unit", "unit")]);
     for figure in figures.iter().filter(|figure| figure.found.is_some()) {
         let value = estimate_cell(figure.found, |value| show(value, figure.unit));
         table.rows.push(vec![Cell::text(figure.head), value, Cell::text(figure.unit)]);
     }
     table.notes.push(String::from(
-        "In brackets: 95 %. Per joule, per watt and per output token by bootstrap over queries; per query the meter's own.",
+        "In parentheses: 95 % intervals. Per joule, per watt and per output token: bootstrap over queries. Per query: error of the meter.",
     ));
     table
 }
@@ -273,7 +274,7 @@ mod tests {
         let mut open = metered();
         open.summary.energy.measured.as_mut().unwrap().balance.idle_j = 41.0;
         let found = Efficiency.run(&open, &Options::default()).unwrap();
-        assert!(found.warnings[0].contains("does not close"), "{:?}", found.warnings);
+        assert!(found.warnings[0].text.contains("does not add up"), "{:?}", found.warnings);
     }
 
     #[test]
@@ -304,7 +305,7 @@ mod tests {
         let found = Efficiency.run(&run, &Options::default()).unwrap();
         let of_summary = json!(run.summary.energy.modelled.as_ref().unwrap().gross_j_per_query);
         assert_eq!(found.data["figures"]["j_per_query"], of_summary);
-        assert!(found.warnings[0].contains("modelled"));
+        assert!(found.warnings[0].text.contains("modelled"));
         assert_eq!(found.data["by_subject"].as_array().unwrap().len(), run.subjects.len());
         let shares =
             ["requests_pct", "idle_pct", "unattributed_pct"].map(|name| found.data["balance"][name].as_f64().unwrap());

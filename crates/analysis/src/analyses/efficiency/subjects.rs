@@ -1,4 +1,4 @@
-//! Right answers per joule of each subject, resampled in blocks of what ran together.
+//! Correct answers per joule by subject, with a block bootstrap.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_statistics::{Resampling, ratio_interval};
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 
 use super::super::cell::{self, count_cell, estimate_cell};
 use super::super::entries;
-use super::super::order::in_order_of_sending;
+use super::super::order::in_sending_order;
 use super::show;
 use ergometer_runs::EnergySource;
 use ergometer_runs::saved::{Query, Run};
 use ergometer_statistics::Estimate;
 
-/// The queries about one thing that have energy.
+/// The queries of a subject that have energy values.
 pub(super) struct Subject {
     name: String,
     queries: u64,
     graded: u64,
     right: u64,
-    /// Right answers per joule of the graded ones.
+    /// Correct answers per joule, over graded queries.
     per_joule: Option<Estimate>,
     joules_per_query: Option<Estimate>,
     cost_usd: Option<f64>,
 }
 
-/// The worst first: with the lower_limit right answers per joule, then with the most joules.
+/// Subjects, worst first: by fewest correct answers per joule, then by most joules.
 pub(super) fn by_subject(run: &Run, seed: u64) -> Vec<Subject> {
     let mut members: Vec<Vec<(usize, &Query)>> = vec![Vec::new(); run.subjects.len()];
-    for (place, query) in in_order_of_sending(run.queries.iter()).into_iter().enumerate() {
+    for (place, query) in in_sending_order(run.queries.iter()).into_iter().enumerate() {
         if let Some(members) = members.get_mut(query.subject as usize).filter(|_| query.energy.is_some()) {
             members.push((place, query));
         }
@@ -84,14 +84,14 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
     let is_priced = subjects.iter().any(|subject| subject.cost_usd.is_some());
     let mut columns = vec![
         ("subject", "subject"),
-        ("right per joule", "per_joule"),
+        ("correct per joule", "per_joule"),
         ("energy per query", "j_per_query"),
-        ("right", "right"),
+        ("correct", "right"),
         ("graded", "graded"),
     ];
     columns.extend(is_priced.then_some(("cost", "cost_usd")));
-    let what = if subjects.iter().any(|subject| subject.graded > 0) { "Right answers per joule" } else { "Energy" };
-    let title = format!("{what} by subject, the worst first, {}", source.name());
+    let what = if subjects.iter().any(|subject| subject.graded > 0) { "Correct answers per joule" } else { "Energy" };
+    let title = format!("{what} by subject, worst first ({} energy)", source.name());
     let mut table = Table::new("efficiency_by_subject", &title, &columns);
     for subject in subjects {
         let mut row = vec![
@@ -106,8 +106,8 @@ pub(super) fn subject_table(subjects: &[Subject], source: EnergySource) -> Table
         );
         table.rows.push(row);
     }
-    table
-        .notes
-        .push(String::from("Joules of requests only, without idle; so subjects do not average to the run's figure."));
+    table.notes.push(String::from(
+        "Only energy of requests, without idle energy, so the subjects do not average to the value of the run.",
+    ));
     table
 }

@@ -1,7 +1,7 @@
-//! The load of the whole run beside that of its steady state, as `summary.json` has both, and whether the client was the
-//! limit.
+//! Compares the load of the whole run with its steady state, from `summary.json`, and warns if the client was the bottleneck.
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::{Message, command, hint};
 use ergometer_units::format;
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use super::super::entries;
 use ergometer_runs::saved::Run;
 use ergometer_runs::summary::LoadFigures;
 
-/// A figure of a part of a run.
+/// A value of the whole run or its steady state.
 struct Figure {
-    /// Its name in tables.
+    /// The label in tables.
     head: &'static str,
-    /// Its name in JSON.
+    /// The name in JSON.
     name: &'static str,
     unit: &'static str,
     value: fn(&LoadFigures) -> Option<f64>,
@@ -29,7 +29,7 @@ const fn figure(
     Figure { head, name, unit, value }
 }
 
-/// A latency in seconds; summaries have milliseconds.
+/// Converts milliseconds to seconds.
 fn seconds(time_ms: Option<f64>) -> Option<f64> {
     time_ms.map(|time_ms| time_ms * 1e-3)
 }
@@ -53,33 +53,37 @@ const FIGURES: [Figure; 16] = [
     figure("schedule lag p99", "schedule_lag_ms/p99", "s", |load| seconds(load.schedule_lag_ms?.p99)),
 ];
 
-/// Adds the load to findings.
+/// Adds the load to the findings.
 pub(super) fn fill(run: &Run, findings: &mut Findings) {
     let Some(load) = run.summary.load.as_deref() else {
         findings.data.insert(String::from("load"), Value::Null);
-        findings.warnings.push(String::from(
-            "summary.json has no load: an earlier version wrote it. `ergo finalize` adds it while journal/ is there",
-        ));
+        findings.warnings.push(
+            Message::new("summary.json has no load section because an earlier version wrote it").with_hint(hint!(
+                "run ",
+                command("finalize"),
+                " on the run folder to add it, if the folder still has journal/"
+            )),
+        );
         return;
     };
     let reason = load.steady_state_reason.as_deref();
     let reasons = &load.client.reasons;
     if load.client_limited {
         let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-        findings.warnings.push(format!(
-            "the client was the limit ({}): these figures may be its own, not the server's",
+        findings.warnings.push(Message::new(format!(
+            "the client was the bottleneck ({}), so the results may not reflect the server",
             reasons.join(", ")
-        ));
+        )));
     }
     let steady = load.steady_state.as_ref();
     let has_steady = steady.is_some();
     if !has_steady {
         let why = reason.unwrap_or("the summary gives no reason");
-        findings.warnings.push(format!("the run has no steady state: {why}"));
+        findings.warnings.push(Message::new(format!("the run has no steady state: {why}")));
     }
     let mut table = Table::new(
         "load",
-        "The whole run and its steady state",
+        "Load: whole run and steady state",
         &[("figure", "figure"), ("whole run", "whole"), ("steady state", "steady")],
     );
     let mut figures = Vec::new();
@@ -155,8 +159,12 @@ mod tests {
     fn what_limits_the_figures_is_told() {
         let found = found(json!({"load": {"client_limited": true, "client": {"reasons": ["cpu", "schedule"]},
             "steady_state": null, "steady_state_reason": "no request completed"}}));
-        assert!(found.warnings[0].contains("(its CPU was saturated, requests were sent late)"), "{:?}", found.warnings);
-        assert!(found.warnings[1].ends_with("no request completed"));
+        assert!(
+            found.warnings[0].text.contains("(its CPU was saturated, requests were sent late)"),
+            "{:?}",
+            found.warnings
+        );
+        assert!(found.warnings[1].text.ends_with("no request completed"));
         assert_eq!(super::tests::found(json!({})).warnings.len(), 1, "an earlier version");
     }
 }

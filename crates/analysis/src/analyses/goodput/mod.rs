@@ -1,12 +1,13 @@
-//! Goodput: how many requests keep to limits, to each and to all, and where each limit stands among what requests took.
+//! The `goodput` analysis: how many requests meet each latency limit and all limits, and the percentile of each limit.
 //!
-//! The limits are those that are asked for, else the run's own; with the run's own, goodput is that of `summary.json`.
-//! Beside it, the load of the whole run and of its steady state, and whether the client was the limit.
+//! The limits come from the options, or else from the run; with the run's own limits, goodput equals `summary.json`. The
+//! analysis also has the load of the whole run and of its steady state.
 
 mod load;
 mod timing;
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::{Message, hint, option};
 use ergometer_statistics::{Interval, Resampling, proportion_interval, ratio_interval};
 use ergometer_units::format;
 use serde_json::{Value, json};
@@ -18,12 +19,12 @@ use crate::AnalysisError;
 use ergometer_runs::config::Slo;
 use ergometer_runs::saved::Run;
 use ergometer_statistics::Estimate;
-use timing::{Limited, Timing, Took};
+use timing::{LimitedMetric, MeasuredTime, Timing};
 
-/// What part of the requests must keep to the limits that are proposed.
+/// The share of requests that must meet a proposed limit.
 const PROPOSED: f64 = 0.99;
 
-/// See the module.
+/// The `goodput` analysis.
 pub(super) struct Goodput;
 
 impl Analysis for Goodput {
@@ -32,28 +33,31 @@ impl Analysis for Goodput {
     }
 
     fn about(&self) -> &'static str {
-        "requests that keep to limits, where each limit stands, and the load of the run and its steady state"
+        "requests within the latency limits, the percentile of each limit, and the load of the run and its steady state"
     }
 
     fn run(&self, run: &Run, options: &Options) -> Result<Findings, AnalysisError> {
         let timings = Timing::all(run)?;
         let mut findings = Findings::default();
-        let proposed: Vec<(Limited, Option<f64>)> =
-            Limited::ALL.into_iter().map(|what| (what, smallest_kept(what, &timings))).collect();
+        let proposed: Vec<(LimitedMetric, Option<f64>)> =
+            LimitedMetric::ALL.into_iter().map(|what| (what, smallest_kept(what, &timings))).collect();
         let limits = options.limits.map(|limits| (limits, "asked")).or_else(|| Some((own_limits(run)?, "run")));
         let limits = limits.filter(|(limits, _)| *limits != Limits::default());
         if timings.is_empty() {
             findings
                 .warnings
-                .push(String::from("requests.parquet has no requests of the records, so nothing can be judged"));
+                .push(Message::new("requests.parquet has none of the requests in the records, so goodput is unknown"));
         } else if let Some((limits, whose)) = limits {
             let resampling = Resampling { block: run.block(), seed: options.seed, ..Resampling::default() };
-            let judged = Judged::new(run, &timings, limits, resampling);
-            judged.fill(whose, &mut findings);
+            let results = LimitResults::new(run, &timings, limits, resampling);
+            results.fill(whose, &mut findings);
         } else {
-            findings.warnings.push(String::from(
-                "there are no limits to keep to. hint: `--slo ttft=200ms,tpot=50ms,e2e=5s` sets some, also itl and \
-                 ttft_scheduled",
+            findings.warnings.push(Message::new("the run has no latency limits, so its goodput is unknown").with_hint(
+                hint!(
+                    "pass ",
+                    option("slo").value("ttft=200ms,tpot=50ms,e2e=5s"),
+                    "; itl and ttft_scheduled can be limited too"
+                ),
             ));
         }
         if !timings.is_empty() {
@@ -67,20 +71,20 @@ impl Analysis for Goodput {
     }
 }
 
-/// The limits the run was made with.
+/// The latency limits in the configuration of the run.
 fn own_limits(run: &Run) -> Option<Limits> {
     let Slo { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s } = run.summary.profiler_config.known()?.slo;
     let limits = Limits { ttft_s, ttft_scheduled_s, tpot_s, itl_s, e2e_s };
     (limits != Limits::default()).then_some(limits)
 }
 
-/// The smallest limit that 99 % of the completed requests keep; `None` where more than 1 % were not measured.
-fn smallest_kept(what: Limited, timings: &[Timing]) -> Option<f64> {
+/// The smallest limit that 99 % of completed requests meet; `None` if more than 1 % were not measured.
+fn smallest_kept(what: LimitedMetric, timings: &[Timing]) -> Option<f64> {
     let completed = || timings.iter().filter(|timing| timing.is_completed);
     let took = completed().filter_map(|timing| match timing.took(what) {
-        Took::Seconds(seconds) => Some(seconds),
-        Took::Nothing => Some(0.0),
-        Took::Unknown => None,
+        MeasuredTime::Seconds(seconds) => Some(seconds),
+        MeasuredTime::Nothing => Some(0.0),
+        MeasuredTime::Unknown => None,
     });
     let mut took: Vec<f64> = took.collect();
     took.sort_unstable_by(f64::total_cmp);
@@ -89,19 +93,19 @@ fn smallest_kept(what: Limited, timings: &[Timing]) -> Option<f64> {
     took.get(needed.checked_sub(1)?).copied().filter(|&limit| limit > 0.0)
 }
 
-/// Requests that keep to something, of how many.
+/// The number of requests that meet a limit, out of all.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct LimitCount {
     kept: u64,
     all: u64,
-    /// Of the share.
+    /// The interval of the share.
     interval: Option<Interval>,
 }
 
-impl Part {
-    /// Of requests in the order of sending. Those that ran together keep to limits and break them together, so they are
-    /// drawn in blocks; Wilson's interval takes each for itself and would be too narrow.
-    fn of<'a>(
+impl LimitCount {
+    /// Counts requests in sending order. Overlapping requests are correlated, so their interval is a block bootstrap;
+    /// Wilson's interval would be too narrow.
+    fn count<'a>(
         timings: impl Iterator<Item = &'a Timing>,
         resampling: Resampling,
         is_kept: impl Fn(&Timing) -> bool,
@@ -120,45 +124,46 @@ impl Part {
     }
 }
 
-/// One limit.
-struct OneLimit {
-    what: Limited,
+/// The result for one limit.
+struct LimitResult {
+    what: LimitedMetric,
     limit: f64,
-    kept: Part,
-    /// Completed requests that break it and no other.
+    kept: LimitCount,
+    /// Completed requests that miss only this limit.
     only_this: u64,
-    /// The percentile of the measured times at which it stands.
+    /// The percentile of the measured times at which the limit lies.
     stands_at: Option<f64>,
 }
 
-/// All limits.
-struct Judged {
+/// The results for all limits.
+struct LimitResults {
     limits: Limits,
-    each: Vec<OneLimit>,
-    good: Part,
+    each: Vec<LimitResult>,
+    good: LimitCount,
     per_second: Option<f64>,
-    /// Of the requests sent in the steady state.
-    steady: Option<(Part, f64)>,
-    /// How many requests are drawn together for an interval.
+    /// Good requests sent in the steady state, and their rate per second.
+    steady: Option<(LimitCount, f64)>,
+    /// The block size of the bootstrap.
     block: usize,
 }
 
-impl Judged {
+impl LimitResults {
     fn new(run: &Run, timings: &[Timing], limits: Limits, resampling: Resampling) -> Self {
-        let each = Limited::ALL.into_iter().filter_map(|what| {
-            let limit = what.of(&limits)?;
-            let others =
-                |timing: &Timing| Limited::ALL.into_iter().all(|other| other == what || timing.keeps(other, &limits));
+        let each = LimitedMetric::ALL.into_iter().filter_map(|what| {
+            let limit = what.limit_in(&limits)?;
+            let others = |timing: &Timing| {
+                LimitedMetric::ALL.into_iter().all(|other| other == what || timing.keeps(other, &limits))
+            };
             let breaks_only = |timing: &&Timing| timing.is_completed && !timing.keeps(what, &limits) && others(timing);
-            Some(OneLimit {
+            Some(LimitResult {
                 what,
                 limit,
-                kept: Part::of(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
+                kept: LimitCount::count(timings.iter(), resampling, |timing| timing.keeps(what, &limits)),
                 only_this: timings.iter().filter(breaks_only).count() as u64,
                 stands_at: stands_at(what, limit, timings),
             })
         });
-        let good = Part::of(timings.iter(), resampling, |timing| timing.is_good(&limits));
+        let good = LimitCount::count(timings.iter(), resampling, |timing| timing.is_good(&limits));
         let seconds = run.summary.load.as_ref().map_or(run.summary.duration_s, |load| load.whole.duration_s);
         let seconds = Some(seconds).filter(|&seconds| seconds > 0.0);
         Self {
@@ -171,9 +176,9 @@ impl Judged {
         }
     }
 
-    /// The one that most requests break.
-    fn broken_most(&self) -> Option<&OneLimit> {
-        let broken = |one: &&OneLimit| one.kept.all - one.kept.kept;
+    /// The limit that most requests miss.
+    fn broken_most(&self) -> Option<&LimitResult> {
+        let broken = |one: &&LimitResult| one.kept.all - one.kept.kept;
         self.each.iter().rev().max_by_key(broken).filter(|one| broken(one) > 0)
     }
 
@@ -192,7 +197,7 @@ impl Judged {
             "goodput": {"good": self.good.kept, "of": self.good.all, "share": entries::estimate(self.good.share()),
                 "requests_per_second": entries::number(self.per_second)},
             "steady_state_goodput": steady,
-            "by_limit": self.each.iter().map(OneLimit::json).collect::<Vec<_>>(),
+            "by_limit": self.each.iter().map(LimitResult::json).collect::<Vec<_>>(),
         }));
         findings.tables.push(self.table());
     }
@@ -200,14 +205,14 @@ impl Judged {
     fn table(&self) -> Table {
         let columns = [
             ("limit", "limit"),
-            ("at most", "limit_s"),
-            ("kept by", "share"),
-            ("kept", "kept"),
-            ("of", "of"),
-            ("stands at", "stands_at_percentile"),
-            ("broken alone", "broken_alone"),
+            ("value", "limit_s"),
+            ("share met", "share"),
+            ("met", "kept"),
+            ("requests", "of"),
+            ("percentile", "stands_at_percentile"),
+            ("only this missed", "broken_alone"),
         ];
-        let mut table = Table::new("goodput", "Requests that keep to limits", &columns);
+        let mut table = Table::new("goodput", "Requests within the latency limits", &columns);
         for one in &self.each {
             table.rows.push(vec![
                 Cell::text(one.what.head()),
@@ -219,24 +224,24 @@ impl Judged {
                 count_cell(one.only_this),
             ]);
         }
-        let mut all = vec![Cell::text("all of them"), Cell::Absent, share_cell(self.good.share())];
+        let mut all = vec![Cell::text("all limits"), Cell::Absent, share_cell(self.good.share())];
         all.extend([count_cell(self.good.kept), count_cell(self.good.all), Cell::Absent, Cell::Absent]);
         table.rows.push(all);
         if let Some(rate) = self.per_second {
-            table.notes.push(format!("Goodput is {} requests a second.", format::digits(rate)));
+            table.notes.push(format!("Goodput: {} requests per second.", format::digits(rate)));
         }
         if let Some(one) = self.broken_most() {
             let broken = one.kept.all - one.kept.kept;
-            table.notes.push(format!("The limit that is broken most is {}: by {broken}.", one.what.head()));
+            table.notes.push(format!("Limit missed most often: {} ({broken} requests).", one.what.head()));
         }
         table.notes.push(String::from(
-            "A failed request keeps to nothing. Stands at: the share of the times that were measured which are within the \
-             limit. Broken alone: by requests that keep to all others.",
+            "A failed request meets no limit. percentile: the percentile of the measured values at which the limit lies. only \
+             this missed: completed requests that meet all other limits.",
         ));
         if self.block > 1 {
             table.notes.push(format!(
-                "Requests ran together: intervals are by bootstrap over blocks of {} of them, and absent below ten blocks and \
-                 where all or none keep to a limit.",
+                "Requests overlap, so intervals are a bootstrap over blocks of {} requests. They need at least 10 independent \
+                 batches, and are absent if all or no requests meet a limit.",
                 self.block
             ));
         }
@@ -244,7 +249,7 @@ impl Judged {
     }
 }
 
-impl OneLimit {
+impl LimitResult {
     fn json(&self) -> Value {
         json!({"limit": self.what.name(), "limit_s": self.limit, "kept": self.kept.kept, "of": self.kept.all,
             "share": entries::estimate(self.kept.share()), "stands_at_percentile": entries::number(self.stands_at),
@@ -256,17 +261,16 @@ fn count(timings: &[Timing], is_counted: impl Fn(&Timing) -> bool) -> u64 {
     timings.iter().filter(|timing| is_counted(timing)).count() as u64
 }
 
-/// The percentile at which a limit stands: 100 x the share of what completed requests took that is within it.
-fn stands_at(what: Limited, limit: f64, timings: &[Timing]) -> Option<f64> {
+/// The percentile at which a limit lies: 100 x the share of measured times within the limit.
+fn stands_at(what: LimitedMetric, limit: f64, timings: &[Timing]) -> Option<f64> {
     let took = timings.iter().filter(|timing| timing.is_completed).map(|timing| timing.took(what));
-    let measured: Vec<Took> = took.filter(|took| matches!(took, Took::Seconds(_))).collect();
+    let measured: Vec<MeasuredTime> = took.filter(|took| matches!(took, MeasuredTime::Seconds(_))).collect();
     let within = measured.iter().filter(|took| took.keeps(limit)).count();
     (!measured.is_empty()).then(|| 100.0 * within as f64 / measured.len() as f64)
 }
 
-/// What is good of the requests sent in the steady state, and how many a second that makes: the rate is of completed
-/// requests, so it is taken times the share of good ones among those.
-fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(Part, f64)> {
+/// Good requests sent in the steady state, and their rate: the rate of completed requests x the share of good ones.
+fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling) -> Option<(LimitCount, f64)> {
     let windows: Vec<(i64, i64)> = run.summary.steady_windows().collect();
     let is_inside = |timing: &&Timing| {
         let sent = timing.sent.map(ergometer_units::Timestamp::nanos_since_epoch);
@@ -275,24 +279,24 @@ fn steady(run: &Run, timings: &[Timing], limits: &Limits, resampling: Resampling
     let inside: Vec<&Timing> = timings.iter().filter(is_inside).collect();
     let completed = inside.iter().filter(|timing| timing.is_completed).count();
     let rate = run.summary.load.as_ref()?.steady_state.as_ref()?.figures.requests_per_second?;
-    let kept = Part::of(inside.into_iter(), resampling, |timing| timing.is_good(limits));
+    let kept = LimitCount::count(inside.into_iter(), resampling, |timing| timing.is_good(limits));
     (kept.all > 0).then(|| (kept, kept.kept as f64 / completed.max(1) as f64 * rate))
 }
 
-fn proposed_table(proposed: &[(Limited, Option<f64>)], timings: &[Timing]) -> Table {
-    let columns = [("limit", "limit"), ("smallest that 99 % keep", "limit_s")];
-    let mut table = Table::new("limits_kept", "The smallest limits that 99 % of the answers keep", &columns);
+fn proposed_table(proposed: &[(LimitedMetric, Option<f64>)], timings: &[Timing]) -> Table {
+    let columns = [("limit", "limit"), ("99 % of requests within", "limit_s")];
+    let mut table = Table::new("limits_kept", "Smallest limits that 99 % of requests meet", &columns);
     for (what, limit) in proposed {
         table.rows.push(vec![Cell::text(what.head()), quantity_cell(*limit, "s")]);
     }
     let completed = count(timings, |timing| timing.is_completed);
-    table.notes.push(format!("Each by itself, of {completed} requests that completed."));
+    table.notes.push(format!("Each limit on its own, over {completed} completed requests."));
     if completed < 100 {
-        table.notes.push(format!("Of {completed}, 99 % are all."));
+        table.notes.push(format!("With {completed} requests, 99 % means all of them."));
     }
     let failed = timings.len() as u64 - completed;
     if failed > 0 {
-        table.notes.push(format!("{failed} failed, and keep to no limit."));
+        table.notes.push(format!("{failed} failed requests are not included."));
     }
     table
 }
@@ -301,15 +305,16 @@ fn proposed_table(proposed: &[(Limited, Option<f64>)], timings: &[Timing]) -> Ta
 mod tests {
     use super::super::example;
     use super::*;
+    use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 
     fn timing(millis: u64, is_completed: bool) -> Timing {
         let seconds = millis as f64 / 1e3;
         let took = [
-            Took::Seconds(seconds),
-            Took::Seconds(seconds),
-            Took::Nothing,
-            Took::Nothing,
-            Took::Seconds(2.0 * seconds),
+            MeasuredTime::Seconds(seconds),
+            MeasuredTime::Seconds(seconds),
+            MeasuredTime::Nothing,
+            MeasuredTime::Nothing,
+            MeasuredTime::Seconds(2.0 * seconds),
         ];
         Timing { sent: Some(example::at(seconds)), is_completed, took }
     }
@@ -323,12 +328,12 @@ mod tests {
     fn each_limit_and_all_are_counted() {
         let limits = Limits { ttft_s: Some(0.08), e2e_s: Some(0.1), tpot_s: Some(1e-9), ..Limits::default() };
         let run = example::with_summary(Vec::new(), &[], json!({"duration_s": 10.0}));
-        let found = Judged::new(&run, &hundred(), limits, Resampling::default());
+        let found = LimitResults::new(&run, &hundred(), limits, Resampling::default());
         let kept: Vec<(&str, u64, u64)> =
             found.each.iter().map(|one| (one.what.name(), one.kept.kept, one.only_this)).collect();
         assert_eq!(kept, [("ttft", 80, 0), ("tpot", 98, 0), ("e2e", 50, 30)]);
         assert_eq!((found.good.kept, found.good.all, found.per_second), (50, 100, Some(5.0)));
-        assert_eq!(found.broken_most().unwrap().what, Limited::E2e);
+        assert_eq!(found.broken_most().unwrap().what, LimitedMetric::E2e);
         assert_eq!(found.each[0].stands_at, Some(100.0 * 80.0 / 98.0));
         assert_eq!(found.each[1].stands_at, None, "no time between tokens was measured");
     }
@@ -340,24 +345,32 @@ mod tests {
             (0..400).map(|place| timing(if place / 20 % 2 == 0 { 10 } else { 90 }, true)).collect();
         let width = |block| {
             let resampling = Resampling { block, ..Resampling::default() };
-            let kept = Part::of(timings.iter(), resampling, |timing| timing.took(Limited::Ttft).keeps(0.05));
+            let kept =
+                LimitCount::count(timings.iter(), resampling, |timing| timing.took(LimitedMetric::Ttft).keeps(0.05));
             assert_eq!((kept.kept, kept.all), (200, 400));
             kept.interval.map(Interval::width)
         };
         assert!(width(8).unwrap() > 2.0 * width(1).unwrap(), "{:?} and {:?}", width(8), width(1));
         assert_eq!(width(41), None, "nine blocks");
-        let all = Part::of(timings.iter(), Resampling { block: 8, ..Resampling::default() }, |_| true);
+        let all = LimitCount::count(timings.iter(), Resampling { block: 8, ..Resampling::default() }, |_| true);
         assert_eq!((all.share().unwrap().value, all.interval), (1.0, None));
     }
 
     #[test]
     fn the_smallest_limit_is_kept_by_99_in_100() {
-        assert_eq!(smallest_kept(Limited::Ttft, &hundred()), Some(0.098), "of the 98 that completed, 99 % are all");
+        assert_eq!(
+            smallest_kept(LimitedMetric::Ttft, &hundred()),
+            Some(0.098),
+            "of the 98 that completed, 99 % are all"
+        );
         let all: Vec<Timing> = (1..=200).map(|number| timing(number, true)).collect();
-        let limit = smallest_kept(Limited::Ttft, &all).unwrap();
-        assert_eq!((limit, all.iter().filter(|timing| timing.took(Limited::Ttft).keeps(limit)).count()), (0.198, 198));
-        assert_eq!(smallest_kept(Limited::Tpot, &all), None, "there is none to set");
-        assert_eq!(smallest_kept(Limited::E2e, &[]), None);
+        let limit = smallest_kept(LimitedMetric::Ttft, &all).unwrap();
+        assert_eq!(
+            (limit, all.iter().filter(|timing| timing.took(LimitedMetric::Ttft).keeps(limit)).count()),
+            (0.198, 198)
+        );
+        assert_eq!(smallest_kept(LimitedMetric::Tpot, &all), None, "there is none to set");
+        assert_eq!(smallest_kept(LimitedMetric::E2e, &[]), None);
     }
 
     /// 120 queries on a server that was slow and cut answers off, with every kind of limit; and 400 on one that refused many.
@@ -397,11 +410,11 @@ mod tests {
     fn without_limits_some_are_proposed_and_without_requests_that_is_told() {
         let limits = Some(Limits::default());
         let found = Goodput.run(&example::saved("mock_limits"), &Options { limits, ..Options::default() }).unwrap();
-        assert!(found.warnings[0].contains("--slo"), "{:?}", found.warnings);
+        assert!(found.warnings[0].one_line(&CommandLine).contains("--slo"), "{:?}", found.warnings);
         // Of 117 that completed, 116 must keep to it: the second longest.
         let e2e = found.data["kept_by_99_pct"]["e2e_s"].as_f64().unwrap();
         assert!((0.38..0.5).contains(&e2e), "{e2e}");
         let found = Goodput.run(&example::run(vec![example::query(0)], &[""]), &Options::default()).unwrap();
-        assert!(found.warnings[0].contains("requests.parquet"), "{:?}", found.warnings);
+        assert!(found.warnings[0].text.contains("requests.parquet"), "{:?}", found.warnings);
     }
 }

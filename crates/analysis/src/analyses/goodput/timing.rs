@@ -1,18 +1,17 @@
-//! What each request took, by the formulas by which the run judged it: records and `requests.parquet` go in; times come
-//! out, the longest gap between chunks among them.
+//! Computes the latencies of each request from `requests.parquet`, with the same formulas as the run itself.
 
 use std::collections::{HashMap, HashSet};
 
 use ergometer_units::Timestamp;
 
 use super::super::Limits;
-use super::super::order::of_sending;
+use super::super::order::sending_order;
 use crate::AnalysisError;
 use ergometer_runs::saved::{Attempt, Run};
 
-/// What is limited, in the order of [`Limits`].
+/// A metric that can be limited, in the order of [`Limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limited {
+pub(super) enum LimitedMetric {
     Ttft,
     TtftScheduled,
     Tpot,
@@ -20,10 +19,10 @@ pub(super) enum Limited {
     E2e,
 }
 
-impl Limited {
+impl LimitedMetric {
     pub(super) const ALL: [Self; 5] = [Self::Ttft, Self::TtftScheduled, Self::Tpot, Self::Itl, Self::E2e];
 
-    /// As it is written on the command line.
+    /// The name on the command line and in JSON.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Ttft => "ttft",
@@ -34,19 +33,19 @@ impl Limited {
         }
     }
 
-    /// What people read.
+    /// The label in tables.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Ttft => "TTFT",
-            Self::TtftScheduled => "TTFT from when it was due",
+            Self::TtftScheduled => "TTFT from schedule",
             Self::Tpot => "TPOT",
-            Self::Itl => "ITL, the longest gap",
+            Self::Itl => "longest ITL",
             Self::E2e => "E2E",
         }
     }
 
-    /// Its limit, in seconds.
-    pub(super) const fn of(self, limits: &Limits) -> Option<f64> {
+    /// The limit of this metric in seconds.
+    pub(super) const fn limit_in(self, limits: &Limits) -> Option<f64> {
         match self {
             Self::Ttft => limits.ttft_s,
             Self::TtftScheduled => limits.ttft_scheduled_s,
@@ -57,18 +56,18 @@ impl Limited {
     }
 }
 
-/// What one request took for something.
+/// The measured value of a metric for one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Took {
-    /// So many seconds.
+pub(super) enum MeasuredTime {
+    /// The value in seconds.
     Seconds(f64),
-    /// One token, one chunk, or all at once: there is no time between tokens to be too long.
+    /// One token, one chunk, or all at once: there is no time between tokens, so every limit is met.
     Nothing,
-    /// Nobody could measure it, or it failed.
+    /// The value could not be measured, or the request failed.
     Unknown,
 }
 
-impl Took {
+impl MeasuredTime {
     pub(super) fn keeps(self, limit: f64) -> bool {
         match self {
             Self::Seconds(took) => took <= limit,
@@ -78,31 +77,31 @@ impl Took {
     }
 }
 
-/// The record of a query, in time.
+/// The latencies of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timing {
     pub(super) sent: Option<Timestamp>,
     pub(super) is_completed: bool,
-    /// By the place in [`Limited::ALL`].
-    pub(super) took: [Took; 5],
+    /// Indexed by the position in [`LimitedMetric::ALL`].
+    pub(super) took: [MeasuredTime; 5],
 }
 
 impl Timing {
-    pub(super) fn took(&self, what: Limited) -> Took {
+    pub(super) fn took(&self, what: LimitedMetric) -> MeasuredTime {
         self.took[what as usize]
     }
 
-    /// Whether it keeps to a limit; what has none is kept by all that completed.
-    pub(super) fn keeps(&self, what: Limited, limits: &Limits) -> bool {
-        self.is_completed && what.of(limits).is_none_or(|limit| self.took(what).keeps(limit))
+    /// Whether the request meets a limit. Every completed request meets an absent limit.
+    pub(super) fn keeps(&self, what: LimitedMetric, limits: &Limits) -> bool {
+        self.is_completed && what.limit_in(limits).is_none_or(|limit| self.took(what).keeps(limit))
     }
 
     pub(super) fn is_good(&self, limits: &Limits) -> bool {
-        self.is_completed && Limited::ALL.into_iter().all(|what| self.keeps(what, limits))
+        self.is_completed && LimitedMetric::ALL.into_iter().all(|what| self.keeps(what, limits))
     }
 
-    /// Of the attempt that is the record. `due` is when its query was first due.
-    fn of(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
+    /// The latencies of the recorded attempt. `due` is the time its query was first scheduled.
+    fn from_attempt(attempt: &Attempt, chunks: &[i64], due: Option<Timestamp>) -> Self {
         let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.since(from?).get());
         let (first, last) = (attempt.first_token, attempt.last_token);
         // An answer in one piece has no first token, whatever it is made of. Chunks that came at once have no gap.
@@ -113,8 +112,8 @@ impl Timing {
         let longest =
             longest.filter(|_| first.is_some()).map(|nanos| ergometer_units::Seconds::from_nanos(nanos).get());
         let is_short = first.is_some() && (!has_gaps || attempt.output_tokens.is_some_and(|tokens| tokens < 2));
-        let known = |took: Option<f64>| took.map_or(Took::Unknown, Took::Seconds);
-        let between = |took: Option<f64>| if took.is_none() && is_short { Took::Nothing } else { known(took) };
+        let known = |took: Option<f64>| took.map_or(MeasuredTime::Unknown, MeasuredTime::Seconds);
+        let between = |took: Option<f64>| if took.is_none() && is_short { MeasuredTime::Nothing } else { known(took) };
         Self {
             sent: attempt.sent,
             is_completed: attempt.outcome == "completed",
@@ -128,7 +127,7 @@ impl Timing {
         }
     }
 
-    /// Of every record of a run, in the order of sending. Where `requests.parquet` is missing there are none.
+    /// The latencies of all records of a run in sending order; empty if `requests.parquet` is missing.
     pub(super) fn all(run: &Run) -> Result<Vec<Self>, AnalysisError> {
         let records: HashSet<(u32, u64)> = run.queries.iter().map(|query| (query.session, query.request)).collect();
         // Rows stand by query, then by session and time; those lost with a kill come last and repeat nothing.
@@ -147,8 +146,8 @@ impl Timing {
                 repeated.remove(&query)
             };
             if records.contains(&(attempt.session, attempt.request)) {
-                let place = of_sending(attempt.session, attempt.sent, attempt.request);
-                timings.push((place, Self::of(&attempt, chunks, first.unwrap_or(attempt.scheduled))));
+                let place = sending_order(attempt.session, attempt.sent, attempt.request);
+                timings.push((place, Self::from_attempt(&attempt, chunks, first.unwrap_or(attempt.scheduled))));
             }
         })?;
         timings.sort_by_key(|timing| timing.0);
@@ -175,10 +174,14 @@ mod tests {
     #[test]
     fn times_are_those_of_the_metrics() {
         let chunks = [250_000_000, 500_000_000, 1_000_000_000];
-        let found = Timing::of(&attempt(Some(4)), &chunks, Some(at(0.5)));
-        assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(Took::Seconds));
+        let found = Timing::from_attempt(&attempt(Some(4)), &chunks, Some(at(0.5)));
+        assert_eq!(found.took, [0.25, 0.75, 0.25, 0.5, 1.0].map(MeasuredTime::Seconds));
         let limits = Limits { itl_s: Some(0.5), e2e_s: Some(0.99), ..Limits::default() };
-        assert!(found.keeps(Limited::Itl, &limits) && !found.keeps(Limited::E2e, &limits) && !found.is_good(&limits));
+        assert!(
+            found.keeps(LimitedMetric::Itl, &limits)
+                && !found.keeps(LimitedMetric::E2e, &limits)
+                && !found.is_good(&limits)
+        );
         assert!(found.is_good(&Limits { e2e_s: None, ..limits }));
     }
 
@@ -186,17 +189,29 @@ mod tests {
     fn one_token_breaks_nothing_and_what_nobody_counted_is_not_kept() {
         let chunks = [250_000_000, 1_000_000_000];
         let of = |attempt: &Attempt, chunks: &[i64]| {
-            let took = Timing::of(attempt, chunks, None).took;
+            let took = Timing::from_attempt(attempt, chunks, None).took;
             (took[0], took[2], took[3])
         };
-        let (quarter, gap) = (Took::Seconds(0.25), Took::Seconds(0.75));
-        assert_eq!(of(&attempt(Some(1)), &chunks), (quarter, Took::Nothing, gap), "one token in two chunks");
-        assert_eq!(of(&attempt(Some(9)), &chunks[..1]), (quarter, Took::Nothing, Took::Nothing), "one chunk");
-        assert_eq!(of(&attempt(Some(9)), &[1, 1]), (quarter, Took::Nothing, Took::Seconds(0.0)), "two at once");
-        assert_eq!(of(&attempt(None), &chunks), (quarter, Took::Unknown, gap), "not counted");
+        let (quarter, gap) = (MeasuredTime::Seconds(0.25), MeasuredTime::Seconds(0.75));
+        assert_eq!(of(&attempt(Some(1)), &chunks), (quarter, MeasuredTime::Nothing, gap), "one token in two chunks");
+        assert_eq!(
+            of(&attempt(Some(9)), &chunks[..1]),
+            (quarter, MeasuredTime::Nothing, MeasuredTime::Nothing),
+            "one chunk"
+        );
+        assert_eq!(
+            of(&attempt(Some(9)), &[1, 1]),
+            (quarter, MeasuredTime::Nothing, MeasuredTime::Seconds(0.0)),
+            "two at once"
+        );
+        assert_eq!(of(&attempt(None), &chunks), (quarter, MeasuredTime::Unknown, gap), "not counted");
         let whole = Attempt { first_token: None, ..attempt(Some(9)) };
-        assert_eq!(of(&whole, &chunks), (Took::Unknown, Took::Unknown, Took::Unknown), "an answer in one piece");
+        assert_eq!(
+            of(&whole, &chunks),
+            (MeasuredTime::Unknown, MeasuredTime::Unknown, MeasuredTime::Unknown),
+            "an answer in one piece"
+        );
         let failed = Attempt { outcome: String::from("failed"), ..attempt(Some(9)) };
-        assert!(!Timing::of(&failed, &chunks, None).is_good(&Limits::default()));
+        assert!(!Timing::from_attempt(&failed, &chunks, None).is_good(&Limits::default()));
     }
 }

@@ -1,12 +1,12 @@
-//! Outliers: queries whose latency or energy is far from the rest, with a likely reason from the data.
+//! The `outliers` analysis: queries with unusual latency or energy, with a likely reason.
 //!
-//! TTFT, TPOT and joules per output token are taken as they are; E2E as times the line through output tokens, so that a
-//! long answer is no outlier for being long.
+//! E2E latency is divided by a robust line over output tokens, so that a long answer is not an outlier just for being long.
 
 mod reasons;
 mod score;
 
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::Message;
 use ergometer_statistics::TheilSen;
 use ergometer_units::format;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ use ergometer_runs::saved::{Query, Run};
 use reasons::{Case, Evidence};
 use score::{FEWEST, LIMIT, NoScore, Usual};
 
-/// How many are listed.
+/// Maximum number of listed outliers.
 const LISTED: usize = 50;
 
-/// See the module.
+/// The `outliers` analysis.
 pub(super) struct Outliers;
 
-/// What is looked at.
+/// A metric that is checked for outliers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Ttft,
@@ -50,7 +50,7 @@ impl Figure {
         match self {
             Self::Ttft => "TTFT",
             Self::Tpot => "TPOT",
-            Self::E2e => "E2E for its length",
+            Self::E2e => "E2E latency for its length",
             Self::JoulesPerToken => "energy per output token",
         }
     }
@@ -59,7 +59,7 @@ impl Figure {
         if matches!(self, Self::JoulesPerToken) { "J" } else { "s" }
     }
 
-    fn of(self, query: &Query) -> Option<f64> {
+    fn value(self, query: &Query) -> Option<f64> {
         match self {
             Self::Ttft => query.ttft(),
             Self::Tpot => query.tpot(),
@@ -68,7 +68,7 @@ impl Figure {
         }
     }
 
-    /// Whether connecting is a part of it.
+    /// Whether the metric includes the connect time.
     const fn is_whole_time(self) -> bool {
         matches!(self, Self::Ttft | Self::E2e)
     }
@@ -78,34 +78,34 @@ impl Figure {
     }
 }
 
-/// A query that is far from the rest.
+/// An outlier.
 #[derive(Debug, Clone, Copy)]
 struct Outlier {
     figure: Figure,
-    /// Its place in the run.
+    /// The index of the query in the run.
     place: usize,
     value: f64,
-    /// What it would usually be: the median, or the line at its length.
+    /// The expected value: the median, or the line at its length.
     usual: f64,
     score: f64,
 }
 
-/// One figure of all queries.
-struct Looked {
+/// The outliers of one metric.
+struct FigureOutliers {
     figure: Figure,
     values: usize,
     usual: Result<Usual, NoScore>,
-    /// The line of E2E: seconds, and seconds a token.
+    /// The line of E2E latency: seconds, and seconds per token.
     line: Option<(f64, f64)>,
-    /// Queries that cannot be seen against the line, as nobody counted their tokens.
+    /// Queries without a token count, which cannot be compared with the line.
     uncounted: usize,
     outliers: Vec<Outlier>,
 }
 
-fn look(run: &Run, figure: Figure) -> Looked {
+fn find_outliers(run: &Run, figure: Figure) -> FigureOutliers {
     let queries = run.queries.iter().enumerate().filter(|(_, query)| query.is_completed());
     let mut found: Vec<(usize, &Query, f64)> =
-        queries.filter_map(|(place, query)| Some((place, query, figure.of(query)?))).collect();
+        queries.filter_map(|(place, query)| Some((place, query, figure.value(query)?))).collect();
     let line = if figure == Figure::E2e { line(&found) } else { None };
     let all = found.len();
     if line.is_some() {
@@ -117,7 +117,7 @@ fn look(run: &Run, figure: Figure) -> Looked {
         intercept + slope * query.output_tokens.unwrap_or(0) as f64
     };
     let scaled: Vec<f64> = found.iter().map(|(_, query, value)| value / scale(query)).collect();
-    let usual = Usual::of(&scaled);
+    let usual = Usual::from_values(&scaled);
     let outliers = usual.map_or_else(
         |_| Vec::new(),
         |usual| {
@@ -128,11 +128,11 @@ fn look(run: &Run, figure: Figure) -> Looked {
             each.collect()
         },
     );
-    Looked { figure, values: found.len(), usual, line, uncounted: all - found.len(), outliers }
+    FigureOutliers { figure, values: found.len(), usual, line, uncounted: all - found.len(), outliers }
 }
 
-/// The line by medians of E2E on output tokens, through those that were counted. There is none where all answers have one
-/// length, where it is not above zero at every length, and where too few were counted to say what is usual.
+/// The Theil-Sen line of E2E latency over output tokens. `None` if all answers have the same length, if the line is not
+/// positive at every length, or if too few queries have a token count.
 fn line(found: &[(usize, &Query, f64)]) -> Option<(f64, f64)> {
     let pairs = found.iter().filter_map(|(_, query, value)| Some((query.output_tokens? as f64, *value)));
     let pairs: Vec<(f64, f64)> = pairs.collect();
@@ -147,17 +147,17 @@ impl Analysis for Outliers {
     }
 
     fn about(&self) -> &'static str {
-        "queries whose latency or energy is far from the rest, with a likely reason"
+        "queries with unusual latency or energy, with a likely reason"
     }
 
     fn run(&self, run: &Run, _: &Options) -> Result<Findings, AnalysisError> {
-        let looked: Vec<Looked> = Figure::ALL.into_iter().map(|figure| look(run, figure)).collect();
+        let figures: Vec<FigureOutliers> = Figure::ALL.into_iter().map(|figure| find_outliers(run, figure)).collect();
         let mut findings = Findings::default();
-        for one in &looked {
+        for one in &figures {
             findings.warnings.extend(one.warning());
             findings.warnings.extend(one.uncounted());
         }
-        let mut listed: Vec<Outlier> = looked.iter().flat_map(|one| &one.outliers).copied().collect();
+        let mut listed: Vec<Outlier> = figures.iter().flat_map(|one| &one.outliers).copied().collect();
         listed.sort_by(|one, other| other.score.abs().total_cmp(&one.score.abs()).then(one.place.cmp(&other.place)));
         let all = listed.len();
         let mut places: Vec<usize> = listed.iter().map(|outlier| outlier.place).collect();
@@ -166,20 +166,20 @@ impl Analysis for Outliers {
         listed.truncate(LISTED);
         let evidence = Evidence::new(run)?;
         let told: Vec<(Outlier, Vec<String>)> =
-            listed.into_iter().map(|outlier| (outlier, reasons_of(run, &evidence, &looked, &outlier))).collect();
+            listed.into_iter().map(|outlier| (outlier, reasons_of(run, &evidence, &figures, &outlier))).collect();
 
         let counts: Value =
-            looked.iter().map(|one| (one.figure.name().to_owned(), json!(one.outliers.len()))).collect();
+            figures.iter().map(|one| (one.figure.name().to_owned(), json!(one.outliers.len()))).collect();
         findings.summary = entries::map(json!({
             "queries": run.queries.len(), "outlying_queries": places.len(), "outliers": all, "by_figure": counts,
         }));
         findings.data = entries::map(json!({
             "rule": "|0.6745 (ln x - median) / MAD| > 3.5",
-            "figures": looked.iter().map(Looked::json).collect::<Vec<_>>(),
+            "figures": figures.iter().map(FigureOutliers::json).collect::<Vec<_>>(),
             "listed": told.iter().map(|(outlier, reasons)| outlier.json(run, reasons)).collect::<Vec<_>>(),
             "not_listed": all - told.len(),
         }));
-        findings.tables.push(count_table(&looked));
+        findings.tables.push(count_table(&figures));
         if !told.is_empty() {
             findings.tables.push(list_table(run, &told, all));
         }
@@ -187,9 +187,9 @@ impl Analysis for Outliers {
     }
 }
 
-fn reasons_of(run: &Run, evidence: &Evidence, looked: &[Looked], outlier: &Outlier) -> Vec<String> {
+fn reasons_of(run: &Run, evidence: &Evidence, figures: &[FigureOutliers], outlier: &Outlier) -> Vec<String> {
     let query = &run.queries[outlier.place];
-    let same = looked.iter().find(|one| one.figure == outlier.figure).map_or(&[][..], |one| &one.outliers);
+    let same = figures.iter().find(|one| one.figure == outlier.figure).map_or(&[][..], |one| &one.outliers);
     // Outliers stand in the order of the run.
     let is_one = |place: &usize| {
         let found = same.binary_search_by_key(place, |other| other.place);
@@ -207,7 +207,7 @@ fn reasons_of(run: &Run, evidence: &Evidence, looked: &[Looked], outlier: &Outli
 }
 
 impl Outlier {
-    /// How many times what is usual.
+    /// The value as a multiple of the expected one.
     fn times(&self) -> f64 {
         self.value / self.usual
     }
@@ -220,33 +220,37 @@ impl Outlier {
     }
 }
 
-impl Looked {
+impl FigureOutliers {
     fn high(&self) -> usize {
         self.outliers.iter().filter(|outlier| outlier.score > 0.0).count()
     }
 
-    fn warning(&self) -> Option<String> {
+    fn warning(&self) -> Option<Message> {
         match self.usual {
-            Err(NoScore::NoSpread) => Some(format!(
-                "more than half of the queries have the same {}, so by this rule none is an outlier (its MAD is zero)",
+            Err(NoScore::NoSpread) => Some(Message::new(format!(
+                "more than half of the queries have the same {}, so outliers cannot be found (the MAD is zero)",
                 self.figure.head()
-            )),
-            Err(NoScore::TooFew) if self.values > 0 => Some(format!(
-                "{} queries have {}: below {FEWEST} nobody can say what is usual",
+            ))),
+            Err(NoScore::TooFew) if self.values > 0 => Some(Message::new(format!(
+                "only {} queries have {}: outliers need at least {FEWEST}",
                 self.values,
                 self.figure.head()
-            )),
-            Err(NoScore::TooFew) => Some(format!("no query has {}", self.figure.head())),
+            ))),
+            Err(NoScore::TooFew) => Some(Message::new(format!("no query has {}", self.figure.head()))),
             Ok(_) => None,
         }
     }
 
-    fn uncounted(&self) -> Option<String> {
+    fn uncounted(&self) -> Option<Message> {
         let head = self.figure.head();
         match self.uncounted {
             0 => None,
-            1 => Some(format!("1 query has no count of output tokens: its {head} is not judged")),
-            many => Some(format!("{many} queries have no count of output tokens: their {head} is not judged")),
+            1 => {
+                Some(Message::new(format!("1 query has no output token count: its {head} is not checked for outliers")))
+            }
+            many => Some(Message::new(format!(
+                "{many} queries have no output token count: their {head} is not checked for outliers"
+            ))),
         }
     }
 
@@ -267,21 +271,21 @@ impl Looked {
     }
 }
 
-fn count_table(looked: &[Looked]) -> Table {
+fn count_table(figures: &[FigureOutliers]) -> Table {
     let columns = [
         ("figure", "figure"),
         ("queries", "values"),
-        ("far above", "high"),
-        ("far below", "low"),
-        ("usually", "usual"),
+        ("high outliers", "high"),
+        ("low outliers", "low"),
+        ("median", "usual"),
     ];
-    let mut table = Table::new("outlier_counts", "Queries far from the rest", &columns);
-    for one in looked {
+    let mut table = Table::new("outlier_counts", "Number of outliers", &columns);
+    for one in figures {
         let usual = one.usual.ok().map(Usual::value);
         let show = |value: f64| match one.line {
             Some((intercept, slope)) => {
                 let (base, token) = (format::quantity(intercept * value, "s"), format::quantity(slope * value, "s"));
-                format!("{base} + {token} a token")
+                format!("{base} + {token} per token")
             }
             None => format::quantity(value, one.figure.unit()),
         };
@@ -294,8 +298,8 @@ fn count_table(looked: &[Looked]) -> Table {
         ]);
     }
     table.notes.push(String::from(
-        "Far is a modified z score beyond 3.5 (Iglewicz and Hoaglin 1993), of logarithms. E2E is seen against its line \
-         through output tokens.",
+        "An outlier has a modified z-score of the logarithm beyond ±3.5 (Iglewicz and Hoaglin 1993). E2E latency is \
+         compared with a robust line over output tokens.",
     ));
     table
 }
@@ -305,11 +309,11 @@ fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
         ("request", "request"),
         ("figure", "figure"),
         ("value", "value"),
-        ("times usual", "times_usual"),
+        ("x median", "times_usual"),
         ("score", "score"),
         ("likely reason", "reason"),
     ];
-    let mut table = Table::new("outliers", "The queries that are furthest from the rest", &columns);
+    let mut table = Table::new("outliers", "Most extreme outliers", &columns);
     for (outlier, reasons) in told {
         let reason = if reasons.is_empty() { Cell::Absent } else { Cell::text(reasons.join("; ")) };
         table.rows.push(vec![
@@ -324,9 +328,9 @@ fn list_table(run: &Run, told: &[(Outlier, Vec<String>)], all: usize) -> Table {
     if all > told.len() {
         table.notes.push(format!("{} more are not listed.", all - told.len()));
     }
-    table
-        .notes
-        .push(String::from("Reasons are what is unusual about the query or its time. None proves to be the cause."));
+    table.notes.push(String::from(
+        "A likely reason is something unusual about the query or the time it ran, not a proven cause.",
+    ));
     table
 }
 

@@ -1,5 +1,4 @@
-//! Why a query may be far from the rest: what the data has about it and about the time it ran in. Likely reasons, not
-//! proven ones; of a query about which the data has nothing unusual there are none.
+//! Finds likely reasons for an outlier: something unusual about the query or the time it ran. A reason is not a proven cause.
 
 use std::collections::HashMap;
 
@@ -10,42 +9,42 @@ use super::Figure;
 use crate::AnalysisError;
 use ergometer_runs::saved::{Attempt, Channel, Query, Run, Telemetry};
 
-/// The signals that are asked for.
+/// The signals read from telemetry.
 const SIGNALS: [&str; 3] = ["clock_core", "temperature", "requests_waiting"];
 
-/// Connecting counts where it is this much of what was more than usual.
+/// Connecting is a reason if it took at least this share of the excess time.
 const PART: f64 = 0.1;
 
-/// Counts and lengths are unusual from this many times the median on.
+/// Counts and lengths are unusual from this multiple of the median on.
 const UNUSUAL: f64 = 1.5;
 
-/// A clock this much lower, and a temperature this much higher, than the median of the session.
+/// A clock is low, or a temperature high, if it differs this much from the median of the session.
 const CLOCK: f64 = 0.97;
 const DEGREES: f64 = 5.0;
 
-/// Lags below this are nobody's reason, whatever is usual.
+/// Shorter lags are never a reason.
 const LEAST_LAG_S: f64 = 0.005;
 
-/// What is known of a run, in the shape in which it is asked for.
+/// The data of a run in which reasons are looked up.
 pub(super) struct Evidence<'a> {
     run: &'a Run,
     telemetry: Telemetry,
-    /// By session and request, how long connecting took.
+    /// Connect time by session and request.
     connected: HashMap<(u32, u64), f64>,
-    /// By session: when requests were sent, and when they ended, in order.
+    /// By session: sorted sending times and end times.
     sessions: HashMap<u32, (Vec<i64>, Vec<i64>)>,
     usual_input: Option<f64>,
     usual_output: Option<f64>,
     usual_lag: Option<f64>,
 }
 
-/// An outlier whose reason is asked for.
+/// An outlier to explain.
 pub(super) struct Case<'a> {
     pub(super) query: &'a Query,
     pub(super) figure: Figure,
     pub(super) value: f64,
     pub(super) usual: f64,
-    /// Other outliers of the same figure and direction that ran at the same time, and all queries that did.
+    /// Concurrent outliers of the same metric and direction, and all concurrent queries.
     pub(super) beside: (usize, usize),
 }
 
@@ -81,7 +80,7 @@ impl<'a> Evidence<'a> {
         Ok(evidence)
     }
 
-    /// How many were in flight on average over the time of a query, itself among them.
+    /// The mean number of requests in flight during a query, including itself.
     fn in_flight(&self, query: &Query) -> Option<f64> {
         let (sent, end) = (query.sent?, query.end?);
         let inside = |other: &Query| {
@@ -93,7 +92,7 @@ impl<'a> Evidence<'a> {
         (seconds > 0.0).then(|| together / seconds)
     }
 
-    /// The reasons, the strongest first. What makes a value larger is no reason for a small one, and the other way round.
+    /// The reasons, strongest first. A reason for a large value is never given for a small one, and vice versa.
     pub(super) fn reasons(&self, case: &Case) -> Vec<String> {
         let is_more = case.value > case.usual;
         let mut reasons = Vec::new();
@@ -109,12 +108,12 @@ impl<'a> Evidence<'a> {
         reasons.extend(self.few(case, is_more));
         reasons.extend(self.work(case, is_more));
         if case.beside.0 > 0 && 2 * case.beside.0 >= case.beside.1 {
-            reasons.push(format!("{} of {} others at the same time too", case.beside.0, case.beside.1));
+            reasons.push(format!("{} of {} concurrent queries too", case.beside.0, case.beside.1));
         }
         reasons
     }
 
-    /// Nothing had come back yet when it was sent.
+    /// Whether the query was sent before any request of the session ended.
     fn beginning(&self, query: &Query) -> Option<String> {
         let (_, ends) = self.sessions.get(&query.session)?;
         let sent = query.sent?.nanos_since_epoch();
@@ -151,7 +150,7 @@ impl<'a> Evidence<'a> {
         reasons
     }
 
-    /// Few others at the same time: requests are quicker alone, and have nobody to share the joules with.
+    /// Few concurrent requests: a query is faster then, but gets a larger share of the energy.
     fn few(&self, case: &Case, is_more: bool) -> Option<String> {
         let usual = self.run.mean_in_flight();
         let now = self.in_flight(case.query).filter(|now| now * UNUSUAL < usual)?;
@@ -173,7 +172,7 @@ impl<'a> Evidence<'a> {
         reasons
     }
 
-    /// What was asked for: a long prompt, a short or a long answer.
+    /// A long or short prompt or answer.
     fn work(&self, case: &Case, is_more: bool) -> Vec<String> {
         let mut reasons = Vec::new();
         let input = case.query.input_tokens.map(|tokens| tokens as f64).zip(self.usual_input);
@@ -197,7 +196,7 @@ impl<'a> Evidence<'a> {
         reasons
     }
 
-    /// What a signal of a GPU or of the server came to during a query, and its median over the session.
+    /// The value of a GPU or server signal during a query, and its median over the session.
     fn during(&self, signal: &str, query: &Query, fold: fn(f64, f64) -> f64) -> Option<(f64, f64)> {
         let (sent, end) = (query.sent?, query.end?);
         let is_meant = |channel: &&Channel| {
@@ -225,7 +224,7 @@ fn median_of(run: &Run, figure: impl Fn(&Query) -> Option<f64>) -> Option<f64> {
 }
 
 impl Evidence<'_> {
-    /// The queries of the session that ran at the same time as one, by their places in the run.
+    /// The indices of the queries that ran concurrently with a query.
     pub(super) fn beside<'b>(&'b self, query: &'b Query) -> impl Iterator<Item = usize> + 'b {
         let overlaps = move |other: &Query| {
             let apart = other.end? <= query.sent? || query.end? <= other.sent?;

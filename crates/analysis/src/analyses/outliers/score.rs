@@ -1,26 +1,26 @@
-//! How far values are from the rest: positive values go in; the modified z score of their logarithms comes out.
+//! Computes modified z-scores of the logarithms of positive values.
 //!
 //! 0.6745 (x - median) / MAD, where MAD is the median of |x - median| (B. Iglewicz and D. Hoaglin, "How to Detect and
-//! Handle Outliers", 1993): median and MAD stay what they are whatever the outliers do, and 0.6745 makes the score one of
-//! standard deviations for normal values. Times and joules are skewed to the right, so it is taken of their logarithms.
+//! Handle Outliers", 1993). Median and MAD are robust to outliers, and the factor 0.6745 scales the score to standard
+//! deviations of a normal distribution. Times and joules are skewed to the right, so the score uses their logarithms.
 
 use ergometer_statistics as statistics;
 
-/// Beyond this score a value is an outlier, by the same authors.
+/// A value with a larger score is an outlier (by the same authors).
 pub(super) const LIMIT: f64 = 3.5;
 
-/// Below this many values, what is usual cannot be told.
+/// Minimum number of values.
 pub(super) const FEWEST: usize = 10;
 
 /// The MAD of a normal distribution, in its standard deviations.
 const NORMAL_MAD: f64 = 0.6745;
 
-/// What is usual.
+/// The median and spread of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Usual {
     /// The median of the logarithms.
     median: f64,
-    /// The median distance from it.
+    /// The median absolute deviation (MAD).
     mad: f64,
 }
 
@@ -34,8 +34,8 @@ pub(super) enum NoScore {
 }
 
 impl Usual {
-    /// Of values above zero; others are left out.
-    pub(super) fn of(values: &[f64]) -> Result<Self, NoScore> {
+    /// Computes median and MAD of the positive values; others are left out.
+    pub(super) fn from_values(values: &[f64]) -> Result<Self, NoScore> {
         let logarithms: Vec<f64> = values
             .iter()
             .filter(|&&value| value > 0.0)
@@ -52,12 +52,12 @@ impl Usual {
         if mad < 1e-12 { Err(NoScore::NoSpread) } else { Ok(Self { median, mad }) }
     }
 
-    /// The usual value.
+    /// The median value.
     pub(super) fn value(self) -> f64 {
         self.median.exp()
     }
 
-    /// The score of a value; `None` where it is not above zero.
+    /// The score of a value; `None` if it is not positive.
     pub(super) fn score(self, value: f64) -> Option<f64> {
         let score = NORMAL_MAD * (value.ln() - self.median) / self.mad;
         (value > 0.0 && score.is_finite()).then_some(score)
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_score_is_that_of_the_book() {
         let values: Vec<f64> = (0..=10).map(|power| f64::from(power).exp()).collect();
-        let usual = Usual::of(&values).unwrap();
+        let usual = Usual::from_values(&values).unwrap();
         assert!((usual.value() - 5_f64.exp()).abs() < 1e-9);
         assert!((usual.score(8_f64.exp()).unwrap() - 0.6745).abs() < 1e-12);
         let (low, high) = usual.fences();
@@ -89,11 +89,11 @@ mod tests {
     fn what_has_no_spread_has_no_outliers() {
         let mut values = vec![3.0; 11];
         values.push(1e9);
-        assert_eq!(Usual::of(&values), Err(NoScore::NoSpread));
-        assert_eq!(Usual::of(&values[..9]), Err(NoScore::TooFew));
+        assert_eq!(Usual::from_values(&values), Err(NoScore::NoSpread));
+        assert_eq!(Usual::from_values(&values[..9]), Err(NoScore::TooFew));
         let with_nothing: Vec<f64> = (0..20).map(|number| if number < 11 { 0.0 } else { f64::from(number) }).collect();
-        assert_eq!(Usual::of(&with_nothing), Err(NoScore::TooFew), "zero has no logarithm");
-        let usual = Usual::of(&(1..=20).map(f64::from).collect::<Vec<_>>()).unwrap();
+        assert_eq!(Usual::from_values(&with_nothing), Err(NoScore::TooFew), "zero has no logarithm");
+        let usual = Usual::from_values(&(1..=20).map(f64::from).collect::<Vec<_>>()).unwrap();
         assert_eq!((usual.score(0.0), usual.score(-1.0), usual.score(f64::INFINITY)), (None, None, None));
     }
 }

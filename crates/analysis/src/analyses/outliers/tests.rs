@@ -66,7 +66,9 @@ fn a_query_that_nobody_counted_is_left_out_and_the_others_are_judged() {
     let e2e = &told.data["figures"][2];
     assert_eq!((&e2e["values"], &e2e["without_token_count"], &e2e["high"]), (&json!(98), &json!(2), &json!(1)));
     assert!(e2e["relative_to_line"].is_object(), "{e2e}");
-    let warning = String::from("2 queries have no count of output tokens: their E2E for its length is not judged");
+    let warning = Message::new(
+        "2 queries have no output token count: their E2E latency for its length is not checked for outliers",
+    );
     assert!(told.warnings.contains(&warning), "{:?}", told.warnings);
     // Where hardly any was counted there is no line, and all are taken as they are.
     let few = run(|query| query.output_tokens = query.output_tokens.filter(|_| query.request < 3));
@@ -138,8 +140,8 @@ fn fifty_are_listed_and_all_are_counted() {
 fn what_cannot_be_told_is_a_warning() {
     let same = example::run((0..40).map(example::query).collect(), &[""]);
     let found = Outliers.run(&same, &Options::default()).unwrap();
-    assert!(found.warnings[0].contains("MAD is zero"), "{:?}", found.warnings);
-    assert!(found.warnings.iter().any(|warning| warning == "no query has energy per output token"));
+    assert!(found.warnings[0].text.contains("MAD is zero"), "{:?}", found.warnings);
+    assert!(found.warnings.iter().any(|warning| warning.text == "no query has energy per output token"));
     assert_eq!((&found.summary["outliers"], found.tables.len()), (&json!(0), 1));
     for queries in [Vec::new(), vec![example::query(0)]] {
         let found = Outliers.run(&example::run(queries, &[""]), &Options::default()).unwrap();

@@ -1,8 +1,7 @@
-//! Whether a GPU was held back: its throttle reasons go in; for how much of the time it was held back, and by what, comes
-//! out. Where the driver told no reasons, the clock alone is looked at, and what is found are clock drops.
+//! Computes how long the clocks of a GPU were throttled, and why, from its throttle reasons. If the driver reports no
+//! reasons, drops of the core clock are reported instead.
 //!
-//! Only time in which requests were in flight counts. An idle GPU lowers its clocks, which is no throttling; clocks that
-//! somebody has set are told apart.
+//! Only time with requests in flight counts. Idle clocks and clocks set by a user are not throttling.
 
 use ergometer_charts::{Cell, Table};
 use ergometer_units::format;
@@ -13,10 +12,10 @@ use super::super::entries;
 use super::series::{Stretch, device};
 use ergometer_runs::saved::{Channel, Telemetry};
 
-/// A clock below its own maximum by more than this has dropped.
+/// A clock below its maximum by more than this share counts as a drop.
 const DROP: f64 = 0.03;
 
-/// A reading holds until the next, but no longer than this many usual gaps: then there was a silence.
+/// A reading is valid until the next one, but no longer than this many median gaps.
 const LONGEST_HOLD: f64 = 4.0;
 
 /// A bit of NVML's clocks event reasons (`nvmlClocksEventReason…` of nvml.h).
@@ -24,7 +23,7 @@ struct Reason {
     bit: u64,
     name: &'static str,
     words: &'static str,
-    /// Whether the GPU is slower than it could be, not by somebody's choice.
+    /// Whether it counts as throttling.
     holds_back: bool,
 }
 
@@ -34,67 +33,69 @@ const fn reason(bit: u64, name: &'static str, words: &'static str, holds_back: b
 
 const REASONS: [Reason; 9] = [
     reason(0x1, "gpu_idle", "idle", false),
-    reason(0x2, "applications_clocks_setting", "clocks that were set", false),
+    reason(0x2, "applications_clocks_setting", "clocks set by a user", false),
     reason(0x4, "sw_power_cap", "power cap", true),
     reason(0x8, "hw_slowdown", "hardware slowdown", true),
-    reason(0x10, "sync_boost", "another GPU of its group", true),
+    reason(0x10, "sync_boost", "another GPU of its sync group", true),
     reason(0x20, "sw_thermal_slowdown", "thermal slowdown (driver)", true),
     reason(0x40, "hw_thermal_slowdown", "thermal slowdown (hardware)", true),
     reason(0x80, "hw_power_brake_slowdown", "power brake", true),
-    reason(0x100, "display_clock_setting", "clocks of the display", false),
+    reason(0x100, "display_clock_setting", "display clocks", false),
 ];
 
-/// What a GPU was held by in a session.
+/// Throttling of a GPU in a session.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Held {
+pub(super) struct Throttling {
     pub(super) session: u32,
     pub(super) device: String,
-    pub(super) by: By,
-    /// How long is known, with requests in flight.
+    pub(super) by: ThrottlingSource,
+    /// Seconds with requests in flight and known clocks.
     pub(super) seconds: f64,
-    /// How long of it it was held back, or its clock was lower.
+    /// Seconds of these with throttling or a clock drop.
     pub(super) slow_seconds: f64,
 }
 
-/// What tells it.
+/// The source of the throttling data.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum By {
-    /// The driver: each reason that was there, and for how long.
+pub(super) enum ThrottlingSource {
+    /// Throttle reasons of the driver, with seconds each.
     Reasons(Vec<(&'static str, &'static str, f64)>),
-    /// The clock, which has been this high, in MHz.
+    /// Drops of the core clock below its maximum in MHz.
     Clock { highest: f64 },
 }
 
-impl Held {
+impl Throttling {
     pub(super) fn share(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.slow_seconds / self.seconds)
     }
 
-    /// In words.
+    /// A description for tables and warnings.
     pub(super) fn words(&self) -> String {
         match &self.by {
-            By::Reasons(reasons) if reasons.is_empty() => String::from("nothing"),
-            By::Reasons(reasons) => {
+            ThrottlingSource::Reasons(reasons) if reasons.is_empty() => String::from("nothing"),
+            ThrottlingSource::Reasons(reasons) => {
                 let each = reasons.iter().map(|(_, words, seconds)| {
                     format!("{words} {}", format::percent(seconds / self.seconds.max(f64::MIN_POSITIVE)))
                 });
                 each.collect::<Vec<String>>().join(", ")
             }
-            By::Clock { highest } if self.slow_seconds == 0.0 => format!("no clock drops below {highest:.0} MHz"),
-            By::Clock { highest } => format!("clock drops: more than 3 % below {highest:.0} MHz"),
+            ThrottlingSource::Clock { highest } if self.slow_seconds == 0.0 => {
+                format!("no drop below {highest:.0} MHz")
+            }
+            ThrottlingSource::Clock { highest } => format!("core clock more than 3 % below {highest:.0} MHz"),
         }
     }
 
     pub(super) fn json(&self) -> Value {
         let reasons = match &self.by {
-            By::Reasons(reasons) => {
+            ThrottlingSource::Reasons(reasons) => {
                 Value::Object(reasons.iter().map(|(name, _, seconds)| ((*name).to_owned(), json!(seconds))).collect())
             }
-            By::Clock { .. } => Value::Null,
+            ThrottlingSource::Clock { .. } => Value::Null,
         };
         let (told_by, highest) = match &self.by {
-            By::Reasons(_) => ("throttle_reasons", None),
-            By::Clock { highest } => ("clock_drops", Some(*highest)),
+            ThrottlingSource::Reasons(_) => ("throttle_reasons", None),
+            ThrottlingSource::Clock { highest } => ("clock_drops", Some(*highest)),
         };
         json!({"session": self.session, "device": self.device, "told_by": told_by, "seconds": self.seconds,
             "held_seconds": self.slow_seconds, "share": entries::number(self.share()), "reason_seconds": reasons,
@@ -102,13 +103,14 @@ impl Held {
     }
 }
 
-/// Of every GPU in a stretch.
-pub(super) fn held(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Held> {
+/// Computes the throttling of every GPU in a time range.
+pub(super) fn throttling(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Throttling> {
     let of = |signal| {
         let channels = telemetry.channels.iter().filter(move |channel| channel.signal == signal);
         channels.filter(|channel| channel.session == stretch.session && channel.device.starts_with("gpu:"))
     };
-    let mut found: Vec<Held> = of("throttle_reasons").filter_map(|channel| by_reasons(channel, stretch)).collect();
+    let mut found: Vec<Throttling> =
+        of("throttle_reasons").filter_map(|channel| by_reasons(channel, stretch)).collect();
     for channel in of("clock_core").filter(|channel| channel.scope == "device") {
         if !found.iter().any(|held| held.device == device(channel)) {
             found.extend(by_clock(channel, stretch));
@@ -117,7 +119,7 @@ pub(super) fn held(telemetry: &Telemetry, stretch: &Stretch) -> Vec<Held> {
     found
 }
 
-fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Held> {
+fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
     let readings = loaded(channel, stretch);
     let seconds = total(&readings, |_| true)?;
     #[expect(
@@ -131,35 +133,35 @@ fn by_reasons(channel: &Channel, stretch: &Stretch) -> Option<Held> {
         (seconds > 0.0).then_some((reason.name, reason.words, seconds))
     });
     let back = REASONS.iter().filter(|reason| reason.holds_back).fold(0, |bits, reason| bits | reason.bit);
-    Some(Held {
+    Some(Throttling {
         session: stretch.session,
         device: device(channel),
-        by: By::Reasons(reasons.collect()),
+        by: ThrottlingSource::Reasons(reasons.collect()),
         seconds,
         slow_seconds: total(&readings, |value| bits(value) & back != 0)?,
     })
 }
 
-fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Held> {
+fn by_clock(channel: &Channel, stretch: &Stretch) -> Option<Throttling> {
     let readings = loaded(channel, stretch);
     let highest = readings.iter().map(|reading| reading.0).max_by(f64::total_cmp)?;
-    Some(Held {
+    Some(Throttling {
         session: stretch.session,
         device: device(channel),
-        by: By::Clock { highest },
+        by: ThrottlingSource::Clock { highest },
         seconds: total(&readings, |_| true)?,
         slow_seconds: total(&readings, |value| value < highest * (1.0 - DROP))?,
     })
 }
 
-/// The time in which a value is of some kind; `None` where there is no time at all.
+/// The seconds in which a condition on the value holds; `None` if there is no data.
 fn total(readings: &[(f64, f64)], is_counted: impl Fn(f64) -> bool) -> Option<f64> {
     // The sum of nothing is -0 in floats, and people would read it.
     let counted = readings.iter().filter(|reading| is_counted(reading.0));
     (!readings.is_empty()).then(|| counted.fold(0.0, |sum, reading| sum + reading.1))
 }
 
-/// Values inside the stretch, each with the seconds for which it held while requests were in flight.
+/// Values in the time range, each with the seconds it was valid while requests were in flight.
 fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
     let mut gaps: Vec<i64> = channel.at_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     gaps.sort_unstable();
@@ -176,7 +178,7 @@ fn loaded(channel: &Channel, stretch: &Stretch) -> Vec<(f64, f64)> {
     each.collect()
 }
 
-/// How much of a span lies in spans that are in order and apart.
+/// The overlap of a span with sorted, disjoint spans.
 fn overlap(spans: &[(i64, i64)], from: i64, to: i64) -> i64 {
     let first = spans.partition_point(|span| span.1 <= from);
     let inside = spans[first..].iter().take_while(|span| span.0 < to);
@@ -184,12 +186,12 @@ fn overlap(spans: &[(i64, i64)], from: i64, to: i64) -> i64 {
     each.fold(0, i64::saturating_add)
 }
 
-/// As people read it.
-pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
+/// The table of throttled GPUs.
+pub(super) fn table(found: &[Throttling], has_sessions: bool) -> Table {
     let mut columns = vec![("device", "device")];
     columns.extend(has_sessions.then_some(("session", "session")));
-    columns.extend([("held back", "share"), ("for", "held_s"), ("of", "seconds"), ("by", "by")]);
-    let mut table = Table::new("held_back", "How much of the time the clocks were held back", &columns);
+    columns.extend([("throttled", "share"), ("for", "held_s"), ("of", "seconds"), ("by", "by")]);
+    let mut table = Table::new("held_back", "Clock throttling", &columns);
     for held in found {
         let mut row = vec![Cell::text(cell::outside(&held.device))];
         row.extend(has_sessions.then(|| Cell::text(held.session.to_string())));
@@ -202,11 +204,11 @@ pub(super) fn table(found: &[Held], has_sessions: bool) -> Table {
         table.rows.push(row);
     }
     table.notes.push(String::from(
-        "Of the time with requests in flight. Being idle, and clocks that were set, hold nothing back.",
+        "Relative to the time with requests in flight. Idle clocks and clocks set by a user do not count as throttling.",
     ));
-    if found.iter().any(|held| matches!(held.by, By::Clock { .. })) {
+    if found.iter().any(|held| matches!(held.by, ThrottlingSource::Clock { .. })) {
         table.notes.push(String::from(
-            "Where the driver told no reasons, clock drops are all there is to see: they need not be throttling.",
+            "If the driver reports no throttle reasons, drops of the core clock are shown; a drop is not always throttling.",
         ));
     }
     table
@@ -246,10 +248,10 @@ mod tests {
             _ => 0.0,
         });
         let clock = channel("clock_core", |_| 1980.0);
-        let found = held(&Telemetry { channels: vec![clock, reasons] }, &stretch());
+        let found = throttling(&Telemetry { channels: vec![clock, reasons] }, &stretch());
         assert_eq!(found.len(), 1, "where reasons are told, the clock is not looked at");
         assert!((found[0].seconds - 4.0).abs() < 1e-9 && (found[0].slow_seconds - 0.5).abs() < 1e-9, "{found:?}");
-        assert_eq!(found[0].words(), "clocks that were set 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
+        assert_eq!(found[0].words(), "clocks set by a user 25.0 %, power cap 12.5 %, hardware slowdown 6.2 %");
         assert_eq!(found[0].json()["reason_seconds"]["hw_slowdown"], 0.25);
     }
 
@@ -262,8 +264,8 @@ mod tests {
             _ => 1980.0,
         });
         let host = Channel { device: String::from("host:0"), ..clock.clone() };
-        let found = held(&Telemetry { channels: vec![host, clock] }, &stretch());
-        assert_eq!((found.len(), &found[0].by), (1, &By::Clock { highest: 1980.0 }));
+        let found = throttling(&Telemetry { channels: vec![host, clock] }, &stretch());
+        assert_eq!((found.len(), &found[0].by), (1, &ThrottlingSource::Clock { highest: 1980.0 }));
         assert!((found[0].slow_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
         assert!(table(&found, false).notes[1].contains("need not be throttling"));
     }
@@ -276,10 +278,10 @@ mod tests {
         reasons.at_ns.insert(1, reasons.at_ns[0] + 250_000_000);
         reasons.at_ns.insert(2, reasons.at_ns[0] + 500_000_000);
         reasons.values.extend([4.0, 4.0]);
-        let found = held(&Telemetry { channels: vec![reasons] }, &stretch());
+        let found = throttling(&Telemetry { channels: vec![reasons] }, &stretch());
         assert!((found[0].seconds - 1.75).abs() < 1e-9, "0.5 s, 1 s after it, and the last: {found:?}");
         assert_eq!(
-            held(&Telemetry { channels: vec![channel("throttle_reasons", |_| 0.0)] }, &stretch())[0].words(),
+            throttling(&Telemetry { channels: vec![channel("throttle_reasons", |_| 0.0)] }, &stretch())[0].words(),
             "nothing"
         );
     }

@@ -1,18 +1,19 @@
-//! What analyses find in saved runs, as people read it.
+//! Snapshots of the warnings and tables of analyses.
 
 use ergometer_analysis::analyses::{Options, find};
 use ergometer_charts::{Cell, Table};
+use ergometer_diagnostics::{CommandLine, Diagnostic as _};
 use ergometer_runs::saved::Run;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Warnings and tables of an analysis of a run of `fixtures/runs`.
-fn found(run: &str, id: &str) -> String {
+fn analysis_text(run: &str, id: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(run);
     let found = find(id).unwrap().run(&Run::open(&folder).unwrap(), &Options::default()).unwrap();
     let mut text = String::new();
     for warning in &found.warnings {
-        writeln!(text, "warning: {warning}").unwrap();
+        writeln!(text, "warning: {}", warning.one_line(&CommandLine)).unwrap();
     }
     for table in &found.tables {
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{id} {}", table.id);
@@ -40,25 +41,25 @@ fn write_table(text: &mut String, table: &Table) {
 
 #[test]
 fn accuracy_reads_well() {
-    insta::assert_snapshot!(found("mock_limits", "accuracy"));
+    insta::assert_snapshot!(analysis_text("mock_limits", "accuracy"));
 }
 
 #[test]
 fn efficiency_reads_well() {
-    insta::assert_snapshot!(found("h200_graded", "efficiency"));
+    insta::assert_snapshot!(analysis_text("h200_graded", "efficiency"));
 }
 
 #[test]
 fn goodput_reads_well() {
-    insta::assert_snapshot!(found("h200_sixteen", "goodput"));
+    insta::assert_snapshot!(analysis_text("h200_sixteen", "goodput"));
 }
 
 #[test]
 fn drift_reads_well() {
-    insta::assert_snapshot!(found("h200_sixteen", "drift"));
+    insta::assert_snapshot!(analysis_text("h200_sixteen", "drift"));
 }
 
 #[test]
 fn outliers_read_well() {
-    insta::assert_snapshot!(found("h200_sixteen", "outliers"));
+    insta::assert_snapshot!(analysis_text("h200_sixteen", "outliers"));
 }

@@ -1,4 +1,4 @@
-//! One axis of time for a run: seconds from its first request, with its sessions one after the other.
+//! A time axis for a run: seconds since the first request, with sessions one after the other.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use ergometer_units::Timestamp;
 
 use ergometer_runs::saved::Run;
 
-/// Between the end of a session and the start of the next, in seconds of the axis.
+/// Seconds between the end of a session and the start of the next on the axis.
 const PAUSE_S: f64 = 1.0;
 
-/// Where on the axis a session lies.
+/// The position of a session on the axis.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     first_ns: i64,
@@ -17,12 +17,12 @@ struct Stretch {
     offset_s: f64,
 }
 
-/// The axis of a run. A run that was resumed next day is no emptier for it.
+/// The time axis of a run, without the idle time between sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct TimeAxis(BTreeMap<u32, Stretch>);
 
 impl TimeAxis {
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn from_run(run: &Run) -> Self {
         let mut stretches: BTreeMap<u32, Stretch> = BTreeMap::new();
         for query in &run.queries {
             let (Some(start), Some(end)) = (query.sent, query.end) else { continue };
@@ -42,18 +42,18 @@ impl TimeAxis {
         Self(stretches)
     }
 
-    /// How many sessions are on it.
+    /// The number of sessions.
     pub(crate) fn sessions(&self) -> usize {
         self.0.len()
     }
 
-    /// The place of a time of a session.
+    /// The position of a time of a session.
     pub(crate) fn place(&self, session: u32, at: Timestamp) -> Option<f64> {
         let stretch = self.0.get(&session)?;
         Some(stretch.offset_s + seconds(at.nanos_since_epoch(), stretch.first_ns))
     }
 
-    /// The place of a reading, where it is in its session, or no further from it than `around_s`.
+    /// The position of a reading that is at most `around_s` outside its session.
     pub(crate) fn place_near(&self, session: u32, at_ns: i64, around_s: f64) -> Option<f64> {
         let stretch = self.0.get(&session)?;
         let (before, after) = (seconds(stretch.first_ns, at_ns), seconds(at_ns, stretch.last_ns));

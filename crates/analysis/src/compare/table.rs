@@ -1,4 +1,4 @@
-//! A comparison as people read it.
+//! Formats a comparison as a table.
 
 use ergometer_charts::{Cell, Table, Tone};
 use ergometer_statistics::Change;
@@ -7,7 +7,7 @@ use super::row::{Effect, Row, Verdict};
 use super::{Candidate, Side};
 use ergometer_runs::metrics::{Metric, Unit};
 
-/// An interval whose sides differ by more than this part of its half is told by its two ends.
+/// An interval is formatted by its ends if its two sides differ by more than this share of half its width.
 const ALIKE: f64 = 0.08;
 
 /// The table of a candidate.
@@ -19,7 +19,7 @@ pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Tab
         ("change", "change"),
         ("verdict", "verdict"),
     ];
-    let title = format!("{} against {}", candidate.side.label, baseline.label);
+    let title = format!("{} compared with {}", candidate.side.label, baseline.label);
     let mut table = Table::new(&format!("compare_{}", place + 1), &title, &columns);
     table.rows = candidate.rows.iter().map(row).collect();
     if let Some(subject) = candidate.comparability.subject() {
@@ -31,7 +31,7 @@ pub(super) fn table(baseline: &Side, candidate: &Candidate, place: usize) -> Tab
     table
 }
 
-/// Why there is a `-`, each reason once.
+/// The reasons for `-` cells, each once.
 fn reasons(candidate: &Candidate) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in &candidate.rows {
@@ -49,7 +49,7 @@ fn row(row: &Row) -> Vec<Cell> {
     let changed = match row.change {
         None => Cell::Absent,
         Some(effect) => {
-            let shown = change(row.metric, &effect);
+            let shown = format_change(row.metric, &effect);
             match effect.interval {
                 Some(interval) => Cell::Estimate { value: effect.value, low: interval.low, high: interval.high, shown },
                 None => Cell::Number { value: effect.value, shown },
@@ -69,7 +69,7 @@ fn row(row: &Row) -> Vec<Cell> {
 }
 
 /// A change with its interval: `+11.7 points ±2.9`, `×3.52 ±0.21`, `+2.5 ms (1.9 to 4.0)`.
-pub(super) fn change(metric: &Metric, effect: &Effect) -> String {
+pub(super) fn format_change(metric: &Metric, effect: &Effect) -> String {
     let ends = effect.interval.map(|interval| (interval.low, interval.high));
     match effect.kind {
         Change::Ratio => written("×", "", effect.value, ends),
@@ -89,14 +89,15 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
     units.into_iter().find(|(factor, _)| seconds >= *factor).unwrap_or((1e-9, " ns"))
 }
 
-/// Whether half of an interval says as much as its two ends: both arms are alike, and no change is on the same side.
+/// Whether `±half` represents the interval well: both sides are about equal, and it includes "no change" in both forms or in
+/// neither.
 fn is_even(value: f64, (low, high): (f64, f64), none: f64) -> bool {
     let half = (high - low) / 2.0;
     let is_alike = (high + low - 2.0 * value).abs() <= ALIKE * half * 2.0;
     is_alike && (value - half > none) == (low > none) && (value + half < none) == (high < none)
 }
 
-/// A number with its interval, to two digits of the margin.
+/// Formats a number with its interval, with two significant digits of the margin.
 fn written(mark: &str, unit: &str, value: f64, ends: Option<(f64, f64)>) -> String {
     let half = ends.map_or(value.abs() / 30.0, |(low, high)| (high - low) / 2.0);
     let decimals =
@@ -125,7 +126,7 @@ mod tests {
         let of = |name: &str, value: f64, ends: Option<(f64, f64)>| {
             let metric = ergometer_runs::metrics::find(name).unwrap();
             let interval = ends.map(|(low, high)| Interval { low, high });
-            change(
+            format_change(
                 metric,
                 &Effect {
                     kind: super::super::metric::change(metric),
