@@ -25,7 +25,7 @@ fn swept() -> PlotInput {
 }
 
 fn drawn(input: &PlotInput, plot: &str) -> Vec<Chart> {
-    plots::find(plot).unwrap().draw(shown).unwrap()
+    plots::find(plot).unwrap().draw(input).unwrap()
 }
 
 fn ids(charts: &[Chart]) -> Vec<&str> {
