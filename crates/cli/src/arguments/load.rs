@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ergometer_clients::Protocol;
-use ergometer_runs::config::{Arrivals, Slo, Think};
+use ergometer_diagnostics::Diagnostic;
+use ergometer_runs::config::{Arrivals, ArrivalsError, Slo, Think};
 
 use super::parse_duration;
+use crate::phrasing::Options;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
@@ -19,7 +21,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "R[,R…]", conflicts_with = "concurrency", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
     /// Arrival process of --rate: constant, poisson or gamma:SHAPE (a shape below 1 sends bursts; gamma alone has 0.5) [default: poisson].
-    #[arg(long, value_name = "PROCESS")]
+    #[arg(long, value_name = "PROCESS", value_parser = parse_arrivals)]
     pub(crate) arrivals: Option<Arrivals>,
     /// Replay the arrival times and the prompt and output lengths of this trace: Mooncake (JSON Lines) or `BurstGPT` (CSV).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["concurrency", "rate", "dataset"])]
@@ -79,6 +81,10 @@ impl From<HttpVersion> for Protocol {
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.trim().parse().ok().filter(|rate| (1e-4..=1e6).contains(rate));
     rate.ok_or_else(|| format!("`{text}` is not a number from 0.0001 to 1000000"))
+}
+
+fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
+    text.parse().map_err(|error: ArrivalsError| error.one_line(&Options))
 }
 
 fn parse_think(text: &str) -> Result<Think, String> {

@@ -1,14 +1,15 @@
-//! Why a run could not be closed.
+//! Errors while deriving the files of a run from its journal.
 
 use std::path::PathBuf;
 
+use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 use ergometer_telemetry::recording::RecordingError;
 
 use crate::journal::JournalError;
 use ergometer_datasets::grade::GraderError;
 use ergometer_runs::store::StoreError;
 
-/// Why a run could not be closed. Its journal is as it was.
+/// Why the files of a run could not be derived. The journal is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CloseError {
     /// The journal cannot be read.
@@ -17,9 +18,9 @@ pub enum CloseError {
     /// The readings cannot be read.
     #[error("the readings {} cannot be read: {cause}", path.display())]
     Readings {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it.
         cause: RecordingError,
     },
     /// The files cannot be written.
@@ -29,9 +30,22 @@ pub enum CloseError {
     #[error(transparent)]
     Grader(#[from] GraderError),
     /// No request ended.
-    #[error("no request of {} ended, so there is nothing to write. hint: `ergo profile --resume {}` goes on with it", path.display(), path.display())]
+    #[error("no request of {} ended, so there is nothing to write", path.display())]
     NoRecords {
-        /// Which folder.
+        /// The run folder.
         path: PathBuf,
     },
+}
+
+impl Diagnostic for CloseError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Journal(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::NoRecords { path } => {
+                Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
+            }
+            Self::Readings { .. } | Self::Grader(_) => None,
+        }
+    }
 }

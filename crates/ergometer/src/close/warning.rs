@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use ergometer_diagnostics::{CommandLine, Diagnostic, Hint, command, hint, option};
+use ergometer_diagnostics::{CommandLine, Diagnostic, Hint, command, flag, hint, option};
 use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
@@ -179,7 +179,7 @@ impl Diagnostic for Warning {
             Self::NoEnergy => hint!(command("doctor"), " says what is missing and how to fix it"),
             Self::Elsewhere { .. } => hint!(
                 "run ergo on the server's machine, or pass ",
-                option("server-is-local"),
+                flag("server-is-local"),
                 " if the address is a tunnel to this machine or a container on it"
             ),
             Self::Unfinished { folder, .. } => {
@@ -205,7 +205,7 @@ impl Diagnostic for Warning {
             }
             Self::ShortAnswers { .. } => hint!(
                 "pass ",
-                option("ignore-eos"),
+                flag("ignore-eos"),
                 " to get answers of full length from servers that support it: vLLM, SGLang, llama.cpp"
             ),
             Self::TokenCounts { .. } => hint!(

@@ -1,60 +1,77 @@
-//! What can be wrong with a journal.
+//! Errors of reading and writing a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a journal cannot be written or read.
+use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
+
+/// Why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
-    #[error("cannot {action} {}: {}", path.display(), told(cause))]
+    /// The file system failed.
+    #[error("cannot {action} {}: {}", path.display(), describe(cause))]
     Io {
-        /// What was tried.
+        /// What was tried, such as `open`.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
         /// What the system said.
         cause: io::Error,
     },
-    /// There is none.
-    #[error("{} has no journal. hint: run folders are made by `ergo profile`, in `runs` if not told otherwise; one whose journal was deleted can be read, but not gone on with", path.display())]
+    /// The run folder has no journal.
+    #[error("{} has no journal", path.display())]
     NoJournal {
-        /// Where it was looked for.
+        /// The folder.
         path: PathBuf,
     },
-    /// It is of a later version.
-    #[error("{} was written by a later version of Ergometer (format {found}; this one reads up to {known}). hint: update ergo", path.display())]
+    /// A later version wrote the journal.
+    #[error("{} was written by a later version of Ergometer (format {found}, this version reads up to {known})", path.display())]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The version in the file.
         found: u32,
-        /// The version this program writes.
+        /// The newest version this program reads.
         known: u32,
     },
-    /// It is not what a journal should be.
+    /// The journal is damaged.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// Another process has it open.
-    #[error("{} is in use by another ergo. hint: wait for it to end, or stop it", path.display())]
+    /// Another process uses the folder.
+    #[error("{} is in use by another ergo", path.display())]
     InUse {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
 }
 
+impl Diagnostic for JournalError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NoJournal { .. } => Some(hint!(
+                "pass a run folder, which ",
+                command("profile"),
+                " creates in `runs` by default; a run without its journal can be read, but not resumed"
+            )),
+            Self::Version { .. } => Some(hint!("upgrade Ergometer")),
+            Self::InUse { .. } => Some(hint!("wait for it to end, or stop it")),
+            Self::Io { .. } | Self::Damaged { .. } => None,
+        }
+    }
+}
+
 impl JournalError {
-    /// For `map_err` on what the system does.
+    /// Converts an I/O error, for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Io { action, path: path.to_path_buf(), cause }
     }
 
-    /// Whether there is no room left.
+    /// Whether the disk or the quota is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if is_full(cause))
@@ -65,7 +82,7 @@ fn is_full(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-fn told(cause: &io::Error) -> String {
+fn describe(cause: &io::Error) -> String {
     if cause.kind() == io::ErrorKind::FileTooLarge {
         format!("the file may not grow any further ({cause})")
     } else if is_full(cause) {

@@ -1,29 +1,36 @@
-//! The tokenizer the user gave: an exchange goes in, its tokens come out. Without the feature `embedded` there is none.
+//! Counts the tokens of requests and answers with a local tokenizer, which needs the feature `embedded`.
 
 use std::path::Path;
 
 use ergometer_clients::Usage;
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::RunConfig;
 
-/// Why there is no tokenizer.
+/// Why the tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct TokenizerError(String);
+pub struct TokenizerError(Message);
 
-/// Counts tokens in this process.
+impl Diagnostic for TokenizerError {
+    fn hint(&self) -> Option<Hint> {
+        self.0.hint()
+    }
+}
+
+/// A tokenizer that counts tokens in this process.
 #[derive(Debug)]
 pub struct Tokenizer {
     #[cfg(feature = "embedded")]
     counter: ergometer_inference::TokenCounter,
-    /// Whether prompts go to the model as they are, without its chat template.
+    /// Whether prompts are sent to the model without its chat template.
     #[cfg(feature = "embedded")]
     is_plain: bool,
 }
 
 impl Tokenizer {
-    /// The one that was asked for; `None` where none was.
-    pub fn of(config: &RunConfig) -> Result<Option<Self>, TokenizerError> {
+    /// Loads the tokenizer of a run's configuration; `None` if it names none.
+    pub fn from_config(config: &RunConfig) -> Result<Option<Self>, TokenizerError> {
         config.tokenizer.as_deref().map(|path| Self::load(path, config)).transpose()
     }
 }
@@ -32,21 +39,20 @@ impl Tokenizer {
 impl Tokenizer {
     fn load(path: &Path, config: &RunConfig) -> Result<Self, TokenizerError> {
         let counter = ergometer_inference::TokenCounter::load(path).map_err(|error| {
-            let text = error.to_string();
-            let cause = text.split_once(". hint: ").map_or(&*text, |(cause, _)| cause);
-            TokenizerError(format!("{cause}. hint: --tokenizer takes a tokenizer.json or the folder of a model"))
+            let hint = hint!("pass a tokenizer.json or a model folder with ", option("tokenizer").value("PATH"));
+            TokenizerError(Message::new(error.to_string()).with_hint(hint))
         })?;
         let is_plain = config.client.parameters.get("endpoint").is_some_and(|endpoint| endpoint == "completions");
         Ok(Self { counter, is_plain })
     }
 
-    /// A hash of its files.
+    /// A hash of the tokenizer's files.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         self.counter.fingerprint()
     }
 
-    /// The tokens of a request and its answer; `None` where a text is nothing the tokenizer can take.
+    /// Counts the tokens of a request and its answer; `None` if the tokenizer rejects a text.
     #[must_use]
     pub fn count(&self, exchange: &Exchange, system: Option<&str>) -> Option<Usage> {
         let (problem, transcript) = (&exchange.query.problem, &exchange.transcript);
@@ -65,19 +71,18 @@ impl Tokenizer {
 #[cfg(not(feature = "embedded"))]
 impl Tokenizer {
     fn load(path: &Path, _: &RunConfig) -> Result<Self, TokenizerError> {
-        Err(TokenizerError(format!(
-            "{} cannot be used: this build has no tokenizer. hint: build it with the feature `embedded`",
-            path.display()
-        )))
+        let text = format!("{} cannot be used: this build has no tokenizer", path.display());
+        let hint = hint!("build with the feature `embedded`, or leave out ", option("tokenizer"));
+        Err(TokenizerError(Message::new(text).with_hint(hint)))
     }
 
-    /// A hash of its files.
+    /// A hash of the tokenizer's files.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         ""
     }
 
-    /// The tokens of a request and its answer.
+    /// Counts nothing without the feature `embedded`.
     #[must_use]
     pub fn count(&self, _: &Exchange, _: Option<&str>) -> Option<Usage> {
         None

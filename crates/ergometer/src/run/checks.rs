@@ -75,7 +75,7 @@ impl Parts {
         self.check_connections()?;
         let counted = config.devices.clone();
         counted.check(&self.sensing.devices())?;
-        let tokenizer = Tokenizer::of(config).map_err(|error| RunError::config(error.to_string()))?;
+        let tokenizer = Tokenizer::from_config(config).map_err(|error| RunError::config(error.to_message()))?;
         let tokenizer = tokenizer.map(|tokenizer| tokenizer.fingerprint().to_owned());
         Ok(Checked { grader, counted, tokenizer })
     }

@@ -1,6 +1,8 @@
-//! Why a sweep could not be made or went no further.
+//! Errors of a sweep.
 
 use std::path::PathBuf;
+
+use ergometer_diagnostics::{Diagnostic, Hint, hint, option};
 
 use crate::close::CloseError;
 use crate::journal::JournalError;
@@ -9,7 +11,7 @@ use ergometer_runs::ReadError;
 use ergometer_runs::store::StoreError;
 use ergometer_runs::sweep::PlanError;
 
-/// Why a sweep could not be made or went no further.
+/// Why a sweep could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The points do not make a sweep.
@@ -18,13 +20,13 @@ pub enum SweepError {
     /// `sweep.json` cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// What is there is no sweep.
-    #[error("{} exists and is no folder of a sweep, so it is left alone. hint: `--name SUFFIX` or `--output-dir DIR` makes another", path.display())]
+    /// The folder exists and is not a sweep.
+    #[error("{} exists and is not a sweep folder, so it was not changed", path.display())]
     NotASweep {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// One of its runs cannot be made, or not be gone on with.
+    /// A run of the sweep cannot start or be resumed.
     #[error(transparent)]
     Run(#[from] RunError),
     /// `sweep.json` cannot be written.
@@ -47,6 +49,29 @@ pub enum SweepError {
     /// The thread that writes the files of a run panicked.
     #[error("the thread that writes the files of a run failed: {0}")]
     CloseThread(#[source] tokio::task::JoinError),
+}
+
+impl Diagnostic for SweepError {
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Plan(error) => error.hint(),
+            Self::Read(error) => error.hint(),
+            Self::NotASweep { .. } => Some(hint!(
+                "use another folder with ",
+                option("name").value("SUFFIX"),
+                " or ",
+                option("output-dir").value("DIR")
+            )),
+            Self::Run(RunError::Journal(error)) => error.hint(),
+            Self::Run(RunError::Close(error)) => error.hint(),
+            Self::Run(RunError::Judge(error)) => error.hint(),
+            Self::Run(RunError::NotResumable { why, .. }) => why.hint(),
+            Self::Run(_) => None,
+            Self::Store(error) => error.hint(),
+            Self::Kept { error, .. } => error.hint(),
+            Self::NoRequest | Self::Interrupted | Self::CloseThread(_) => None,
+        }
+    }
 }
 
 impl From<JournalError> for SweepError {

@@ -208,7 +208,7 @@ mod tests {
     fn secrets_are_given_again_and_nothing_else_is_changed() {
         let (sweep, folder) = (sweep(1), Path::new("sweep_x"));
         let missing = config_with(&sweep, folder, |_| {}).unwrap_err().to_string();
-        assert!(missing.contains("--header Authorization") && missing.contains("sweep_x"), "{missing}");
+        assert!(missing.contains("the header Authorization") && missing.contains("sweep_x"), "{missing}");
         let given =
             |config: &mut RunConfig| config.client.headers = vec![String::from("Authorization: Bearer hunter2")];
         assert_eq!(config_with(&sweep, folder, given).unwrap().client.headers, ["Authorization: Bearer hunter2"]);

@@ -15,7 +15,7 @@ pub use judge::JudgeSpec;
 pub use retries::{LONGEST_WAIT, Retries};
 pub use run_config::{Prices, RunConfig};
 pub use saved::SavedConfig;
-pub use schedule::{Arrivals, Axis, Schedule};
+pub use schedule::{Arrivals, ArrivalsError, Axis, Schedule};
 pub use sensor::SensorSetting;
 pub use slo::Slo;
 pub use think::Think;

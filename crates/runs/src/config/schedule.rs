@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ergometer_diagnostics::{Diagnostic, Hint, hint};
 use serde::{Deserialize, Serialize};
 
 /// When requests are sent.
@@ -65,16 +66,16 @@ impl Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Arrivals {
-    /// Evenly.
+    /// Equal gaps.
     Constant,
-    /// As they come from many who do not know of each other: exponential gaps.
+    /// Exponential gaps, as many independent users produce.
     #[default]
     Poisson,
-    /// Gaps of a gamma distribution. A shape below 1 comes in bursts, 1 is Poisson, a larger one is more even.
+    /// Gamma-distributed gaps. A shape below 1 sends bursts, 1 is Poisson, and a larger shape is more even.
     Gamma(f64),
 }
 
-/// The shape of `gamma` where none is said: bursts.
+/// The default shape of `gamma`.
 const BURSTY: f64 = 0.5;
 
 impl fmt::Display for Arrivals {
@@ -88,20 +89,44 @@ impl fmt::Display for Arrivals {
 }
 
 impl FromStr for Arrivals {
-    type Err = String;
+    type Err = ArrivalsError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ArrivalsError> {
         let shape = |text: &str| text.parse().ok().filter(|shape| (0.01..=1000.0).contains(shape));
         match text.split_once(':') {
             None if text == "constant" => Ok(Self::Constant),
             None if text == "poisson" => Ok(Self::Poisson),
             None if text == "gamma" => Ok(Self::Gamma(BURSTY)),
             Some(("gamma", text)) if let Some(shape) = shape(text) => Ok(Self::Gamma(shape)),
-            Some(("gamma", text)) => {
-                Err(format!("`{text}` is no shape. hint: a number from 0.01 to 1000; below 1 is bursty"))
-            }
-            _ => Err(format!("no arrivals `{text}`. hint: constant, poisson, gamma or gamma:SHAPE")),
+            Some(("gamma", text)) => Err(ArrivalsError::Shape { text: text.to_owned() }),
+            _ => Err(ArrivalsError::Unknown { text: text.to_owned() }),
         }
+    }
+}
+
+/// Why a text names no arrival process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArrivalsError {
+    /// The process does not exist.
+    #[error("unknown arrival process `{text}`")]
+    Unknown {
+        /// The text.
+        text: String,
+    },
+    /// The shape of a gamma distribution is not a number in range.
+    #[error("invalid shape `{text}` of gamma arrivals")]
+    Shape {
+        /// The text after the colon.
+        text: String,
+    },
+}
+
+impl Diagnostic for ArrivalsError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Unknown { .. } => hint!("use constant, poisson, gamma or gamma:SHAPE"),
+            Self::Shape { .. } => hint!("use a number from 0.01 to 1000; a shape below 1 sends bursts"),
+        })
     }
 }
 
@@ -112,29 +137,29 @@ impl From<Arrivals> for String {
 }
 
 impl TryFrom<String> for Arrivals {
-    type Error = String;
+    type Error = ArrivalsError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, ArrivalsError> {
         text.parse()
     }
 }
 
-/// What differs between the points of a sweep.
+/// The quantity that differs between the points of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
-    /// How many requests are in flight.
+    /// The number of requests in flight.
     Concurrency,
-    /// How many are sent a second.
+    /// Requests per second.
     Rate,
-    /// How fast a file is replayed.
+    /// The speed of a replayed trace.
     Replay,
 }
 
 impl Axis {
-    /// That of a schedule.
+    /// The axis of a schedule.
     #[must_use]
-    pub const fn of(schedule: &Schedule) -> Self {
+    pub const fn from_schedule(schedule: &Schedule) -> Self {
         match schedule {
             Schedule::Concurrency { .. } => Self::Concurrency,
             Schedule::Rate { .. } => Self::Rate,
@@ -142,7 +167,7 @@ impl Axis {
         }
     }
 
-    /// Where a schedule stands on its axis.
+    /// The value of a schedule on its axis.
     #[must_use]
     pub fn value(schedule: &Schedule) -> f64 {
         match *schedule {
@@ -174,7 +199,7 @@ mod tests {
         }
         assert_eq!("gamma".parse(), Ok(Arrivals::Gamma(0.5)));
         for wrong in ["", "Poisson ", "gamma:", "gamma:0", "gamma:nan", "gamma:inf", "constant:1", "uniform"] {
-            assert!(wrong.parse::<Arrivals>().unwrap_err().contains("hint: "), "{wrong}");
+            assert!(wrong.parse::<Arrivals>().unwrap_err().hint().is_some(), "{wrong}");
         }
     }
 

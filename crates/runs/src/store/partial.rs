@@ -76,6 +76,8 @@ fn sync_folder(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use ergometer_diagnostics::{CommandLine, Diagnostic};
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -103,9 +105,9 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error = PartialFile::create(Path::new("/nowhere/at/all/state.json")).unwrap_err().to_string();
+        let error = PartialFile::create(Path::new("/nowhere/at/all/state.json")).unwrap_err().one_line(&CommandLine);
         assert!(error.starts_with("cannot create /nowhere/at/all/state.json.partial: "), "{error}");
-        assert!(error.contains("hint: was the run's folder moved"), "{error}");
+        assert!(error.contains("hint: check whether the run folder was moved"), "{error}");
     }
 
     #[cfg(target_os = "linux")]
@@ -115,7 +117,7 @@ mod tests {
         let path = folder.path().join("state.json");
         fs::write(&path, "old").unwrap();
         std::os::unix::fs::symlink("/dev/full", folder.path().join("state.json.partial")).unwrap();
-        let error = PartialFile::write_whole(&path, b"new").unwrap_err().to_string();
+        let error = PartialFile::write_whole(&path, b"new").unwrap_err().one_line(&CommandLine);
         assert!(error.contains("hint: the disk is full"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["state.json"]);

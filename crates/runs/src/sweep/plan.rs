@@ -6,23 +6,23 @@ use crate::config::{Axis, Schedule};
 /// A point as people read it: `concurrency 16`, `rate 2.5`.
 #[must_use]
 pub fn label(schedule: &Schedule) -> String {
-    format!("{} {}", Axis::of(schedule), Axis::value(schedule))
+    format!("{} {}", Axis::from_schedule(schedule), Axis::value(schedule))
 }
 
 /// The folder of a run in the folder of its sweep: `concurrency_16`, `rate_2.5`, and where there are several of a point,
 /// `concurrency_16_repeat_2`. Repeats count from 1.
 #[must_use]
 pub fn run_name(schedule: &Schedule, repeat: u32, repeats: u32) -> String {
-    let point = format!("{}_{}", Axis::of(schedule), Axis::value(schedule));
+    let point = format!("{}_{}", Axis::from_schedule(schedule), Axis::value(schedule));
     if repeats > 1 { format!("{point}_repeat_{repeat}") } else { point }
 }
 
 /// Checks that the points are on one axis, and none is there twice.
 pub fn check(schedules: &[Schedule]) -> Result<Axis, PlanError> {
     let Some(first) = schedules.first() else { return Err(PlanError::NoPoint) };
-    let axis = Axis::of(first);
+    let axis = Axis::from_schedule(first);
     for (place, schedule) in schedules.iter().enumerate() {
-        if Axis::of(schedule) != axis {
+        if Axis::from_schedule(schedule) != axis {
             return Err(PlanError::TwoAxes { one: label(first), other: label(schedule) });
         }
         if schedules[..place].iter().any(|other| Axis::value(other) == Axis::value(schedule)) {

@@ -160,7 +160,7 @@ mod tests {
         };
         let (requests_per_second, output_tokens_per_second) = (Some(45.1), Some(5790.0));
         LoadSummary {
-            mode: Axis::of(&config.schedule),
+            mode: Axis::from_schedule(&config.schedule),
             concurrency: config.schedule.concurrency(),
             rate: config.schedule.rate(),
             rate_asked: Some(12.03),

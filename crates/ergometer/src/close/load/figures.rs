@@ -75,7 +75,7 @@ impl Load<'_> {
         });
         let client_limited = !client.reasons.is_empty();
         LoadSummary {
-            mode: Axis::of(&schedule),
+            mode: Axis::from_schedule(&schedule),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
             rate_asked,
@@ -122,7 +122,7 @@ impl Load<'_> {
         let output_tokens = Some(tokens).filter(|_| is_counted);
         let nanos = |window: Window| (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
         Some(SteadyState {
-            mode: Axis::of(&schedule),
+            mode: Axis::from_schedule(&schedule),
             concurrency: schedule.concurrency(),
             rate: schedule.rate(),
             client_limited,
