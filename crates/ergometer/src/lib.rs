@@ -1,9 +1,22 @@
-//! What AI inference costs, in time and in energy: dataset → client → run → journal → review → close → records and
-//! tables.
+//! Measures the time and energy of AI inference: runs a dataset against a model and stores the results in a run folder.
 //!
-//! A module uses only what stands before it in this list: [`redact`], [`slug`], [`hardware`], [`grade`];
-//! [`dataset`], [`client`], [`server_metrics`]; [`config`]; [`record`], [`journal`]; [`review`]; [`attribution`],
-//! [`store`]; [`close`]; [`run`]; [`sweep`].
+//! [`run`] sends the requests and writes the [`journal`], [`review`] counts missing tokens and judges answers, and [`close`]
+//! derives the records, tables and summary. [`sweep`] runs one configuration at several loads. [`measure`] measures the
+//! energy of any command:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use ergometer::measure::{MeasureSpec, measure};
+//! use ergometer_sensors::modelled::ModelPolicy;
+//! use ergometer_sensors::probe_machine;
+//!
+//! let sensors = probe_machine(ModelPolicy::WhereUnmeasured).sensors;
+//! let spec = MeasureSpec { idle: Duration::ZERO, ..MeasureSpec::new(["true"]) };
+//! let report = measure(&spec, sensors, None, &mut ())?.report();
+//! assert_eq!(report.runs.len(), 1);
+//! # Ok::<(), ergometer::measure::MeasureError>(())
+//! ```
 
 pub mod attribution;
 pub mod close;

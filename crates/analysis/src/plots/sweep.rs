@@ -52,7 +52,7 @@ fn pairs(sweep: &Sweep, figure: &str, factor: f64) -> Points {
 
 fn name(point: &Point) -> String {
     let value = LoadAxis::value(&point.schedule);
-    match LoadAxis::of(&point.schedule) {
+    match LoadAxis::from_schedule(&point.schedule) {
         LoadAxis::Concurrency => value.to_string(),
         LoadAxis::Rate => format!("{value}/s"),
         LoadAxis::Replay => format!("×{value}"),

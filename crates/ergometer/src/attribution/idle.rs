@@ -1,9 +1,9 @@
-//! The power of the machine at rest, and what it would have used in any stretch of time.
+//! Computes idle power at any time from measurements before and after the requests.
 
 use ergometer_telemetry::{DeviceId, EnergyMeter, Scope};
 use ergometer_units::{Seconds, Timestamp, Watts, Window};
 
-/// The power at rest of one device and scope: measured before and after, on a line in between.
+/// The idle power of one device and scope, interpolated linearly between measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IdlePower {
     rests: Vec<Rest>,
@@ -18,7 +18,7 @@ struct Rest {
 }
 
 impl IdlePower {
-    /// Reads the rests of a session off its meter.
+    /// Computes the idle power in the idle windows of a session.
     #[must_use]
     pub fn new(meter: &EnergyMeter, rests: &[Window], device: DeviceId, scope: Scope) -> Self {
         let rest = |&window: &Window| {
@@ -34,7 +34,7 @@ impl IdlePower {
         Self { rests: rests.iter().filter_map(rest).collect() }
     }
 
-    /// The power at rest at a time, with half the width of its interval; `None` where no rest was measured.
+    /// The idle power at a time, with half the width of its interval; `None` if it was not measured.
     #[must_use]
     pub fn at(&self, time: Timestamp) -> Option<(Watts, Watts)> {
         let (first, last) = (self.rests.first()?, self.rests.last()?);
@@ -44,7 +44,7 @@ impl IdlePower {
         Some((between(first.power, last.power), between(first.margin, last.margin)))
     }
 
-    /// Each power at rest that was measured, in the order of time.
+    /// Each measured idle power, in order of time.
     pub fn powers(&self) -> impl Iterator<Item = Watts> {
         self.rests.iter().map(|rest| rest.power)
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lies_on_the_line_between_the_rests() {
+    fn idle_power_is_interpolated_linearly() {
         let at = Timestamp::from_nanos_since_epoch;
         let rest = |time, power| Rest { middle: at(time), power: Watts::new(power), margin: Watts::new(1.0) };
         let idle = IdlePower { rests: vec![rest(0, 80.0), rest(10, 120.0)] };

@@ -1,25 +1,24 @@
-//! The equal sharing of every slice of time among the requests in flight.
+//! Divides every slice of time equally among the requests in flight.
 //!
-//! For each device and scope a curve is kept: what a request that was in flight all along would have got by each edge.
-//! A request's share of any stretch is the difference of two of its values, so a share costs two look-ups however many
-//! slices there are.
+//! Each device and scope has a cumulative curve: the share by each edge of a request that is always in flight. The share of
+//! a request is the difference of two values of the curve, so it takes two look-ups, independent of the number of slices.
 
 use ergometer_telemetry::{DeviceId, EnergyMeter, Provenance, Scope, Slices};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 
-/// One request in time.
+/// The times of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// When it was sent.
     pub sent: Timestamp,
-    /// When its first content came.
+    /// When its first token arrived.
     pub first_token: Option<Timestamp>,
     /// When it ended.
     pub end: Timestamp,
 }
 
 impl Span {
-    /// The stretches in which it is taken to do one kind of work: up to the first token, and from there.
+    /// The windows before and after the first token.
     pub fn windows(self) -> impl Iterator<Item = Window> {
         let edges = [Some(self.sent), self.first_token, Some(self.end)];
         let edges: Vec<Timestamp> = edges.into_iter().flatten().collect();
@@ -31,17 +30,17 @@ impl Span {
 #[derive(Debug)]
 pub struct Sharing {
     edges: Vec<Timestamp>,
-    /// By each edge, the time of a request that shares it with the others.
+    /// By each edge, the share of time of a request that is always in flight.
     shared_seconds: Vec<f64>,
-    places: Vec<Shared>,
+    scopes: Vec<ScopeShares>,
 }
 
-/// A device and scope.
+/// A device and scope with energy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct MeteredScope {
     /// The device.
     pub device: DeviceId,
-    /// The part of it.
+    /// The part of the device.
     pub scope: Scope,
     /// How its energy is known.
     pub provenance: Provenance,
@@ -50,55 +49,55 @@ pub struct Place {
 }
 
 #[derive(Debug)]
-struct Shared {
-    place: Place,
-    /// By each edge: joules that are known…
+struct ScopeShares {
+    scope: MeteredScope,
+    /// By each edge: the known joules…
     known: Vec<f64>,
-    /// …joules in silences…
+    /// …the joules in gaps of the sensors…
     silent: Vec<f64>,
-    /// …seconds that were not silent…
+    /// …the seconds with readings…
     heard: Vec<f64>,
-    /// …and slices without data, counted.
+    /// …and the number of slices without data.
     unknown: Vec<u32>,
     balance: Balance,
 }
 
-/// Where a place's energy went over a session, from the first request's start to the last one's end.
+/// How the energy of a device and scope divides up over a session, from the first request sent to the end of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Balance {
-    /// In the windows of requests, each slice once.
+    /// While requests were in flight.
     pub requests: Joules,
-    /// Outside of them.
+    /// While no request was in flight.
     pub idle: Joules,
-    /// In silences of the sensors.
+    /// In gaps of the sensors.
     pub unattributed: Joules,
-    /// For how long there was no data at all.
+    /// The time without any data.
     pub unknown: Seconds,
 }
 
 impl Balance {
-    /// All of it: what the meter says.
+    /// The sum, which is the energy of the meter.
     #[must_use]
     pub fn meter(&self) -> Joules {
         self.requests + self.idle + self.unattributed
     }
 }
 
-/// What of a place's energy falls to a request.
+/// The share of a request in the energy of a device and scope.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// The joules; `None` where there is no data for some of the time.
+    /// The energy; `None` if there is no data for some of the time.
     pub joules: Option<Joules>,
-    /// What is known of them, whether it is all or not.
+    /// The known part of the energy.
     pub known: Joules,
-    /// Its share of the time in which there was data and no silence.
+    /// Its share of the time with readings.
     pub heard: Seconds,
-    /// What it may have used in silences, on top.
+    /// Additional energy that it may have used in gaps of the sensors.
     pub silent: Joules,
 }
 
 impl Share {
-    /// Whether nothing was heard of it: what is wholly in a silence is not known to be nothing.
+    /// Whether it lies entirely in a gap of the sensors, so that its energy is unknown rather than zero.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         self.joules == Some(Joules::ZERO) && self.silent > Joules::ZERO
@@ -106,12 +105,12 @@ impl Share {
 }
 
 impl Sharing {
-    /// Shares what the meter saw among the requests. `counts` says which devices count.
+    /// Divides the energy of the meter among the requests. `counts` selects the devices.
     #[must_use]
     pub fn new(meter: &EnergyMeter, spans: &[Span], counts: &dyn Fn(DeviceId) -> bool) -> Self {
         let mut edges: Vec<Timestamp> =
             spans.iter().flat_map(|span| [Some(span.sent), span.first_token, Some(span.end)]).flatten().collect();
-        // A slice that reaches past the data is not known; so that it is only what is past, slices end there.
+        // A slice that reaches beyond the data is unknown, so slices also end where the data ends.
         if let (Some(&first), Some(&last)) = (edges.iter().min(), edges.iter().max()) {
             let ends = meter.data().flat_map(|data| [data.start(), data.end()]);
             edges.extend(ends.filter(|&end| first < end && end < last));
@@ -126,28 +125,28 @@ impl Sharing {
                 .map(|(pair, &count)| if count == 0 { 0.0 } else { (pair[1] - pair[0]).get() / f64::from(count) }),
         );
         let slices = meter.slices(&edges);
-        let places = slices.iter().filter(|slices| counts(slices.device));
-        let places = places.map(|slices| Shared::new(slices, &edges, &in_flight)).collect();
-        Self { edges, shared_seconds, places }
+        let scopes = slices.iter().filter(|slices| counts(slices.device));
+        let scopes = scopes.map(|slices| ScopeShares::new(slices, &edges, &in_flight)).collect();
+        Self { edges, shared_seconds, scopes }
     }
 
-    /// The devices and scopes there are.
+    /// The devices and scopes with energy.
     #[must_use]
-    pub fn places(&self) -> impl ExactSizeIterator<Item = Place> {
-        self.places.iter().map(|shared| shared.place)
+    pub fn scopes(&self) -> impl ExactSizeIterator<Item = MeteredScope> {
+        self.scopes.iter().map(|shared| shared.scope)
     }
 
-    /// Where the energy of a place went.
+    /// The balance of the device and scope at this index.
     #[must_use]
     pub fn balance(&self, place: usize) -> Balance {
-        self.places.get(place).map_or_else(Balance::default, |shared| shared.balance)
+        self.scopes.get(place).map_or_else(Balance::default, |shared| shared.balance)
     }
 
-    /// The share of a request in flight from one edge to another of its own.
+    /// The share of a request in flight between two of its edges, in the device and scope at this index.
     #[must_use]
     pub fn share(&self, place: usize, from: Timestamp, to: Timestamp) -> Share {
         let (from, to) = (self.edge(from), self.edge(to));
-        let Some(shared) = self.places.get(place).filter(|_| to < self.edges.len()) else {
+        let Some(shared) = self.scopes.get(place).filter(|_| to < self.edges.len()) else {
             return Share { joules: None, known: Joules::ZERO, heard: Seconds::ZERO, silent: Joules::ZERO };
         };
         let is_known = shared.unknown[from] == shared.unknown[to];
@@ -160,7 +159,7 @@ impl Sharing {
         }
     }
 
-    /// How long a request had the machine, if it shared the time as it shared the energy.
+    /// The share of time of a request, divided like the energy.
     #[must_use]
     pub fn seconds(&self, from: Timestamp, to: Timestamp) -> Seconds {
         let (from, to) = (self.edge(from), self.edge(to));
@@ -173,7 +172,7 @@ impl Sharing {
     }
 }
 
-impl Shared {
+impl ScopeShares {
     fn new(slices: &Slices, edges: &[Timestamp], in_flight: &[u32]) -> Self {
         let mut balance = Balance::default();
         let edge_count = edges.len();
@@ -208,13 +207,13 @@ impl Shared {
             heard_for.push(heard_by);
             unknown.push(unknown_by);
         }
-        let place =
-            Place { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
-        Self { place, known, silent, heard: heard_for, unknown, balance }
+        let scope =
+            MeteredScope { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
+        Self { scope, known, silent, heard: heard_for, unknown, balance }
     }
 }
 
-/// How many requests are in flight in each slice.
+/// The number of requests in flight in each slice.
 fn in_flight(edges: &[Timestamp], spans: &[Span]) -> Vec<u32> {
     let mut change = vec![0_i64; edges.len()];
     let place = |at: Timestamp| edges.partition_point(|&edge| edge < at);
@@ -230,7 +229,7 @@ fn in_flight(edges: &[Timestamp], spans: &[Span]) -> Vec<u32> {
     counts.take(edges.len().saturating_sub(1)).collect()
 }
 
-/// The sums up to each place, the first of which is of nothing.
+/// Cumulative sums, starting with zero.
 fn accumulate(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut sum = 0.0;
     std::iter::once(0.0)
@@ -293,12 +292,12 @@ mod tests {
         let balance = sharing.balance(0);
         assert!((balance.idle.get() - 100.0).abs() < 1e-6 && balance.unattributed == Joules::ZERO);
         assert!((balance.meter().get() - 500.0).abs() < 1e-6);
-        assert_eq!(Sharing::new(&meter, &spans, &|_| false).places().len(), 0, "no device counts");
-        assert_eq!(Sharing::new(&meter, &[], &|_| true).places().len(), 0, "no requests");
+        assert_eq!(Sharing::new(&meter, &spans, &|_| false).scopes().len(), 0, "no device counts");
+        assert_eq!(Sharing::new(&meter, &[], &|_| true).scopes().len(), 0, "no requests");
     }
 
     #[test]
-    fn what_falls_into_a_silence_is_unattributed() {
+    fn energy_in_a_gap_of_the_sensors_is_unattributed() {
         let timeline = hundred_watts(10.0, (2.0, 5.0));
         let spans = [span(1.0, 1.5, 3.0), span(3.0, 3.5, 4.0)];
         let meter = EnergyMeter::new(&timeline, &[]);

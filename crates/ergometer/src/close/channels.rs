@@ -1,16 +1,16 @@
-//! What the timeline says of a request's window, in the record's columns.
+//! Computes power, memory, temperature and utilization in the window of a request.
 
 use ergometer_telemetry::{ChannelId, Column, DeviceId, DeviceKind, Scope, Signal, Stats, Timeline};
 use ergometer_units::{Seconds, Window};
 
-use super::session::Metered;
+use super::session::MeteredSession;
 use ergometer_runs::record::{HardwareUtilization, MemoryMetrics, PowerMetrics};
 
-/// Megabytes and gigabytes are decimal here.
+/// Megabytes and gigabytes are decimal.
 const MEGA: f64 = 1e6;
 const GIGA: f64 = 1e9;
 
-/// The channels of a session that records are made from, looked up once.
+/// The channels of a session that records need, looked up once.
 pub(super) struct Channels<'a> {
     timeline: &'a Timeline,
     gpu_power: Vec<ChannelId>,
@@ -24,17 +24,17 @@ pub(super) struct Channels<'a> {
     tensor: Vec<ChannelId>,
 }
 
-/// Signals of power, best first. A counter comes in between: its steps are power too.
+/// Signals of power, best first. The steps of an energy counter are power too.
 const POWER: [Signal; 5] =
     [Signal::PowerRing, Signal::PowerInstant, Signal::Energy, Signal::PowerAverage, Signal::PowerModelled];
 
 impl<'a> Channels<'a> {
-    /// Those of the devices that count; none where the work was done elsewhere.
-    pub(super) fn new(session: &Metered<'a>) -> Self {
+    /// Looks up the channels of the counted devices; none if the server runs on another machine.
+    pub(super) fn new(session: &MeteredSession<'a>) -> Self {
         let timeline = &session.loaded.timeline;
         let devices: Vec<DeviceId> = if session.is_ours { timeline.devices() } else { Vec::new() };
         let counted = |device: &DeviceId| session.counted.counts(*device);
-        let of = |kind: DeviceKind, scope: Scope, signals: &[Signal]| -> Vec<ChannelId> {
+        let find = |kind: DeviceKind, scope: Scope, signals: &[Signal]| -> Vec<ChannelId> {
             let devices = devices.iter().filter(|device| device.kind == kind).filter(|device| counted(device));
             let first = |device: &DeviceId| {
                 let mut found = signals.iter().filter_map(|&signal| timeline.find(*device, scope, signal));
@@ -42,14 +42,14 @@ impl<'a> Channels<'a> {
             };
             devices.filter_map(first).collect()
         };
-        let gpu = |signals: &[Signal]| of(DeviceKind::Gpu, Scope::Device, signals);
-        // The memory of the machine is not energy: `--device` does not take it away.
+        let gpu = |signals: &[Signal]| find(DeviceKind::Gpu, Scope::Device, signals);
+        // The choice of devices is about energy, so the memory of the machine is always included.
         let host = devices.iter().filter(|device| device.kind == DeviceKind::Host);
         let cpu_memory = host.filter_map(|&device| timeline.find(device, Scope::Device, Signal::MemoryUsed)).collect();
         Self {
             timeline,
             gpu_power: gpu(&POWER),
-            cpu_power: of(DeviceKind::Cpu, Scope::Package, &POWER),
+            cpu_power: find(DeviceKind::Cpu, Scope::Package, &POWER),
             gpu_memory: gpu(&[Signal::MemoryUsed]),
             gpu_memory_total: gpu(&[Signal::MemoryTotal]),
             cpu_memory,
@@ -74,13 +74,13 @@ impl<'a> Channels<'a> {
         MemoryMetrics { cpu_mb: megabytes(&self.cpu_memory), gpu_mb: megabytes(&self.gpu_memory) }
     }
 
-    /// Of the hottest of the GPUs.
+    /// The temperature of the hottest GPU.
     pub(super) fn temperature(&self, window: Window) -> Option<Stats> {
         let each = self.temperatures.iter().filter_map(|&id| self.timeline.stats(id, window));
         each.max_by(|one, other| one.max.total_cmp(&other.max))
     }
 
-    /// The mean over the GPUs; memory is that of all.
+    /// The mean utilization of the GPUs, and the memory of all of them.
     pub(super) fn utilization(&self, window: Window) -> HardwareUtilization {
         let mean = |channels: &[ChannelId]| {
             let stats = self.timeline.stats_of_sum(channels, window)?;
@@ -101,7 +101,7 @@ impl<'a> Channels<'a> {
         let is_counter = |&&id: &&ChannelId| self.timeline.channel(id).signal == Signal::Energy;
         match channels.iter().find(is_counter) {
             None => self.timeline.stats_of_sum(channels, window),
-            // Steps of several counters have no common moments: of one alone they are told.
+            // Steps of several counters are not aligned in time, so only a single counter gives power.
             Some(&counter) if channels.len() == 1 => counter_power(self.timeline.column(counter), window),
             Some(_) => None,
         }

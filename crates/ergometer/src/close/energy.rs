@@ -1,36 +1,36 @@
-//! The energy of one request: its share of every device, with intervals, gross and net.
+//! Computes the energy of one request: its share of every device, gross and net, with intervals.
 
 use ergometer_telemetry::{DeviceKind, Estimate, Provenance};
 use ergometer_units::{Seconds, Timestamp, Window};
 
-use super::session::Metered;
-use crate::attribution::Place;
+use super::session::MeteredSession;
+use crate::attribution::MeteredScope;
 use ergometer_runs::record::{DeviceShare, EnergyMethod, EnergyValue, GrossAndNet, PhaseMetrics, QueryEnergy};
 
-/// The energy of a request in flight over a window.
-pub(super) fn query_energy(session: &Metered, window: Window) -> QueryEnergy {
+/// The energy of a request that was in flight over a window.
+pub(super) fn query_energy(session: &MeteredSession, window: Window) -> QueryEnergy {
     let estimates = session.meter.energy(window).devices;
     let shared = session.sharing.seconds(window.start(), window.end());
     // Rounding of the running sums is far below a nanosecond.
     let is_shared = (window.length() - shared).abs() > Seconds::new(1e-9);
     let middle = window.start() + Seconds::new(window.length().get() / 2.0);
-    let (mut devices, mut lacking) = (Vec::new(), Lacking::default());
-    for (number, place) in session.sharing.places().enumerate() {
+    let (mut devices, mut missing) = (Vec::new(), MissingParts::default());
+    for (number, place) in session.sharing.scopes().enumerate() {
         let found = estimates.iter().find(|energy| (energy.device, energy.scope) == (place.device, place.scope));
         let estimate = found.and_then(|energy| energy.estimate.as_ref().ok());
         let share = session.sharing.share(number, window.start(), window.end());
         let (Some(estimate), Some(joules)) = (estimate, share.joules) else {
-            lacking.note(place);
+            missing.note(place);
             continue;
         };
         if share.is_silence() {
-            lacking.note(place);
+            missing.note(place);
             continue;
         }
         let method = if is_shared { EnergyMethod::EqualShare } else { EnergyMethod::Window(estimate.method) };
         let gross = value(joules.get(), share.silent.get(), estimate, method, place.provenance);
         let net = session.idle[number].at(middle).map(|(power, margin)| {
-            // What a silence took is not in the gross energy, so its rest is not taken off either.
+            // Energy in gaps of the sensors is not in the gross energy, so idle power is not subtracted there.
             let (rest, doubt) = ((power * share.heard).get(), (margin * share.heard).get());
             let joules = gross.joules - rest;
             EnergyValue {
@@ -45,34 +45,34 @@ pub(super) fn query_energy(session: &Metered, window: Window) -> QueryEnergy {
             DeviceShare { device: place.device, scope: place.scope, energy: GrossAndNet { gross, net } },
         ));
     }
-    let sum = |is_part: &dyn Fn(&Place) -> bool| {
+    let sum = |is_part: &dyn Fn(&MeteredScope) -> bool| {
         let parts = devices.iter().filter(|(place, _)| is_part(place)).map(|(_, share)| share.energy);
         parts.reduce(|one, other| GrossAndNet {
             gross: add(one.gross, other.gross),
             net: one.net.zip(other.net).map(|(one, other)| add(one, other)),
         })
     };
-    let measured = if lacking.measured { None } else { sum(&|place| place.summed) };
-    let modelled = if lacking.modelled { None } else { sum(&|place| place.provenance == Provenance::Modelled) };
+    let measured = if missing.measured { None } else { sum(&|place| place.summed) };
+    let modelled = if missing.modelled { None } else { sum(&|place| place.provenance == Provenance::Modelled) };
     QueryEnergy { measured, modelled, devices: devices.into_iter().map(|(_, share)| share).collect() }
 }
 
-/// Whether the sums lack a part.
+/// Whether the sums are missing a part.
 #[derive(Default)]
-struct Lacking {
+struct MissingParts {
     measured: bool,
     modelled: bool,
 }
 
-impl Lacking {
-    fn note(&mut self, place: Place) {
+impl MissingParts {
+    fn note(&mut self, place: MeteredScope) {
         self.measured |= place.summed;
         self.modelled |= place.provenance == Provenance::Modelled;
     }
 }
 
-/// A share of a window's estimate: its interval is as wide, relative to it. What may have been used in a silence can
-/// only come on top.
+/// A share of the estimate of a window, with the same relative width of the interval. Energy in gaps of the sensors can
+/// only raise the high end.
 fn value(joules: f64, silent: f64, estimate: &Estimate, method: EnergyMethod, provenance: Provenance) -> EnergyValue {
     let whole = estimate.joules.get();
     let (low, high) = if whole > 0.0 {
@@ -83,7 +83,7 @@ fn value(joules: f64, silent: f64, estimate: &Estimate, method: EnergyMethod, pr
     EnergyValue { joules, low, high: high + silent, method, provenance }
 }
 
-/// Intervals add end to end: sensors of one make err alike.
+/// The sum of two values. The ends of the intervals add up, because sensors of the same make have correlated errors.
 fn add(one: EnergyValue, other: EnergyValue) -> EnergyValue {
     let method = match (one.method, other.method) {
         (EnergyMethod::Window(one), EnergyMethod::Window(other)) => EnergyMethod::Window(one.max(other)),
@@ -98,14 +98,14 @@ fn add(one: EnergyValue, other: EnergyValue) -> EnergyValue {
     }
 }
 
-/// The gross energy of a kind of device: measured, or where nothing of that kind is measured, modelled.
-pub(super) fn of_kind(session: &Metered, energy: &QueryEnergy, kind: DeviceKind) -> Option<f64> {
+/// The gross energy of a kind of device: measured, or modelled if nothing of that kind is measured.
+pub(super) fn energy_by_kind(session: &MeteredSession, energy: &QueryEnergy, kind: DeviceKind) -> Option<f64> {
     let is_summed = |share: &&DeviceShare| {
-        let mut places = session.sharing.places();
+        let mut places = session.sharing.scopes();
         let place = places.find(|place| (place.device, place.scope) == (share.device, share.scope));
         place.is_some_and(|place| place.summed || place.provenance == Provenance::Modelled)
     };
-    let wanted = session.sharing.places().filter(|place| place.device.kind == kind);
+    let wanted = session.sharing.scopes().filter(|place| place.device.kind == kind);
     let wanted = wanted.filter(|place| place.summed || place.provenance == Provenance::Modelled).count();
     let found: Vec<f64> = energy
         .devices
@@ -117,9 +117,9 @@ pub(super) fn of_kind(session: &Metered, energy: &QueryEnergy, kind: DeviceKind)
     (wanted > 0 && found.len() == wanted).then(|| found.iter().sum())
 }
 
-/// What falls before the first token and what after it.
+/// Energy, time and power before the first token (prefill) and after it (decode).
 pub(super) fn phases(
-    session: &Metered,
+    session: &MeteredSession,
     span: (Timestamp, Option<Timestamp>, Timestamp),
     tokens: (Option<u64>, Option<u64>),
 ) -> PhaseMetrics {
@@ -141,12 +141,12 @@ pub(super) fn phases(
     }
 }
 
-/// The gross share of a stretch: over the measured places, or where there are none, over the modelled ones.
-fn total(session: &Metered, from: Timestamp, to: Timestamp) -> Option<f64> {
-    let has_measured = session.sharing.places().any(|place| place.summed);
-    let is_part = |place: &Place| if has_measured { place.summed } else { place.provenance == Provenance::Modelled };
+/// The gross share of a request over a period: of the measured devices, or of the modelled ones if none is measured.
+fn total(session: &MeteredSession, from: Timestamp, to: Timestamp) -> Option<f64> {
+    let has_measured = session.sharing.scopes().any(|place| place.summed);
+    let is_part = |place: &MeteredScope| if has_measured { place.summed } else { place.provenance == Provenance::Modelled };
     let mut sum = None;
-    for (number, place) in session.sharing.places().enumerate() {
+    for (number, place) in session.sharing.scopes().enumerate() {
         if is_part(&place) {
             let share = session.sharing.share(number, from, to);
             sum = Some(sum.unwrap_or(0.0) + share.joules.filter(|_| !share.is_silence())?.get());

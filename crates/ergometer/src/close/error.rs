@@ -45,7 +45,8 @@ impl Diagnostic for CloseError {
             Self::NoRecords { path } => {
                 Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
             }
-            Self::Readings { .. } | Self::Grader(_) => None,
+            Self::Grader(error) => error.hint(),
+            Self::Readings { .. } => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Right answers per joule and per watt.
+//! Computes correct answers per joule and per watt.
 
 use ergometer_statistics::{Interval, Resampling, ratio_interval};
 
@@ -6,12 +6,12 @@ use super::tally::Tally;
 use ergometer_runs::summary::{EnergySource, IntelligenceSummary};
 use ergometer_statistics::Estimate;
 
-/// From the tally, the gross energy of the queries' time with its interval, and that time.
+/// Computes both from the tally, the gross energy with its interval, and the time.
 ///
-/// Per joule: right answers / gross joules of the run's duration; a failed request is a wrong answer. What requests without
-/// a record used is left out, and so are queries without energy. Per watt: the share of right answers / mean gross power.
-/// The interval is the paired bootstrap over queries in the order of sending, in blocks when several are in flight;
-/// `with_meter` stretches it by the meter's own interval.
+/// Per joule: correct answers / gross joules over the duration of the run; a failed request is a wrong answer. Requests
+/// without a record and queries without energy do not count. Per watt: the share of correct answers / mean gross power.
+/// The interval is the paired bootstrap over queries in the order of sending, in blocks if several are in flight;
+/// `with_meter` widens it by the interval of the meter.
 pub(super) fn intelligence(
     tally: &Tally,
     gross: Estimate,
@@ -27,10 +27,10 @@ pub(super) fn intelligence(
     let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(_, correct, joules)| (correct, joules)).collect();
     let paired: (f64, f64) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let per_joule = paired.0 / gross.value;
-    // What one request does to the energy of another reaches as far as they are in flight together.
+    // The energies of requests are correlated while they are in flight together.
     let block = if tally.concurrency > 1 { 2 * tally.concurrency as usize } else { 1 };
     let resampled = ratio_interval(&pairs, Resampling { block, seed, ..Resampling::default() });
-    // The pairs hold the requests' own joules; the run's hold what lay between them too.
+    // The pairs have the energy of the requests; the run also has the energy between them.
     let scale = paired.1 / gross.value;
     let scaled = resampled.map(|interval| Interval { low: interval.low * scale, high: interval.high * scale });
     let meter = gross.low.zip(gross.high).filter(|(low, _)| *low > 0.0);

@@ -1,12 +1,12 @@
-//! The journal of a run goes in; its records, tables and summary come out.
+//! Derives the records, tables and summary of a run from its journal.
 //!
-//! The same code closes a run that ended, one that was interrupted, and one that was killed. What a run says can be
-//! derived again at any time for as long as its journal is there.
+//! The same code closes runs that ended, were interrupted or were killed. The files can be derived again at any time
+//! while the journal exists.
 
 mod channels;
 mod energy;
 mod error;
-mod found;
+mod review_results;
 mod intelligence;
 mod load;
 mod records;
@@ -26,7 +26,7 @@ pub use warning::Warning;
 use ergometer_units::Window;
 
 use crate::attribution::Span;
-use crate::journal::{Exchanges, JournalFolder, Lost, Manifest, SessionEvents, order};
+use crate::journal::{Exchanges, JournalFolder, LostRequest, Manifest, SessionEvents, order};
 use channels::Channels;
 use ergometer_clients::{Outcome, Transcript};
 use ergometer_datasets::Query;
@@ -34,34 +34,34 @@ use ergometer_datasets::grade::Grader;
 use ergometer_runs::Exchange;
 use ergometer_runs::Summary;
 use ergometer_runs::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
-use found::Found;
+use review_results::ReviewResults;
 use load::Load;
 use records::RecordBuilder;
-use session::{Loaded, Metered};
+use session::{LoadedSession, MeteredSession};
 use tally::Tally;
 
-/// What closing a run came to.
+/// The result of closing a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closed {
     /// The run folder.
     pub folder: PathBuf,
-    /// What is in its `summary.json`.
+    /// The content of its `summary.json`.
     pub summary: Summary,
-    /// What to know about it.
+    /// The warnings about it.
     pub warnings: Vec<Warning>,
 }
 
-/// Derives everything from the journal of a run folder.
+/// Derives all files of a run folder from its journal.
 pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     let journal = JournalFolder::of_run(folder);
     let manifest = journal.manifest()?;
     let grader = if manifest.config.judge.is_some() { Grader::None } else { manifest.grader.parse()? };
-    let mut found = Found::new(&journal, &manifest)?;
+    let mut results = ReviewResults::new(&journal, &manifest)?;
     let mut shape = MetadataShape::default();
     let mut loaded = journal
         .sessions()?
         .into_iter()
-        .map(|number| Loaded::read(&journal, number, &mut shape))
+        .map(|number| LoadedSession::read(&journal, number, &mut shape))
         .collect::<Result<Vec<_>, _>>()?;
     let order = order(&loaded.iter().map(|loaded| &loaded.events).collect::<Vec<&SessionEvents>>());
     if order.iter().all(|entry| !entry.is_record) {
@@ -69,11 +69,11 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     }
     let mut load = Load::new(&manifest.config, &mut loaded, &order);
     let counted = manifest.config.devices.clone();
-    let sessions: Vec<Metered> = loaded.iter().map(|loaded| Metered::new(loaded, &manifest, &counted)).collect();
+    let sessions: Vec<MeteredSession> = loaded.iter().map(|loaded| MeteredSession::new(loaded, &manifest, &counted)).collect();
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;
-    let mut tally = Tally::new(&manifest, &found, load.mean_in_flight());
+    let mut tally = Tally::new(&manifest, &results, load.mean_in_flight());
     let builder = RecordBuilder::new(&manifest, &grader);
     let channels: Vec<Channels> = sessions.iter().map(Channels::new).collect();
     let mut exchanges = Exchanges::new(&journal, loaded.iter().map(|loaded| loaded.number));
@@ -82,11 +82,11 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
         let located = loaded[session].events.requests[entry.place as usize];
         let mut exchange = exchanges.read(session, located)?;
         if entry.is_record {
-            found.count(&mut exchange, &manifest);
+            results.count(&mut exchange, &manifest);
         }
         requests.push(&exchange)?;
         if entry.is_record {
-            let grade = builder.grade(&exchange, found.judgement(&exchange)?);
+            let grade = builder.grade(&exchange, results.judgement(&exchange)?);
             let record = builder.build(&exchange, grade, &sessions[session], &channels[session]);
             tally.record(&exchange, &record);
             load.record(session, entry.place as usize, &exchange);
@@ -115,8 +115,8 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     Ok(Closed { folder: folder.to_path_buf(), summary, warnings })
 }
 
-/// What is known of a request that was lost with a kill.
-fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
+/// The exchange of a request that was in flight when the run was killed.
+fn lost_exchange(session: u32, lost: LostRequest, span: Span) -> Exchange {
     Exchange {
         request: lost.request,
         session,
@@ -131,7 +131,7 @@ fn lost_exchange(session: u32, lost: Lost, span: Span) -> Exchange {
     }
 }
 
-/// Whether the energy measured on this machine is what the requests used.
+/// Whether the requests were served by this machine, so that its energy is theirs.
 fn is_ours(manifest: &Manifest) -> bool {
     !matches!(manifest.place, ergometer_clients::Locality::Elsewhere { .. })
 }

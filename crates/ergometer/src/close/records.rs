@@ -1,11 +1,11 @@
-//! One exchange and its session go in; the record of its query comes out.
+//! Builds the record of a query from its exchange and its session.
 
 use ergometer_telemetry::DeviceKind;
 use ergometer_units::{Seconds, Window};
 
 use super::channels::Channels;
-use super::energy::{of_kind, phases, query_energy};
-use super::session::Metered;
+use super::energy::{energy_by_kind, phases, query_energy};
+use super::session::MeteredSession;
 use super::utilization::{Work, Workload};
 use crate::journal::{Judgement, Manifest};
 use crate::review::Verdict;
@@ -17,7 +17,7 @@ use ergometer_runs::record::{
     Cost, EnergyMetrics, ErgometerColumn, GpuColumn, GradeColumn, LatencyMetrics, ModelMetrics, Record, TokenMetrics,
 };
 
-/// Makes records.
+/// Builds records.
 pub(super) struct RecordBuilder<'a> {
     manifest: &'a Manifest,
     grader: &'a Grader,
@@ -37,7 +37,7 @@ impl<'a> RecordBuilder<'a> {
         &self,
         exchange: &Exchange,
         grade: Option<GradeColumn>,
-        session: &Metered,
+        session: &MeteredSession,
         channels: &Channels,
     ) -> Record {
         let transcript = &exchange.transcript;
@@ -58,8 +58,8 @@ impl<'a> RecordBuilder<'a> {
         let metrics = ModelMetrics {
             compute: self.workload.compute(work),
             energy: EnergyMetrics {
-                per_query_joules: of_kind(session, &energy, DeviceKind::Gpu),
-                cpu_per_query_joules: of_kind(session, &energy, DeviceKind::Cpu),
+                per_query_joules: energy_by_kind(session, &energy, DeviceKind::Gpu),
+                cpu_per_query_joules: energy_by_kind(session, &energy, DeviceKind::Cpu),
                 ane_per_query_joules: None,
             },
             latency: latency(exchange, window, output),
@@ -113,7 +113,7 @@ impl<'a> RecordBuilder<'a> {
         }
     }
 
-    /// A failed request is a wrong answer, where there is a right one.
+    /// Grades an answer. A failed request is a wrong answer if the dataset has a correct one.
     pub(super) fn grade(&self, exchange: &Exchange, judgement: Option<Judgement>) -> Option<GradeColumn> {
         let is_completed = exchange.outcome == Outcome::Completed;
         if self.manifest.config.judge.is_some() {
@@ -122,7 +122,7 @@ impl<'a> RecordBuilder<'a> {
             return Some(GradeColumn {
                 grader: judgement.as_ref().map_or_else(|| self.manifest.grader.clone(), Judgement::grader),
                 correct: if is_failed { Some(false) } else { correct },
-                extracted: correct.map(|correct| Verdict::of(correct).word().to_owned()),
+                extracted: correct.map(|correct| Verdict::from_correct(correct).word().to_owned()),
                 reply: judgement.map(|judgement| judgement.reply),
             });
         }
@@ -139,7 +139,7 @@ impl<'a> RecordBuilder<'a> {
     }
 }
 
-/// The first GPU that counts, where the work was done on this machine.
+/// The first counted GPU, if the server runs on this machine.
 pub(super) fn counted_gpu(manifest: &Manifest) -> Option<GpuColumn> {
     let counted = manifest.config.devices.clone();
     let counts = |gpu: &&GpuColumn| {
@@ -161,14 +161,14 @@ fn latency(exchange: &Exchange, window: Window, output: Option<u64>) -> LatencyM
 }
 
 fn cost(prices: Prices, input: Option<u64>, output: Option<u64>) -> Cost {
-    let of = |price: Option<f64>, tokens: Option<u64>| Some(price? * tokens? as f64 / 1e6);
-    let input_cost_usd = of(prices.input_usd_per_million, input);
-    let output_cost_usd = of(prices.output_usd_per_million, output);
+    let price_of = |price: Option<f64>, tokens: Option<u64>| Some(price? * tokens? as f64 / 1e6);
+    let input_cost_usd = price_of(prices.input_usd_per_million, input);
+    let output_cost_usd = price_of(prices.output_usd_per_million, output);
     Cost {
         input_cost_usd,
         output_cost_usd,
         tool_cost_usd: None,
-        // A part is no total.
+        // Without one of the two there is no total.
         total_cost_usd: input_cost_usd.zip(output_cost_usd).map(|(input, output)| input + output),
     }
 }

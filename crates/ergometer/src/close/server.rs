@@ -1,23 +1,23 @@
-//! What the server told of itself while requests were sent: readings of its metrics go in, a few figures come out.
+//! Summarises the metrics that the server reported while requests were sent.
 //!
-//! Gauges are those of the readings between the first request and the last, each of the same weight as they are a second
-//! apart. Counters are told as what they differ by from just before the first request of each session to its end; where
-//! one went back, or there is no reading on either side, the difference is not known.
+//! Gauges cover the readings between the first and the last request, with equal weights because they are one second
+//! apart. Counters are differences from just before the first request of each session to its end. The difference is
+//! unknown if the counter decreased, or if a reading on either side is missing.
 
 use ergometer_runs::summary::{GaugeSummary, ServerSummary};
 use ergometer_telemetry::{Column, DeviceId, Scope, Signal};
 
 use super::Warning;
-use super::session::Metered;
+use super::session::MeteredSession;
 use super::tally::Tally;
 use ergometer_clients::server_metrics::ID_PREFIX;
 
-/// The figures of all sessions; `None` where no server told anything.
-pub(super) fn server(sessions: &[Metered]) -> Option<ServerSummary> {
+/// The figures of all sessions; `None` without readings of a server.
+pub(super) fn server(sessions: &[MeteredSession]) -> Option<ServerSummary> {
     let mut sensors = sessions.iter().flat_map(|session| session.loaded.timeline.sensors());
     let (_, info) = sensors.find(|(_, info)| info.device == DeviceId::server())?;
     let columns = |signal| {
-        let of_session = move |session: &Metered| -> Vec<f64> { during(session, signal) };
+        let of_session = move |session: &MeteredSession| -> Vec<f64> { during(session, signal) };
         sessions.iter().flat_map(of_session).collect::<Vec<f64>>()
     };
     let difference = |signal| {
@@ -39,13 +39,13 @@ pub(super) fn server(sessions: &[Metered]) -> Option<ServerSummary> {
     })
 }
 
-fn column<'a>(session: &'a Metered, signal: Signal) -> Option<&'a Column> {
+fn column<'a>(session: &'a MeteredSession, signal: Signal) -> Option<&'a Column> {
     let timeline = &session.loaded.timeline;
     timeline.find(DeviceId::server(), Scope::Device, signal).map(|id| timeline.column(id))
 }
 
 /// The values between the first request of a session and the last.
-fn during(session: &Metered, signal: Signal) -> Vec<f64> {
+fn during(session: &MeteredSession, signal: Signal) -> Vec<f64> {
     let (Some(column), Some(window)) = (column(session, signal), session.window) else { return Vec::new() };
     let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
     let readings = column.readings();
@@ -53,8 +53,8 @@ fn during(session: &Metered, signal: Signal) -> Vec<f64> {
     inside.map(|(_, &value)| value).collect()
 }
 
-/// What a counter differs by over a session.
-fn difference(session: &Metered, signal: Signal) -> Option<f64> {
+/// The increase of a counter over a session.
+fn difference(session: &MeteredSession, signal: Signal) -> Option<f64> {
     let (column, window) = (column(session, signal)?, session.window?);
     let readings = column.readings();
     let (start, end) = (window.start().nanos_since_epoch(), window.end().nanos_since_epoch());
@@ -72,8 +72,8 @@ fn gauge(values: &[f64]) -> Option<GaugeSummary> {
     Some(GaugeSummary { mean, max, readings: values.len() as u64 })
 }
 
-/// The server's count of what it generated, where ours is another by more than 2 % and 10 tokens. Requests that were
-/// broken off, or that nobody counted, explain why the server has more.
+/// Warns if the server's count of generated tokens differs from ours by more than 2 % and 10 tokens. Cancelled, lost,
+/// failed or uncounted requests explain a higher count of the server.
 pub(super) fn disagreement(server: &ServerSummary, tally: &Tally, lost: u64) -> Option<Warning> {
     let (of_server, ours) = (server.generation_tokens?, tally.output_tokens);
     let has_more = of_server > ours;
@@ -97,7 +97,7 @@ fn whole(count: f64) -> u64 {
 mod tests {
     use super::*;
 
-    fn told(generation_tokens: Option<u64>) -> ServerSummary {
+    fn summary(generation_tokens: Option<u64>) -> ServerSummary {
         ServerSummary {
             software: String::from("vllm"),
             metrics_url: String::new(),
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn counts_may_differ_by_a_little_or_for_a_reason() {
         let counted = Tally { completed: 100, counted: 100, output_tokens: 1000, ..Tally::default() };
-        let is_warned = |tokens, tally: &Tally, lost| disagreement(&told(tokens), tally, lost).is_some();
+        let is_warned = |tokens, tally: &Tally, lost| disagreement(&summary(tokens), tally, lost).is_some();
         for (tokens, expected) in [(1000, false), (1020, false), (980, false), (1021, true), (979, true), (0, true)] {
             assert_eq!(is_warned(Some(tokens), &counted, 0), expected, "{tokens}");
         }
@@ -125,7 +125,7 @@ mod tests {
         let cancelled = Tally { cancelled: 1, ..counted };
         assert!(!is_warned(Some(5000), &cancelled, 0) && is_warned(Some(500), &cancelled, 0));
         assert!(!is_warned(Some(16), &short, 1), "a request was lost");
-        assert!(!is_warned(Some(5000), &Tally { completed: 3, ..Tally::default() }, 0), "nobody counted");
+        assert!(!is_warned(Some(5000), &Tally { completed: 3, ..Tally::default() }, 0), "no tokens are known");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `summary.json`: what ran, on what, with which versions, and what it came to.
+//! Builds `summary.json` from the sessions, the tally and the load of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,18 +15,18 @@ use super::Warning;
 use super::intelligence::intelligence;
 use super::load::Load;
 use super::server::{disagreement, server};
-use super::session::Metered;
+use super::session::MeteredSession;
 use super::tally::Tally;
 use super::totals::energy;
-use super::warning::{Ended, Seen, of_load, warnings};
+use super::warning::{LoadObservations, RunEnd, load_warnings, warnings};
 use crate::journal::Manifest;
 use ergometer_runs::Closing;
 
-/// Puts everything together.
+/// Builds the summary and the warnings of a run.
 pub(super) fn summarise(
     folder: &Path,
     manifest: &Manifest,
-    sessions: &[Metered],
+    sessions: &[MeteredSession],
     tally: &Tally,
     load: &mut Load,
 ) -> (Summary, Vec<Warning>) {
@@ -36,7 +36,7 @@ pub(super) fn summarise(
     let (measured, modelled) = (energy.measured.as_ref(), energy.modelled.as_ref());
     let primary = measured.map(|totals| (totals, false)).or(modelled.map(|totals| (totals, true)));
     let intelligence = primary.and_then(|(totals, is_modelled)| {
-        // What lay between the requests and in silences is charged to recorded and unrecorded ones alike.
+        // Energy between requests and in gaps of the sensors is charged to recorded and unrecorded requests alike.
         let balance = totals.balance;
         let share = if balance.requests_j > 0.0 { 1.0 - balance.unrecorded_j / balance.requests_j } else { 1.0 };
         let gross = totals.gross_j.times(share);
@@ -51,19 +51,19 @@ pub(super) fn summarise(
     let records = tally.records();
     let complete = closing == Some(Closing::Duration) || wanted.is_some_and(|wanted| records >= wanted);
     let per_second = |count: u64| (duration_s > 0.0).then(|| count as f64 / duration_s);
-    let ended = Ended { folder, complete, closing };
+    let end = RunEnd { folder, complete, closing };
     let server = server(sessions);
     let lost = sessions.iter().map(|session| session.loaded.events.lost.len() as u64).sum();
-    let mut warnings = warnings(&ended, manifest, sessions, tally, &energy);
+    let mut warnings = warnings(&end, manifest, sessions, tally, &energy);
     warnings.extend(server.as_ref().and_then(|server| disagreement(server, tally, lost)));
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
     let ran_out = manifest.config.duration_s.filter(|_| closing == Some(Closing::Finished) && sessions.len() == 1);
-    let seen = Seen { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
+    let observations = LoadObservations { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
     let load = load.summarise(sessions, &manifest.place, output_per_second);
-    // After what failed, before all else: other figures may be those of the client.
+    // Insert them after failures and before all others: a limited client affects the other figures.
     let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();
-    warnings.splice(failures..failures, of_load(&load, &seen));
+    warnings.splice(failures..failures, load_warnings(&load, &observations));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let place_is_here = super::is_ours(manifest);
     let summary = Summary {

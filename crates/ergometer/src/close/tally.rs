@@ -1,80 +1,80 @@
-//! What is counted while records are made: some tens of bytes for each, so that memory stays small.
+//! Counts and sums over the records of a run, in a few tens of bytes per record.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ergometer_units::Seconds;
 
-use super::found::{Found, differs};
+use super::review_results::{ReviewResults, differs};
 use crate::journal::Manifest;
 use ergometer_clients::{FailureKind, Outcome, Usage};
 use ergometer_runs::Exchange;
 use ergometer_runs::record::{GradeColumn, GrossAndNet, QueryEnergy, Record};
 
-/// Counts, sums and the values that percentiles need.
+/// Counts and sums over records.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) completed: u64,
     pub(super) failed: BTreeMap<FailureKind, u64>,
-    /// What the failures of each kind said first.
+    /// The first error of each kind of failure.
     pub(super) causes: BTreeMap<FailureKind, String>,
     pub(super) cancelled: u64,
-    /// Attempts that failed and were followed by another, by kind.
+    /// Attempts that failed and were retried, by kind.
     pub(super) retried: BTreeMap<FailureKind, u64>,
-    /// What they used: measured, and modelled.
+    /// Their energy: measured, and modelled.
     pub(super) retried_joules: (f64, f64),
-    /// What the attempts at a query used that came before its record: they are part of its price.
+    /// A query and the energy of its earlier attempts, which is charged to its record.
     pub(super) carried: Option<(u64, f64)>,
-    /// Requests counted by two, and those on which they do not agree.
+    /// Requests with two token counts, and those on which the counts disagree.
     pub(super) counted_twice: u64,
     pub(super) disagreed: u64,
-    /// The first disagreement: what was taken, and what the other said.
+    /// The first disagreement: the count that is used, and the other.
     pub(super) disagreement: Option<(Usage, Usage)>,
     pub(super) correct: u64,
     pub(super) graded: u64,
-    /// Answers that are there and cannot be compared.
+    /// Answers that the grader cannot compare.
     pub(super) ungradable: u64,
-    /// Whether a model grades, and what it came to.
+    /// Counts of a judge, if there is one.
     pub(super) judged: Option<JudgeTally>,
-    /// Right and graded answers of each subject.
+    /// Correct and graded answers of each subject.
     pub(super) subjects: BTreeMap<String, (u64, u64)>,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
-    /// How many requests had their tokens counted.
+    /// Requests with known tokens.
     pub(super) counted: u64,
-    /// Of those that completed.
+    /// Completed requests with known tokens.
     pub(super) counted_completed: u64,
     pub(super) token_source: Option<&'static str>,
-    /// What the queries with measured energy came to, and those with modelled energy.
+    /// Sums over the queries with measured energy, and over those with modelled energy.
     pub(super) measured: EnergyTally,
     pub(super) modelled: EnergyTally,
-    /// Request, right or not, and joules of each query with energy: measured, or where nothing is, modelled.
+    /// Request, 1 if correct, and joules of each query with energy: measured, or else modelled.
     pub(super) pairs: Vec<(u64, f64, f64)>,
-    /// Of these, those that can be graded.
+    /// Graded queries with energy.
     pub(super) graded_with_energy: u64,
     /// Queries without energy.
     pub(super) without_energy: u64,
-    /// Queries shorter than their sensors resolve: their interval is wider than half of them.
+    /// Queries too short for the sensors: half the width of the interval exceeds half the energy.
     pub(super) too_short: u64,
     pub(super) processor_time: Option<Seconds>,
     pub(super) cost_usd: Option<f64>,
-    /// How long the requests took whose tokens are known.
+    /// The total time of requests with known tokens.
     pub(super) request_seconds: f64,
     pub(super) concurrency: u32,
-    /// The tokenizer that was given and could not be used, and why.
+    /// The configured tokenizer and why it could not be used.
     pub(super) unused_tokenizer: Option<(PathBuf, String)>,
-    /// Lines that were found out after the run and could not be understood.
+    /// Lines of `after.jsonl` that could not be parsed.
     pub(super) damaged_lines: u64,
 }
 
-/// What a judge came to.
+/// Counts of the answers by what the judge did.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JudgeTally {
     /// Answers with a verdict.
     pub(super) judged: u64,
-    /// Answers on which the judge said something, and no verdict.
+    /// Answers with a reply that contains no verdict.
     pub(super) without_verdict: u64,
-    /// Answers it was not asked about, or did not answer on.
+    /// Answers without a reply.
     pub(super) unjudged: u64,
 }
 
@@ -88,15 +88,15 @@ impl JudgeTally {
     }
 }
 
-/// What the queries that have energy came to: only these are divided by each other.
+/// Sums over the queries with energy, so that ratios cover the same queries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EnergyTally {
     pub(super) queries: u64,
     pub(super) gross: f64,
-    /// Of those that have it.
+    /// Net energy of the queries that have it.
     pub(super) net: f64,
     pub(super) with_net: u64,
-    /// Of those whose tokens are known.
+    /// Energy of the queries with known tokens.
     pub(super) gross_with_tokens: f64,
     pub(super) net_with_tokens: f64,
     pub(super) input_tokens: u64,
@@ -121,14 +121,14 @@ impl EnergyTally {
 }
 
 impl Tally {
-    /// `in_flight` is how many there were at a time.
-    pub(super) fn new(manifest: &Manifest, found: &Found, in_flight: u32) -> Self {
+    /// `in_flight` is the mean number of requests in flight.
+    pub(super) fn new(manifest: &Manifest, results: &ReviewResults, in_flight: u32) -> Self {
         let judged = manifest.config.judge.as_ref().map(|_| JudgeTally::default());
         Self {
             concurrency: manifest.config.schedule.concurrency().unwrap_or(in_flight),
             judged,
-            unused_tokenizer: found.unused.clone(),
-            damaged_lines: found.damaged_lines(),
+            unused_tokenizer: results.unused_tokenizer.clone(),
+            damaged_lines: results.damaged_lines(),
             ..Self::default()
         }
     }
@@ -141,7 +141,7 @@ impl Tally {
         self.failed.values().sum()
     }
 
-    /// A request that is nobody's record, and what it used.
+    /// Adds a request that is not a record, and its energy.
     pub(super) fn other(&mut self, exchange: &Exchange, energy: &QueryEnergy) {
         match &exchange.outcome {
             Outcome::Failed { kind, .. } => {
@@ -165,7 +165,7 @@ impl Tally {
                 *self.failed.entry(*kind).or_default() += 1;
                 self.causes.entry(*kind).or_insert_with(|| cause.clone());
             }
-            // Neither is ever a record.
+            // These are never records.
             Outcome::Cancelled | Outcome::Lost => {}
         }
         let correct = record.model_metrics.lm_correctness;
@@ -224,7 +224,7 @@ impl Tally {
         }
     }
 
-    /// Two counts of one answer.
+    /// Compares two token counts of one answer.
     fn compare(&mut self, exchange: &Exchange, usage: Usage, other: Usage) {
         self.counted_twice += 1;
         if differs(exchange, usage, other) {

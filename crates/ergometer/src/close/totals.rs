@@ -1,19 +1,18 @@
-//! The energy of a run: of each device, of all that were measured, of all that were modelled; where it went, and what it
-//! comes to for a query and for a token.
+//! Sums the energy of a run: by device, over all measured and all modelled devices, per query and per token.
 
 use ergometer_runs::summary::{BalanceSummary, DeviceSummary, EnergySummary, EnergyTotals};
 use ergometer_statistics::Estimate;
 use ergometer_telemetry::Provenance;
 
-use super::session::Metered;
+use super::session::MeteredSession;
 use super::tally::{EnergyTally, Tally};
 use crate::attribution::Balance;
 
-/// The energy of each device over all sessions, and of all measured and all modelled ones.
-pub(super) fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> EnergySummary {
+/// The energy of each device over all sessions, and the totals of measured and of modelled devices.
+pub(super) fn energy(sessions: &[MeteredSession], tally: &Tally, duration_s: f64) -> EnergySummary {
     let mut devices: Vec<(DeviceSummary, Option<Estimate>)> = Vec::new();
     for session in sessions {
-        for (number, place) in session.sharing.places().enumerate() {
+        for (number, place) in session.sharing.scopes().enumerate() {
             let gross = session.gross(number);
             let balance = BalanceSummary {
                 retried_j: session.unrecorded[number].retried,
@@ -56,7 +55,7 @@ pub(super) fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> En
         let nets: Option<Vec<Estimate>> = parts.iter().map(|(_, net)| *net).collect();
         let net = nets.and_then(|nets| nets.into_iter().reduce(add));
         let mut balance = parts.iter().map(|(device, _)| device.balance).reduce(std::ops::Add::add)?;
-        // Devices are without data at the same time at best; the longest of them is what is not known.
+        // Gaps of several devices overlap at best, so the longest is the unknown time.
         let unknown = parts.iter().map(|(device, _)| device.balance.unknown_s).fold(0.0, f64::max);
         balance.unknown_s = unknown;
         (gross.value > 0.0).then(|| energy_totals(gross, net, balance, tally, duration_s - unknown))
@@ -72,8 +71,8 @@ pub(super) fn energy(sessions: &[Metered], tally: &Tally, duration_s: f64) -> En
     }
 }
 
-/// Estimates by query and by token are of the queries that have energy, and of nothing else; their intervals are as
-/// wide, relative to the energy, as the run's.
+/// Estimates per query and per token cover only the queries that have energy. Their intervals have the same relative
+/// width as the interval of the run.
 fn energy_totals(
     gross: Estimate,
     net: Option<Estimate>,
@@ -116,13 +115,13 @@ fn summarise_balance(balance: Balance) -> BalanceSummary {
     }
 }
 
-/// The sum of two estimates. Intervals add end to end: sensors of one make err alike.
+/// The sum of two estimates. The ends of the intervals add up, because sensors of the same make have correlated errors.
 pub(super) fn add(one: Estimate, other: Estimate) -> Estimate {
     let both = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
     Estimate { value: one.value + other.value, low: both(one.low, other.low), high: both(one.high, other.high) }
 }
 
-/// An estimate minus a value that is itself known to a margin only.
+/// An estimate minus a value with a margin of its own.
 fn subtract(from: Estimate, other: f64, margin: f64) -> Estimate {
     let value = from.value - other;
     let half = |end: Option<f64>| end.map(|end| (end - from.value).hypot(margin));

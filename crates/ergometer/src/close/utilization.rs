@@ -1,8 +1,8 @@
-//! How well the hardware was used, by arithmetic: what the model must compute and move, over what the hardware can.
+//! Computes utilization of the hardware: the operations and bytes a model needs, divided by the peaks of the hardware.
 //!
 //! Formulas, with N parameters, W bytes of weights, i input and o output tokens:
-//! - FLOPs of a request: 2 N (i + o), the multiplications and additions of its weights; attention is left out.
-//! - Bytes of a request: W for each of its o steps, shared with the requests it was batched with as time is.
+//! - FLOPs of a request: 2 N (i + o), the multiplications and additions of its weights, without attention.
+//! - Bytes of a request: W for each of its o steps, divided among concurrent requests as time is.
 //! - MFU: FLOPs / (its share of the time x peak FLOP/s). MBU: W (o - 1) / (time from first token to end x peak bytes/s).
 //! - Arithmetic intensity: FLOPs / bytes.
 
@@ -14,7 +14,7 @@ use crate::hardware::{Peak, peak_of};
 use crate::journal::Manifest;
 use ergometer_runs::record::{ComputeMetrics, HardwareUtilization};
 
-/// What is known of the model and the hardware.
+/// The size of the model and the peaks of the hardware, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Workload {
     parameters: Option<f64>,
@@ -23,14 +23,14 @@ pub(super) struct Workload {
     peak_bytes_per_second: Option<f64>,
 }
 
-/// One request's work.
+/// The work of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Work {
     pub(super) input: Option<u64>,
     pub(super) output: Option<u64>,
     /// How long it was in flight.
     pub(super) length: Seconds,
-    /// Its share of that.
+    /// Its share of that time.
     pub(super) shared: Seconds,
     /// From the first token to the end.
     pub(super) decode: Option<Seconds>,
@@ -43,7 +43,7 @@ impl Workload {
             let index = u32::try_from(gpu.device_id).unwrap_or(u32::MAX);
             on_gpu && counted.counts(ergometer_telemetry::DeviceId::gpu(index))
         });
-        // One GPU that is not in the table makes the sum unknown.
+        // A GPU without known peaks makes the sum unknown.
         let peaks: Option<Vec<Peak>> = gpus.map(|gpu| peak_of(&gpu.name)).collect();
         let peaks = peaks.filter(|peaks| !peaks.is_empty());
         Self {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_formulas_give_what_a_pencil_gives() {
+    fn the_formulas_match_values_computed_by_hand() {
         let workload = Workload {
             parameters: Some(1e9),
             weight_bytes: Some(2e9),

@@ -1,4 +1,4 @@
-//! What a person should know about a run, and what to do about it.
+//! Warnings about a run, each with a hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use ergometer_diagnostics::{CommandLine, Diagnostic, Hint, command, flag, hint, 
 use ergometer_telemetry::EventKind;
 use serde::Serialize;
 
-use super::session::Metered;
+use super::session::MeteredSession;
 use super::tally::Tally;
 use crate::journal::Manifest;
 use ergometer_clients::Locality;
 use ergometer_runs::Closing;
 use ergometer_runs::summary::{ClientLimit, EnergySummary, LoadSummary};
 
-/// Something to know about a run.
+/// A warning about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Warning {
-    /// Nothing measured energy; it is modelled.
+    /// No sensor measured energy, so it is modelled.
     Modelled,
-    /// No energy at all.
+    /// The run has no energy.
     NoEnergy,
     /// The server is on another machine.
     Elsewhere {
-        /// Which.
+        /// The host of the server.
         host: String,
     },
     /// Requests failed.
@@ -33,93 +33,93 @@ pub enum Warning {
         failure: String,
         /// How many.
         count: u64,
-        /// What the first of them said.
+        /// The error of the first of them.
         cause: String,
     },
-    /// Attempts failed and were followed by others.
+    /// Attempts failed and were retried.
     Retried {
         /// How many.
         count: u64,
-        /// What they used.
+        /// Their energy.
         joules: f64,
     },
-    /// The client, and not the server, was the limit.
+    /// The client limited the load, not only the server.
     ClientLimited {
-        /// What it ran into.
+        /// The limits it reached.
         reasons: Vec<ClientLimit>,
     },
-    /// An open loop sent more than the server answered.
+    /// An open loop sent requests faster than the server answered them.
     Behind {
-        /// Requests a second that were sent, towards the end.
+        /// Requests sent per second, towards the end.
         sent: f64,
-        /// Requests a second that ended, at the same time.
+        /// Requests answered per second, at the same time.
         ended: f64,
-        /// How many were in flight when the last was sent.
+        /// Requests in flight when the last one was sent.
         in_flight: u64,
     },
-    /// There were no more queries before the time was over.
+    /// The dataset ended before the requested duration.
     RanOut {
-        /// After so many seconds.
+        /// When it ended, in seconds.
         after_s: f64,
-        /// Of so many.
+        /// The requested duration, in seconds.
         of_s: f64,
     },
-    /// Answers were to have all the tokens they may have, and ended before.
+    /// Answers stopped before the maximum number of tokens although `ignore_eos` was requested.
     ShortAnswers {
         /// How many.
         count: u64,
-        /// Of how many that completed.
+        /// The completed requests.
         of: u64,
     },
-    /// Two that counted the tokens of the same answers do not agree.
+    /// Two token counts of the same answers disagree.
     TokenCounts {
-        /// On how many requests.
+        /// The requests on which they disagree.
         count: u64,
-        /// Of how many that both counted.
+        /// The requests that were counted twice.
         of: u64,
-        /// Who was believed, and the tokens of the first such answer.
+        /// The source that is used, and its count of the first such answer.
         taken: (&'static str, u64),
-        /// The other.
+        /// The other source and its count.
         other: (&'static str, u64),
     },
-    /// Nobody counted the tokens of some answers.
+    /// The tokens of some answers are unknown.
     Uncounted {
         /// How many.
         count: u64,
     },
-    /// The tokenizer that was given is not used.
+    /// The configured tokenizer is not used.
     Tokenizer {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// Why it is not used.
         cause: String,
     },
-    /// A model is to grade the answers, and has not graded some.
+    /// The judge did not judge some answers.
     Unjudged {
         /// How many.
         count: u64,
-        /// The run's folder.
+        /// The run folder.
         folder: PathBuf,
     },
     /// The judge's reply on some answers has no verdict.
     WithoutVerdict {
-        /// On how many.
+        /// How many.
         count: u64,
-        /// Who was asked.
+        /// The judge.
         judge: String,
     },
-    /// The run is not whole.
+    /// The run is not complete.
     Unfinished {
-        /// Its folder.
+        /// The run folder.
         folder: PathBuf,
-        /// Why.
+        /// Why it is not complete.
         why: &'static str,
     },
-    /// Some queries are shorter than the sensors resolve.
+    /// Some queries are too short for the resolution of the sensors.
     TooShort {
         /// How many.
         count: u64,
-        /// Of how many.
+        /// All queries.
         of: u64,
     },
     /// Some queries have no energy.
@@ -127,7 +127,7 @@ pub enum Warning {
         /// How many.
         count: u64,
     },
-    /// The sensors were silent for a part of the energy.
+    /// A part of the energy falls into gaps of the sensors.
     Unattributed {
         /// The share of the meter's energy, from 0 to 1.
         share: f64,
@@ -139,31 +139,31 @@ pub enum Warning {
     },
     /// The readings of a session cannot be used, so it has no energy.
     Readings {
-        /// Which.
+        /// The number of the session.
         session: u32,
-        /// Why.
+        /// Why they cannot be used.
         cause: String,
     },
-    /// Something happened to a sensor.
+    /// A sensor reported an event.
     Sensor {
-        /// What.
+        /// The event.
         message: String,
     },
-    /// The server did not tell its metrics, once or oftener.
+    /// Scraping the server's metrics failed at least once.
     ServerMetrics {
         /// What happened.
         message: String,
     },
-    /// The server counted other tokens than the answers have.
+    /// The server's count of generated tokens differs from the answers.
     ServerTokens {
-        /// How many it generated over the run, by its own count.
+        /// The tokens generated over the run, by the server's count.
         server: u64,
-        /// How many the answers have.
+        /// The tokens of the answers.
         ours: u64,
     },
-    /// No power at rest, so nothing is net.
+    /// Idle power was not measured, so there is no net energy.
     NoIdle,
-    /// There are answers, and the grader can compare none or few of them.
+    /// The grader cannot compare some answers.
     Ungradable {
         /// How many.
         count: u64,
@@ -336,19 +336,19 @@ impl fmt::Display for Warning {
 }
 
 /// How a run ended.
-pub(super) struct Ended<'a> {
+pub(super) struct RunEnd<'a> {
     pub(super) folder: &'a Path,
-    /// Whether every query that was asked for has its record.
+    /// Whether every requested query has a record.
     pub(super) complete: bool,
     pub(super) closing: Option<Closing>,
 }
 
-/// What to know about the load.
-pub(super) fn of_load(load: &LoadSummary, seen: &Seen) -> Vec<Warning> {
+/// Warnings about the load.
+pub(super) fn load_warnings(load: &LoadSummary, observations: &LoadObservations) -> Vec<Warning> {
     let reasons = load.client.reasons.clone();
-    let short_answers = seen.short_answers;
-    let behind = seen.backlog.map(|(sent, ended, in_flight)| Warning::Behind { sent, ended, in_flight });
-    let ran_out = seen.duration_s.filter(|&of_s| load.whole.duration_s < 0.9 * of_s);
+    let short_answers = observations.short_answers;
+    let behind = observations.backlog.map(|(sent, ended, in_flight)| Warning::Behind { sent, ended, in_flight });
+    let ran_out = observations.duration_s.filter(|&of_s| load.whole.duration_s < 0.9 * of_s);
     let ran_out = ran_out.map(|of_s| Warning::RanOut { after_s: load.whole.duration_s, of_s });
     let limited = load.client_limited.then_some(Warning::ClientLimited { reasons });
     let short = Warning::ShortAnswers { count: short_answers, of: load.whole.completed };
@@ -356,20 +356,20 @@ pub(super) fn of_load(load: &LoadSummary, seen: &Seen) -> Vec<Warning> {
     limited.into_iter().chain(behind).chain(ran_out).chain(short).collect()
 }
 
-/// What was seen of the load beside its figures.
-pub(super) struct Seen {
+/// Observations about the load that are not in its summary.
+pub(super) struct LoadObservations {
     pub(super) short_answers: u64,
-    /// Requests a second that were sent and that ended, and how many were in flight, where an open loop outran the server.
+    /// Requests sent and answered per second, and requests in flight, if an open loop sent faster than the server answered.
     pub(super) backlog: Option<(f64, f64, u64)>,
-    /// How long requests were to be sent, where all queries were dealt with before.
+    /// The requested duration, if the dataset ended before it.
     pub(super) duration_s: Option<f64>,
 }
 
-/// Everything to know about a run, what matters most first.
+/// All warnings about a run, the most important first.
 pub(super) fn warnings(
-    ended: &Ended,
+    end: &RunEnd,
     manifest: &Manifest,
-    sessions: &[Metered],
+    sessions: &[MeteredSession],
     tally: &Tally,
     energy: &EnergySummary,
 ) -> Vec<Warning> {
@@ -400,15 +400,15 @@ pub(super) fn warnings(
     }
     if let Some(judged) = tally.judged {
         if judged.unjudged > 0 {
-            warnings.push(Warning::Unjudged { count: judged.unjudged, folder: ended.folder.to_path_buf() });
+            warnings.push(Warning::Unjudged { count: judged.unjudged, folder: end.folder.to_path_buf() });
         }
         if judged.without_verdict > 0 {
             let judge = manifest.grader.clone();
             warnings.push(Warning::WithoutVerdict { count: judged.without_verdict, judge });
         }
     }
-    if !ended.complete {
-        let why = match ended.closing {
+    if !end.complete {
+        let why = match end.closing {
             Some(Closing::Interrupted) => "it was interrupted",
             Some(Closing::TooManyFailures) => "too many requests failed",
             Some(Closing::Unwritable) => "its files could not be written",
@@ -416,7 +416,7 @@ pub(super) fn warnings(
             Some(Closing::Unreadable) => "the dataset could not be read",
             Some(Closing::Finished | Closing::Duration) | None => "it was killed",
         };
-        warnings.push(Warning::Unfinished { folder: ended.folder.to_path_buf(), why });
+        warnings.push(Warning::Unfinished { folder: end.folder.to_path_buf(), why });
     }
     match (&manifest.place, &energy.measured, &energy.modelled) {
         (Locality::Elsewhere { host }, ..) => warnings.push(Warning::Elsewhere { host: host.clone() }),
@@ -453,17 +453,17 @@ pub(super) fn warnings(
             warnings.push(Warning::Readings { session: session.loaded.number, cause: cause.clone() });
         }
     }
-    let mut told: Vec<Warning> = Vec::new();
+    let mut events: Vec<Warning> = Vec::new();
     for event in sessions.iter().flat_map(|session| session.loaded.timeline.events()) {
         let message = event.one_line(&CommandLine);
         let warning = match event.kind {
             EventKind::ScrapeFailed => Warning::ServerMetrics { message },
             _ => Warning::Sensor { message },
         };
-        if !told.contains(&warning) {
-            told.push(warning);
+        if !events.contains(&warning) {
+            events.push(warning);
         }
     }
-    warnings.extend(told);
+    warnings.extend(events);
     warnings
 }

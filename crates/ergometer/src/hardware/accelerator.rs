@@ -1,17 +1,17 @@
-//! What accelerators can do at most: a device's name goes in, its peaks come out, where they are known.
+//! A table of the peak performance of accelerators, looked up by the name of the device.
 //!
-//! Peaks are dense (data sheets like to print those with sparsity, twice as high), of one device, at boost clock. A
-//! device that is not in the table, and a variant that is not (a laptop's, a slice of a GPU), has none: a wrong peak
-//! would make every utilization wrong.
+//! Peaks are dense (data sheets often print twice that, with sparsity), for one device, at boost clock. A device or variant
+//! that is not in the table (a laptop GPU, a slice of a GPU) has no peak, because a wrong peak would make every utilization
+//! wrong.
 
 use super::name::DeviceName;
 
 /// The peaks of one accelerator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peak {
-    /// The accelerator, as people call it.
+    /// The common name of the accelerator.
     pub name: &'static str,
-    /// bf16 in the tensor cores, in FLOP/s; `None` where they do not have it.
+    /// bf16 in the tensor cores, in FLOP/s; `None` if unsupported.
     pub bf16_flop_per_s: Option<f64>,
     /// fp16 in the tensor cores with fp32 sums, in FLOP/s.
     pub fp16_flop_per_s: f64,
@@ -21,7 +21,7 @@ pub struct Peak {
     pub memory_bytes_per_s: f64,
 }
 
-/// One row of the table: which short names it is for, and how much memory where that makes the difference.
+/// A row of the table: the short names it matches, and the memory if variants differ by it.
 struct Row {
     maker: &'static str,
     short: &'static [&'static str],
@@ -106,8 +106,8 @@ const ROWS: &[Row] = &[
     row(("MI325X", &["MI325X"], None), 1307.4, 163.4, 6.0).amd(),
 ];
 
-/// The peaks of a device by the name its driver gives it. `None` where it is not known which device, or which of its
-/// variants, it is: `A100-SXM4` without its memory has one of two bandwidths.
+/// The peaks of a device by its name in the driver. `None` if the device or its variant is unknown: `A100-SXM4` without
+/// its memory size has one of two bandwidths.
 ///
 /// ```
 /// # use ergometer::hardware::peak_of;

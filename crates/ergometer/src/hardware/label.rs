@@ -1,4 +1,4 @@
-//! The label of a machine, as in the names of runs: names of its GPUs and its CPU go in, `H200x8` comes out.
+//! Builds the label of a machine for names of runs, such as `H200x8`, from the names of its GPUs and CPU.
 //!
 //! A label is never empty, holds ASCII letters, digits and `_` only, and has at most 40 characters.
 
@@ -7,12 +7,12 @@ use super::name::DeviceName;
 /// The label of a machine whose devices have no names.
 pub const UNKNOWN_HARDWARE: &str = "UNKNOWN_HW";
 
-/// What a label may have, in characters: it is one of four parts of a folder's name.
+/// The longest label, in characters. It is one of four parts of a folder name.
 const LONGEST: usize = 40;
 
 /// The label of a machine: its GPUs, most common first, with their counts; without GPUs, its CPU.
 ///
-/// A GPU of which only the product line is known (`Quadro`) says less than the CPU, and is used only without one.
+/// A GPU with only a known product line (`Quadro`) says less than the CPU, so it is used only without a CPU name.
 ///
 /// ```
 /// # use ergometer::hardware::hardware_label;
@@ -32,8 +32,8 @@ pub fn hardware_label(gpu_names: &[&str], cpu_brand: Option<&str>) -> String {
     labels.into_iter().find(|label| !label.is_empty()).unwrap_or_default()
 }
 
-/// Short names with their counts, most common first, then in order of appearance: `H200x4_A100x2`. Where they are too
-/// many for a label, the rarest are left out.
+/// Short names with their counts, most common first, then in order of appearance: `H200x4_A100x2`. The rarest are left out
+/// if the label would be too long.
 fn count_up<'a>(devices: impl Iterator<Item = &'a DeviceName>) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for device in devices.filter(|device| !device.short.is_empty()) {
@@ -57,7 +57,7 @@ fn count_up<'a>(devices: impl Iterator<Item = &'a DeviceName>) -> String {
     label
 }
 
-/// The first so many characters of a short name, which is ASCII.
+/// The first characters of a short name, which is ASCII.
 fn cut(short: &str, longest: usize) -> &str {
     short.get(..longest).unwrap_or(short)
 }
@@ -69,7 +69,7 @@ mod tests {
 
     /// The table of labels in the description of the record.
     #[test]
-    fn labels_are_those_of_the_record() {
+    fn documented_labels_are_stable() {
         for (gpu, cpu, expected) in [
             ("NVIDIA H200", "", "H200"),
             ("NVIDIA H100 80GB HBM3", "", "H100"),

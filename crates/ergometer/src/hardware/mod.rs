@@ -1,5 +1,4 @@
-//! What a run ran on: a device's name goes in; a label for folders, and the peaks that utilization is measured against,
-//! come out.
+//! Derives a label for folder names and the peak performance from the name of a device.
 
 mod accelerator;
 mod label;

@@ -1,21 +1,20 @@
-//! A device's name taken apart: what its driver calls it goes in; its short name, its memory and its makers come out.
+//! Parses the name of a device into a short name, memory size and maker.
 //!
-//! It is done by a rule, so that devices which did not exist when it was written get sensible names. Words that say
-//! nothing about which device it is are dropped: makers, memory sizes and types, core counts, clock speeds, marks. Of
-//! what is left:
+//! It follows rules instead of a table, so that new devices get sensible names. Words that do not identify the device are
+//! dropped: makers, memory sizes and types, core counts, clock speeds, trademarks. For the remaining words:
 //! - the model is the first piece with a digit in it (`H200`, `i9-13900K`), a lone digit excepted (the 9 of `Ryzen 9`);
 //! - a model of digits only needs the words before it (`RTX 4090`, `EPYC 9654`); one with letters does not (`8480C`);
-//! - what follows the model tells variants apart and stays (`Ti`, `PCIe`, `v4`), but for `Pro`, `Max` and `Ultra`;
-//! - without a model, all the words left are the name (`Xeon`, `TITAN V`).
+//! - words after the model distinguish variants and stay (`Ti`, `PCIe`, `v4`), except `Pro`, `Max` and `Ultra`;
+//! - without a model, all remaining words are the name (`Xeon`, `TITAN V`).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Makers of devices: a name says little about a device by naming its maker.
+/// Makers of devices.
 const MAKERS: &str = "advanced amd ampere apple arm ati corp corporation devices inc intel micro nvidia qualcomm";
 
-/// Words that are said of many devices.
+/// Words in the names of many devices.
 const GENERAL: &str = "\
     accelerator adapter center compatible controller cpu cpus data datacenter device edition family gen generation \
     gpu graphics processor processors series server technology the vga virtual workstation \
@@ -24,10 +23,10 @@ const GENERAL: &str = "\
 /// Names of product lines: dropped beside a model, unless it has nothing else before its digits.
 const BRANDS: &str = "core geforce instinct quadro radeon ryzen tesla";
 
-/// What follows a model and is dropped: `M3`, `M3 Pro` and `M3 Max` have one label.
+/// Words after a model that are dropped: `M3`, `M3 Pro` and `M3 Max` have one label.
 const TIERS: &str = "max pro ultra";
 
-/// What stands inside a name and is none of it: marks and other remarks in brackets, core counts, clock speeds.
+/// Parts of a name that do not identify the device: trademarks, remarks in brackets, core counts, clock speeds.
 static REMARKS: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r"(?ix) \([^)]*\) | [®™©] | @.* | \bwith\b.* |
@@ -43,21 +42,21 @@ fn compile(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in the tests")
 }
 
-/// What a device's name says.
+/// A parsed device name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DeviceName {
-    /// Its short name: ASCII capitals and digits. Empty where the name says nothing.
+    /// The short name in ASCII capitals and digits. Empty if the name identifies nothing.
     pub(super) short: String,
-    /// Whether the short name is that of a product line only, such as `QUADRO`.
+    /// Whether the short name is only a product line, such as `QUADRO`.
     pub(super) is_only_brand: bool,
-    /// Its memory, in gigabytes, where the name has it.
+    /// The memory in the name, in gigabytes.
     pub(super) memory_gb: Option<u32>,
-    /// The maker it names, in lower case.
+    /// The maker in the name, in lower case.
     pub(super) maker: Option<String>,
 }
 
 impl DeviceName {
-    /// Takes a name apart.
+    /// Parses a name.
     pub(super) fn parse(name: &str) -> Self {
         let mut parsed = Self::default();
         let bare = REMARKS.replace_all(name, " ");
@@ -73,7 +72,7 @@ impl DeviceName {
         Self { short, is_only_brand, ..parsed }
     }
 
-    /// The letters and digits of a part of a name, in capitals; notes memory and makers, and drops them.
+    /// The letters and digits of a part of a name, in capitals; stores and drops memory sizes and makers.
     fn take_part(&mut self, part: &str) -> Option<String> {
         if let Some(memory) = MEMORY.captures(part) {
             let size = memory.get(1).or(memory.get(2)).and_then(|size| size.as_str().parse().ok());
@@ -90,7 +89,7 @@ impl DeviceName {
     }
 }
 
-/// The short name that the pieces of a name come to, and whether it is that of a product line only.
+/// The short name of the pieces of a name, and whether it is only a product line.
 fn shorten(pieces: &[String]) -> (String, bool) {
     let is_brand = |piece: &String| holds(BRANDS, &piece.to_ascii_lowercase());
     let is_model = |piece: &String| piece.len() > 1 && piece.contains(|character: char| character.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The lines of a session's event journal, as they stand in the file.
+//! Encodes and decodes the lines of a session's events.
 
 use std::borrow::Cow;
 
@@ -9,27 +9,27 @@ use ergometer_clients::{Chunk, ChunkKind, ConnectionUse, Outcome, Protocol, Serv
 use ergometer_datasets::Query;
 use ergometer_runs::{Closing, Exchange, SenderFacts};
 
-/// One line.
+/// A line of the events file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
-    /// The first of a session.
+    /// The session started.
     Session(SessionStart),
-    /// The machine was at rest.
+    /// Idle power was measured.
     Idle(IdleKind, Window),
-    /// Requests were sent that do not count.
+    /// Warm-up requests were sent.
     Warmup(Window),
     /// A request was sent.
     Sent {
         /// Its number in the run.
         request: u64,
-        /// Its query's place in the dataset.
+        /// The index of its query in the dataset.
         index: u64,
-        /// When.
+        /// When it was sent.
         sent: Timestamp,
     },
     /// A request ended.
     Ended(Box<Exchange>),
-    /// All requests are sent: how the sender did.
+    /// The facts of the sender, after the last request.
     Sender(Box<SenderFacts>),
     /// The session ended.
     Closed(Closing),
@@ -40,17 +40,17 @@ pub enum Entry {
 pub struct SessionStart {
     /// Its number in the run, from 0.
     pub session: u32,
-    /// When, in nanoseconds since the epoch.
+    /// When it started, in nanoseconds since the epoch.
     pub started_ns: i64,
 }
 
-/// When the machine was at rest.
+/// When idle power was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleKind {
     /// Before the first request.
     Before,
-    /// After the last.
+    /// After the last request.
     After,
 }
 
@@ -66,7 +66,7 @@ enum Wire<'a> {
     Closed(Closing),
 }
 
-/// Chunk times are gaps, the first from sending: short numbers, exact.
+/// Chunk times are stored as gaps, the first from when the request was sent: short and exact.
 #[derive(Serialize, Deserialize)]
 struct WireExchange<'a> {
     request: u64,
@@ -81,7 +81,7 @@ struct WireExchange<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     line: Option<WireLine>,
     chunk_gaps_ns: Vec<i64>,
-    /// A letter for each chunk, `c`, `r` or `t`; absent where all are content.
+    /// A letter for each chunk, `c`, `r` or `t`; absent if all are content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunk_kinds: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -112,7 +112,7 @@ fn at(nanos: i64) -> Timestamp {
 }
 
 impl Entry {
-    /// The line, with its end.
+    /// Encodes the line, including its newline.
     #[must_use]
     pub fn to_line(&self) -> Vec<u8> {
         let mut line = Vec::new();
@@ -120,7 +120,7 @@ impl Entry {
         line
     }
 
-    /// Writes the line after what is there.
+    /// Appends the line.
     pub(super) fn write_line(&self, lines: &mut Vec<u8>) {
         let wire = match self {
             Self::Session(start) => Wire::Session(*start),
@@ -139,13 +139,13 @@ impl Entry {
             Self::Sender(facts) => Wire::Sender(Cow::Borrowed(facts)),
             Self::Closed(closing) => Wire::Closed(*closing),
         };
-        // Nothing in these types can fail to become JSON: keys are strings, and what is no number is nowhere.
+        // These types always serialize: keys are strings, and there are no floats that JSON cannot represent.
         if serde_json::to_writer(&mut *lines, &wire).is_ok() {
             lines.push(b'\n');
         }
     }
 
-    /// The entry of a line.
+    /// Decodes a line.
     pub fn from_line(line: &[u8]) -> Result<Self, serde_json::Error> {
         let window = |start_ns, end_ns| {
             Window::new(at(start_ns), at(end_ns)).map_err(|error| serde::de::Error::custom(error.to_string()))
@@ -162,8 +162,8 @@ impl Entry {
     }
 }
 
-/// The version of HTTP; how long it took to connect, null on a connection that was there already; and how long the request
-/// waited until it might have one, absent where it did not.
+/// The version of HTTP, the time to connect (null on an open connection), and the time the request waited for a connection
+/// (absent if it did not wait).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum WireLine {
@@ -261,7 +261,7 @@ impl From<WireExchange<'_>> for Exchange {
             query: wire.query.into_owned(),
             scheduled: at(wire.scheduled_ns),
             sent: at(wire.sent_ns),
-            // A clock never goes back; a file may say anything.
+            // A damaged file may have an end before the start.
             end: at(wire.end_ns.max(wire.sent_ns)),
             transcript,
             outcome: wire.outcome.into_owned(),
@@ -275,7 +275,7 @@ pub(crate) mod tests {
     use super::*;
     use ergometer_clients::{FailureKind, TokenSource};
 
-    /// A request that took 30 ms and said two chunks.
+    /// A request that took 30 ms and has chunks of each kind.
     pub(crate) fn exchange(request: u64, sent_ns: i64) -> Exchange {
         let mut transcript = Transcript::default();
         transcript.push(at(sent_ns + 10_000_000), ChunkKind::Reasoning, "hm\n\"");

@@ -1,9 +1,9 @@
-//! Where the files of a journal stand, and the lock that keeps a second process out.
+//! The paths of a journal's files, and the lock on its run folder.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use super::{After, JournalError, JournalWriter, Manifest, SessionEvents};
+use super::{ReviewJournal, JournalError, JournalWriter, Manifest, SessionEvents};
 
 /// The journal of one run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,33 +11,33 @@ pub struct JournalFolder {
     run: PathBuf,
 }
 
-/// A run folder that no other process writes to for as long as this lives.
+/// Locks a run folder against other processes until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl JournalFolder {
-    /// That of a run folder, whether it is there or not.
+    /// The journal of a run folder, which need not exist.
     #[must_use]
     pub fn of_run(run: &Path) -> Self {
         Self { run: run.to_path_buf() }
     }
 
-    /// Whether there is one.
+    /// Whether the journal exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.manifest_path().is_file()
     }
 
-    /// Starts one.
+    /// Creates the journal.
     pub fn create(&self, manifest: &Manifest) -> Result<(), JournalError> {
         let folder = self.folder();
         fs::create_dir_all(&folder).map_err(JournalError::io("create", &folder))?;
         manifest.write(&self.manifest_path())
     }
 
-    /// What the run is.
+    /// Reads the manifest of the run.
     pub fn manifest(&self) -> Result<Manifest, JournalError> {
         if !self.exists() {
             return Err(JournalError::NoJournal { path: self.run.clone() });
@@ -45,19 +45,19 @@ impl JournalFolder {
         Manifest::read(&self.manifest_path())
     }
 
-    /// Keeps other processes out.
+    /// Locks the run folder.
     pub fn lock(&self) -> Result<Lock, JournalError> {
         let path = self.folder().join("lock");
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(JournalError::io("open", &path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(JournalError::InUse { path: self.run.clone() }),
-            // A file system without locks is no reason not to measure.
+            // Some file systems have no locks; measure anyway.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
         }
     }
 
-    /// The numbers of the sessions there are, in order.
+    /// The numbers of the sessions, in order.
     pub fn sessions(&self) -> Result<Vec<u32>, JournalError> {
         let folder = self.folder();
         let entries = fs::read_dir(&folder).map_err(JournalError::io("read", &folder))?;
@@ -68,28 +68,28 @@ impl JournalFolder {
         Ok(sessions)
     }
 
-    /// The events of a session.
+    /// Reads the events of a session.
     pub fn events(&self, session: u32) -> Result<SessionEvents, JournalError> {
         SessionEvents::read(&self.events_path(session))
     }
 
-    /// Starts the events of a session.
+    /// Creates the events file of a session.
     pub fn start_events(&self, session: u32) -> Result<JournalWriter, JournalError> {
         JournalWriter::create(&self.events_path(session))
     }
 
-    /// What was found out after the run.
-    pub fn after(&self) -> Result<After, JournalError> {
-        After::read(&self.folder().join("after.jsonl"))
+    /// Reads `after.jsonl`.
+    pub fn review_journal(&self) -> Result<ReviewJournal, JournalError> {
+        ReviewJournal::read(&self.folder().join("after.jsonl"))
     }
 
-    /// Where the events of a session stand.
+    /// The path of the events of a session.
     #[must_use]
     pub fn events_path(&self, session: u32) -> PathBuf {
         self.folder().join(format!("session-{session}.events.jsonl"))
     }
 
-    /// Where the readings of a session stand: a recording as `ergo energy` reads it.
+    /// The path of the readings of a session: a recording that `ergo energy` reads.
     #[must_use]
     pub fn readings_path(&self, session: u32) -> PathBuf {
         self.folder().join(format!("session-{session}.readings.jsonl"))

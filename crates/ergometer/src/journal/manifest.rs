@@ -1,4 +1,5 @@
-//! `run.json`: what was asked for and what it was asked of, written once before the first reading.
+//! Reads and writes `run.json`: the configuration of a run and its dataset, model and machine. Written once, before the
+//! first reading.
 
 use std::fs;
 use std::io::Write;
@@ -14,53 +15,53 @@ use ergometer_datasets::fingerprint::sha256;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::record::GpuColumn;
 
-/// The version of the journal that is written and read.
+/// The version of the journal.
 const VERSION: u32 = 1;
 
-/// What a run is.
+/// The configuration of a run and what it ran on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The version of the format.
     pub format_version: u32,
     /// The version of Ergometer that started the run.
     pub ergometer: String,
-    /// When, in nanoseconds since the epoch.
+    /// When the run was created, in nanoseconds since the epoch.
     pub created_ns: i64,
-    /// What was asked for, without its secrets.
+    /// The configuration, without secrets.
     pub config: RunConfig,
-    /// A hash of it.
+    /// A hash of the configuration.
     pub config_hash: String,
-    /// Of what.
+    /// The dataset.
     pub dataset: DatasetFacts,
-    /// The grader, as `--grader` takes it; `judge:MODEL` where a model grades.
+    /// The grader, as the user writes it; `judge:MODEL` for a judge.
     pub grader: String,
-    /// A hash of the tokenizer's files, where one was given.
+    /// A hash of the configured tokenizer's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
     /// The model.
     pub model: ModelFacts,
-    /// Where it ran.
+    /// Where the model runs.
     pub place: Locality,
-    /// The folder's part about the hardware.
+    /// The label of the hardware in the folder's name.
     pub hardware_label: String,
     /// The machine.
     pub system_info: SystemInfo,
-    /// Its accelerators.
+    /// The GPUs of the machine.
     pub gpus: Vec<GpuColumn>,
 }
 
-/// What a dataset is.
+/// Facts about a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetFacts {
     /// The id in the registry.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// How many queries it has; `None` where there is no end.
+    /// How many queries it has; `None` if it is endless.
     pub size: Option<u64>,
-    /// A hash of all that it gives out.
+    /// A hash of its content.
     pub fingerprint: String,
-    /// Which columns were taken, where it has columns.
+    /// The columns that are used, if it has columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Columns>,
 }
@@ -69,14 +70,14 @@ impl Manifest {
     /// The version to write.
     pub(crate) const VERSION: u32 = VERSION;
 
-    /// The hash of a configuration, of which the secrets have been taken out.
+    /// The hash of a configuration without secrets.
     #[must_use]
     pub fn hash_of(config: &RunConfig) -> String {
         let text = serde_json::to_vec(config).unwrap_or_default();
         sha256(&text)
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file atomically.
     pub(super) fn write(&self, path: &Path) -> Result<(), JournalError> {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
@@ -88,7 +89,7 @@ impl Manifest {
         written.and_then(|()| fs::rename(&beside, path)).map_err(JournalError::io("write", path))
     }
 
-    /// Reads it and checks its version and its hash.
+    /// Reads the file and checks its version and hash.
     pub(super) fn read(path: &Path) -> Result<Self, JournalError> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -106,7 +107,7 @@ impl Manifest {
         }
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         if Self::hash_of(&manifest.config) != manifest.config_hash {
-            return Err(damaged(String::from("its configuration is not the one the run was made with")));
+            return Err(damaged(String::from("its configuration does not match its hash")));
         }
         Ok(manifest)
     }

@@ -1,11 +1,11 @@
-//! The journal of a run: raw events go in as they happen; after a kill they come out again.
+//! Writes the raw events of a run as they happen, and reads them back, even after the run was killed.
 //!
-//! A run folder has a `journal` folder with `run.json` (what was asked for, written once) and, for every session of
-//! the run, the events of its requests and the readings of its sensors. Both are JSON lines that are only ever added
-//! to. A line is whole or it is the last one, cut by a kill; then it is left out. What is found out about the answers once
-//! nothing is measured any more stands in `after.jsonl`. Everything else in a run folder is derived from the journal.
+//! The `journal` folder of a run has `run.json` (the configuration and its context, written once) and, for each session,
+//! the events of the requests and the readings of the sensors. Both are append-only JSON lines. Only the last line can be
+//! incomplete, if the run was killed; it is then skipped. Token counts and judgements made after the measurement are in
+//! `after.jsonl`. All other files of a run folder are derived from the journal.
 
-mod after;
+mod review_journal;
 mod entry;
 mod error;
 mod folder;
@@ -14,13 +14,13 @@ mod order;
 mod reader;
 mod writer;
 
-pub use after::{After, AfterEntry, AfterWriter, Judgement, TokenCount};
+pub use review_journal::{ReviewJournal, ReviewEntry, ReviewJournalWriter, Judgement, TokenCount};
 #[cfg(test)]
 pub(crate) use entry::tests::exchange as exchange_for_tests;
 pub use entry::{Entry, IdleKind, SessionStart};
 pub use error::JournalError;
 pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
-pub use order::{Exchanges, Ordered, order};
-pub use reader::{Located, Lost, SessionEvents};
+pub use order::{Exchanges, OrderedRequest, order};
+pub use reader::{LocatedRequest, LostRequest, SessionEvents};
 pub use writer::JournalWriter;

@@ -1,30 +1,30 @@
-//! The requests of all sessions in the order of the dataset, and which of them is the record of its query.
+//! Sorts the requests of all sessions by the dataset and marks the record of each query.
 
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::{JournalError, JournalFolder, Located, SessionEvents};
+use super::{JournalError, JournalFolder, LocatedRequest, SessionEvents};
 use ergometer_runs::{Exchange, Fate};
 
-/// Where one request stands, and whether it is the record of its query. Small, as there is one for each.
+/// The position of a request in the journal. It is small because there is one for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ordered {
-    /// The place of its session among those given.
+pub struct OrderedRequest {
+    /// The index of its session.
     pub session: u32,
-    /// Its place among the requests of its session.
+    /// Its index among the requests of the session.
     pub place: u32,
     /// Whether it is the record of its query.
     pub is_record: bool,
 }
 
-/// All requests in the order of the dataset. Of each query the first that was dealt with is its record.
+/// All requests in the order of the dataset. The first settled request of a query is its record.
 #[must_use]
-pub fn order(sessions: &[&SessionEvents]) -> Vec<Ordered> {
+pub fn order(sessions: &[&SessionEvents]) -> Vec<OrderedRequest> {
     let requests = sessions.iter().zip(0_u32..).flat_map(|(events, session)| {
-        (0_u32..).zip(&events.requests).map(move |(place, _)| Ordered { session, place, is_record: false })
+        (0_u32..).zip(&events.requests).map(move |(place, _)| OrderedRequest { session, place, is_record: false })
     });
-    let mut order: Vec<Ordered> = requests.collect();
-    let located = |entry: &Ordered| &sessions[entry.session as usize].requests[entry.place as usize];
+    let mut order: Vec<OrderedRequest> = requests.collect();
+    let located = |entry: &OrderedRequest| &sessions[entry.session as usize].requests[entry.place as usize];
     order.sort_unstable_by_key(|entry| (located(entry).index, entry.session, located(entry).request));
     let mut last = None;
     for entry in &mut order {
@@ -34,21 +34,21 @@ pub fn order(sessions: &[&SessionEvents]) -> Vec<Ordered> {
     order
 }
 
-/// Reads requests again, wherever they stand. Each file is opened once.
+/// Reads requests back from the journal. Each file is opened once.
 #[derive(Debug)]
 pub struct Exchanges {
     files: Vec<(PathBuf, Option<File>)>,
 }
 
 impl Exchanges {
-    /// Those of these sessions.
+    /// Reads requests of these sessions.
     #[must_use]
     pub fn new(journal: &JournalFolder, sessions: impl IntoIterator<Item = u32>) -> Self {
         Self { files: sessions.into_iter().map(|number| (journal.events_path(number), None)).collect() }
     }
 
-    /// A request of the session at this place.
-    pub fn read(&mut self, session: usize, located: Located) -> Result<Exchange, JournalError> {
+    /// Reads a request of the session at this index.
+    pub fn read(&mut self, session: usize, located: LocatedRequest) -> Result<Exchange, JournalError> {
         let (path, file) = &mut self.files[session];
         let file = match file {
             Some(file) => file,

@@ -1,5 +1,4 @@
-//! Reads a session's events back: what happened, and where each request's line stands, so that memory stays small
-//! however much was said.
+//! Reads the events of a session. It keeps only the position of each request's line, so memory stays small.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,79 +11,78 @@ use super::{Entry, IdleKind, JournalError, SessionStart};
 use ergometer_clients::Outcome;
 use ergometer_runs::{Closing, Exchange, Fate, SenderFacts};
 
-/// A longer line is no event: the longest answers are some megabytes.
+/// The longest line that is read. The longest answers have a few megabytes.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// The events of one session, without what was said.
+/// The events of one session, without the texts.
 #[derive(Debug, Default)]
 pub struct SessionEvents {
-    /// Its first line; `None` where not even that is whole.
+    /// The first line; `None` if it is incomplete.
     pub start: Option<SessionStart>,
-    /// When the machine was at rest.
+    /// When idle power was measured.
     pub idle: Vec<(IdleKind, Window)>,
-    /// When requests were sent that do not count.
+    /// When warm-up requests were sent.
     pub warmup: Vec<Window>,
     /// The requests that ended, in the order of their ends.
-    pub requests: Vec<Located>,
-    /// How the sender did, where all requests were sent.
+    pub requests: Vec<LocatedRequest>,
+    /// The facts of the sender, if all requests were sent.
     pub sender: Option<SenderFacts>,
-    /// Those that were sent and never ended: lost with a kill.
-    pub lost: Vec<Lost>,
-    /// One past the highest number of a request, be it lost.
+    /// Requests that were in flight when the run was killed.
+    pub lost: Vec<LostRequest>,
+    /// One past the highest number of a request, including lost ones.
     pub next_request: u64,
-    /// Why it ended; `None` after a kill.
+    /// Why the session ended; `None` if it was killed.
     pub closed: Option<Closing>,
-    /// How long the file is up to its last whole line.
+    /// The length of the file up to its last complete line.
     pub whole_bytes: u64,
-    /// Whether the file ends within a line.
+    /// Whether the last line is incomplete.
     pub is_cut: bool,
-    /// Lines that could not be understood.
+    /// Lines that could not be parsed.
     pub damaged_lines: u64,
 }
 
-/// A request that was sent and never ended.
+/// A request that was in flight when the run was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRequest {
     /// Its number in the run.
     pub request: u64,
-    /// Its query's place in the dataset.
+    /// The index of its query in the dataset.
     pub index: u64,
     /// When it was sent.
     pub sent: Timestamp,
 }
 
-/// One request and where its line stands.
+/// A request and the position of its line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Located {
+pub struct LocatedRequest {
     /// Its number in the run.
     pub request: u64,
-    /// Its query's place in the dataset.
+    /// The index of its query in the dataset.
     pub index: u64,
     /// When it was sent.
     pub sent: Timestamp,
-    /// When its first content came.
+    /// When its first token arrived.
     pub first_token: Option<Timestamp>,
     /// When it ended.
     pub end: Timestamp,
-    /// What became of its query with it.
+    /// What happens to its query afterwards.
     pub fate: Fate,
-    /// Whether it completed and its tokens were not counted, though they can be: of a further turn only the server knows all
-    /// that was said.
+    /// Whether it completed, its tokens are unknown and can be counted. Those of a further turn cannot, because its exchange
+    /// does not contain the earlier turns.
     pub is_uncounted: bool,
-    /// Whether it completed and there is an answer to compare it with.
+    /// Whether it completed and its query has an answer to compare with.
     pub is_gradable: bool,
     start: u64,
     length: u64,
 }
 
 impl SessionEvents {
-    /// Reads a session's file. A line that is cut off at the end is left out; so is one that is damaged, which is
-    /// counted.
+    /// Reads the events of a session. Skips an incomplete last line, and skips and counts damaged lines.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         Self::read_with(path, |_| {})
     }
 
-    /// The same, and shows each request on the way.
+    /// Reads the events of a session and calls `show` with each request.
     pub fn read_with(path: &Path, mut show: impl FnMut(&Exchange)) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(JournalError::io("open", path))?;
         let mut reader = BufReader::with_capacity(1 << 18, file);
@@ -117,7 +115,7 @@ impl SessionEvents {
         Ok(events)
     }
 
-    fn take(&mut self, entry: Entry, in_flight: &mut BTreeMap<u64, Lost>, length: u64) {
+    fn take(&mut self, entry: Entry, in_flight: &mut BTreeMap<u64, LostRequest>, length: u64) {
         match entry {
             Entry::Session(start) => self.start = Some(start),
             Entry::Idle(kind, window) => self.idle.push((kind, window)),
@@ -126,13 +124,13 @@ impl SessionEvents {
             Entry::Closed(closing) => self.closed = Some(closing),
             Entry::Sent { request, index, sent } => {
                 self.next_request = self.next_request.max(request.saturating_add(1));
-                in_flight.insert(request, Lost { request, index, sent });
+                in_flight.insert(request, LostRequest { request, index, sent });
             }
             Entry::Ended(exchange) => {
                 self.next_request = self.next_request.max(exchange.request.saturating_add(1));
                 in_flight.remove(&exchange.request);
                 let is_completed = exchange.outcome == Outcome::Completed;
-                self.requests.push(Located {
+                self.requests.push(LocatedRequest {
                     request: exchange.request,
                     index: exchange.query.index,
                     sent: exchange.sent,
@@ -151,8 +149,8 @@ impl SessionEvents {
     }
 }
 
-impl Located {
-    /// The request, read again from its session's file.
+impl LocatedRequest {
+    /// Reads the request from the file of its session.
     pub fn read(&self, file: &mut File, path: &Path) -> Result<Exchange, JournalError> {
         let io = |cause| JournalError::Io { action: "read", path: path.to_path_buf(), cause };
         let mut line = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
@@ -162,7 +160,7 @@ impl Located {
             Ok(Entry::Ended(exchange)) => Ok(*exchange),
             _ => Err(JournalError::Damaged {
                 path: path.to_path_buf(),
-                what: format!("request {} has changed while it was read", self.request),
+                what: format!("request {} changed while it was read", self.request),
             }),
         }
     }

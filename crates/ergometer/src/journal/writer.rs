@@ -1,8 +1,8 @@
-//! Writes a session's events from a thread of its own, so that a slow disk never holds up a request's clock.
+//! Writes the events of a session in a separate thread, so that a slow disk does not delay requests.
 //!
-//! What was acknowledged is with the system: it survives the end of this process. What nobody waits for is there within
-//! a moment. Whatever waits is written in one call. After the first error nothing more is written, and the file is cut
-//! back to its last whole line.
+//! An acknowledged entry is with the operating system, so it survives the end of this process. Other entries are written
+//! within a millisecond. Waiting entries are written in one call. After the first error nothing more is written, and the
+//! file is truncated to its last complete line.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,35 +17,35 @@ use tokio::sync::oneshot;
 
 use super::{Entry, JournalError};
 
-/// An entry to write, and whom to tell that it is written.
+/// An entry to write, and a channel to acknowledge it.
 struct Message {
     entry: Entry,
     written: Option<oneshot::Sender<()>>,
 }
 
-/// Writes a session's events.
+/// Writes the events of a session.
 #[derive(Debug)]
 pub struct JournalWriter {
     sender: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     failure: Arc<Mutex<Option<JournalError>>>,
-    /// How many entries are not written yet.
+    /// The number of entries that are not written yet.
     waiting: Arc<AtomicUsize>,
     path: PathBuf,
 }
 
-/// More than this waits for the next call.
+/// The largest write; further entries wait for the next.
 const LARGEST_WRITE: usize = 1 << 20;
 
-/// Where nobody waits, what comes within this time is written with it. To wake this thread for every request of ten
-/// thousand a second costs more than to write them.
+/// Entries without acknowledgement are collected for this long. At ten thousand requests per second, waking the thread for
+/// each of them costs more than writing them.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// With more entries than this not written yet, whoever brings another waits for it.
+/// With more unwritten entries than this, [`JournalWriter::queue`] waits.
 const MOST_WAITING: usize = 4096;
 
 impl JournalWriter {
-    /// Starts a file, which must not exist.
+    /// Creates a file, which must not exist.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         Ok(Self::start(file.map_err(JournalError::io("create", path))?, path))
@@ -55,18 +55,18 @@ impl JournalWriter {
         let (sender, receiver) = mpsc::channel();
         let (failure, waiting) = (Arc::default(), Arc::default());
         let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
-        let writing = Writing { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
+        let writer = WriterThread { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
         let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
-        let thread = builder.spawn(move || writing.run(&receiver)).ok();
+        let thread = builder.spawn(move || writer.run(&receiver)).ok();
         Self { sender: Some(sender), thread, failure, waiting, path }
     }
 
-    /// Writes an entry within a moment; an error shows at the next [`write`](Self::write) or [`queue`](Self::queue).
+    /// Queues an entry. The next [`write`](Self::write) or [`queue`](Self::queue) reports an error.
     pub fn append(&self, entry: Entry) {
         self.send(Message { entry, written: None });
     }
 
-    /// Writes an entry within a moment, unless so much waits already that it must wait, too. Tells of an error of before.
+    /// Queues an entry, and waits for it if too many are unwritten. Reports earlier errors.
     pub async fn queue(&self, entry: Entry) -> Result<(), JournalError> {
         if self.waiting.load(Ordering::Relaxed) > MOST_WAITING {
             return self.write(entry).await;
@@ -74,21 +74,21 @@ impl JournalWriter {
         if self.send(Message { entry, written: None }) { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// Writes an entry and everything before it.
+    /// Writes an entry and all entries before it, and waits for them.
     pub async fn write(&self, entry: Entry) -> Result<(), JournalError> {
         let (written, done) = oneshot::channel();
-        // What could not be sent comes back with the error, and with it the end that `done` would wait for.
+        // An entry that cannot be sent is dropped with its channel, so `done` does not wait.
         let is_sent = self.send(Message { entry, written: Some(written) });
         if is_sent && done.await.is_ok() { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// Whether somebody is there to write it.
+    /// Sends an entry to the thread; returns whether the thread still runs.
     fn send(&self, message: Message) -> bool {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok())
     }
 
-    /// Writes what is left and hands the file to the disk.
+    /// Writes the remaining entries and syncs the file to disk.
     pub fn finish(mut self) -> Result<(), JournalError> {
         self.sender = None;
         if let Some(thread) = self.thread.take() {
@@ -100,20 +100,20 @@ impl JournalWriter {
         }
     }
 
-    /// Why nothing more is written. The cause is told again each time it is asked for.
+    /// Why nothing more is written. It can be called repeatedly.
     fn failure(&self) -> JournalError {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let cause = match &*failure {
             Some(JournalError::Io { cause, .. }) => {
                 cause.raw_os_error().map_or_else(|| cause.kind().into(), std::io::Error::from_raw_os_error)
             }
-            _ => std::io::Error::other("its thread ended"),
+            _ => std::io::Error::other("the journal thread ended"),
         };
         JournalError::Io { action: "write", path: self.path.clone(), cause }
     }
 }
 
-struct Writing {
+struct WriterThread {
     file: File,
     path: PathBuf,
     /// How long the file is up to its last whole line.
@@ -122,7 +122,7 @@ struct Writing {
     waiting: Arc<AtomicUsize>,
 }
 
-impl Writing {
+impl WriterThread {
     fn run(mut self, receiver: &mpsc::Receiver<Message>) {
         let (mut lines, mut waiting) = (Vec::new(), Vec::new());
         while let Ok(first) = receiver.recv() {
@@ -154,7 +154,7 @@ impl Writing {
         }
     }
 
-    /// Cuts off half a line at the end: it would be left out on reading; without it the file is whole.
+    /// Truncates the file to its last complete line.
     fn cut(&self, lines: &[u8]) {
         let written = self.file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(self.whole));
         let written = usize::try_from(written).unwrap_or(usize::MAX).min(lines.len());
@@ -194,12 +194,12 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_full_disk_is_told() {
+    async fn a_full_disk_is_reported() {
         let path = Path::new("/dev/full");
         let writer = JournalWriter::start(OpenOptions::new().append(true).open(path).unwrap(), path);
         let error = writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err();
         assert!(error.is_disk_full() && error.to_string().contains("the disk is full"), "{error}");
-        assert!(writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "told again");
+        assert!(writer.write(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full(), "reported again");
         assert!(writer.queue(Entry::Closed(Closing::Finished)).await.unwrap_err().is_disk_full());
         assert!(writer.finish().unwrap_err().is_disk_full());
     }

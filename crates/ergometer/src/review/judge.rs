@@ -1,4 +1,4 @@
-//! A model that grades: a request's answer goes in, what the judge said and its verdict come out.
+//! Grades answers with a model.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use ergometer_clients::{Client, ClientError, ClientSpec, Request, RequestError, 
 use ergometer_runs::Exchange;
 use ergometer_runs::config::{JudgeSpec, Retries};
 
-/// Enough for some sentences, and for a model that thinks before it speaks.
+/// Enough for a few sentences and some reasoning.
 const MAX_TOKENS: u64 = 1024;
 
 /// Why a judge cannot be used.
@@ -53,25 +53,25 @@ pub struct Judge {
     common: Arc<RequestOptions>,
 }
 
-/// The most characters of a reply that are kept.
+/// The most characters of a reply that are stored.
 const LONGEST_REPLY: usize = 1 << 16;
 
 impl Judge {
-    /// Finds the judge and looks whether it answers. Where no model is named, the server's only one is taken, and named in
-    /// `spec` from then on.
+    /// Connects to the judge and checks its health. If `spec` has no model, uses the only model of the server and stores its
+    /// name in `spec`.
     pub async fn open(spec: &mut JudgeSpec) -> Result<Self, JudgeError> {
         if spec.model.is_empty() {
-            let nameless = client_of(spec)?;
+            let nameless = open_client(spec)?;
             let only = ergometer_clients::only_model(&*nameless, "judge-model").await;
             let _ = nameless.close().await;
             spec.model = only?;
         }
-        Self::admit(client_of(spec)?, &spec.model).await
+        Self::admit(open_client(spec)?, &spec.model).await
     }
 
-    /// With a client of one's own. It is closed where it cannot be used.
+    /// Uses an existing client, and closes it on an error.
     pub async fn admit(client: Box<dyn Client>, model: &str) -> Result<Self, JudgeError> {
-        // The same answer is graded alike each time, as far as the server can.
+        // Grade reproducibly, as far as the server can.
         let parameters = Map::from_iter([(String::from("temperature"), Value::from(0))]);
         let common = RequestOptions {
             system_prompt: Some(String::from(SYSTEM)),
@@ -97,7 +97,7 @@ impl Judge {
         &self.model
     }
 
-    /// Judges an answer. A request whose failure may pass is sent again.
+    /// Judges an answer. Retries transient failures.
     pub(super) async fn judge(&self, exchange: &Exchange, retries: Retries) -> Result<Judgement, RequestError> {
         let problem = question(&exchange.query, &exchange.transcript.text);
         let request = Request {
@@ -126,20 +126,20 @@ impl Judge {
 
     fn judgement(&self, exchange: &Exchange, mut reply: String) -> Judgement {
         let correct = verdict(&reply).map(|verdict| verdict == Verdict::Correct);
-        // A judge that does not end is kept in part.
+        // Truncate the reply of a judge that does not stop.
         if let Some((end, _)) = reply.char_indices().nth(LONGEST_REPLY) {
             reply.truncate(end);
         }
         Judgement { request: exchange.request, session: exchange.session, judge: self.model.clone(), correct, reply }
     }
 
-    /// Lets go of its client.
+    /// Closes its client.
     pub async fn close(&self) {
         let _ = self.client.close().await;
     }
 }
 
-fn client_of(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
+fn open_client(spec: &JudgeSpec) -> Result<Box<dyn Client>, JudgeError> {
     let mut client = ClientSpec {
         id: String::from("openai"),
         model: spec.model.clone(),
@@ -174,7 +174,7 @@ mod tests {
         // PATH is set wherever tests run.
         let error = refused(spec("http://judge.example", Some("PATH"))).await;
         assert!(error.contains("the judge cannot be used") && error.contains("over plain HTTP"), "{error}");
-        // A port that nobody listens on: it was free a moment ago.
+        // A port without a listener: it was free a moment ago.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let error = refused(spec(&format!("http://127.0.0.1:{port}"), None)).await;
         assert!(error.contains("no server answers") && error.contains("is running; --judge takes"), "{error}");

@@ -1,10 +1,9 @@
-//! After the last request, before the run is closed: tokens that the server did not count, and answers that a model
-//! grades. The journal of a run goes in; lines of its `after.jsonl` come out.
+//! Counts missing tokens and judges answers after the last request of a run, and writes the results to `after.jsonl`.
 //!
-//! Nothing is timed or measured here: the sensors have stopped, so whatever a tokenizer or a judge uses is not the run's.
-//! What was found out is never asked again, so a review that was stopped or killed goes on where it was.
+//! The sensors have stopped by then, so the energy of a tokenizer or a judge is not part of the run. A review that was
+//! stopped or killed can be resumed: it skips what is in `after.jsonl`.
 
-mod in_turn;
+mod task_runner;
 mod judge;
 mod prompt;
 mod tokenizer;
@@ -18,85 +17,85 @@ pub use judge::{Judge, JudgeError};
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use verdict::{Verdict, verdict};
 
-use self::in_turn::{InTurn, Patience};
+use self::task_runner::{TaskRunner, TaskLimits};
 use crate::journal::{
-    AfterEntry, AfterWriter, Exchanges, JournalError, JournalFolder, Judgement, Located, Ordered, SessionEvents,
+    ReviewEntry, ReviewJournalWriter, Exchanges, JournalError, JournalFolder, Judgement, LocatedRequest, OrderedRequest, SessionEvents,
     TokenCount, order,
 };
 use ergometer_clients::{Client, Request, RequestError, RequestOptions};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::Retries;
 
-/// A server that fails to count three times in a row has no tokenizer to ask.
-const COUNTING: Patience = Patience { at_a_time: 8, failures_in_a_row: 3 };
+/// A server that fails to count three times in a row has no tokenizer endpoint.
+const COUNTING: TaskLimits = TaskLimits { at_a_time: 8, failures_in_a_row: 3 };
 
-/// A judge that fails five times in a row will not come back soon.
-const JUDGING: Patience = Patience { at_a_time: 4, failures_in_a_row: 5 };
+/// A judge that fails five times in a row is unavailable.
+const JUDGING: TaskLimits = TaskLimits { at_a_time: 4, failures_in_a_row: 5 };
 
-/// A judge's request that failed and may well succeed is sent again so often.
+/// Retries of a request to the judge after a transient failure.
 const JUDGE_RETRIES: Retries = Retries { most: 2, backoff_s: 0.5 };
 
-/// What is looked at, by whom.
+/// A review of a run.
 pub struct Review {
-    /// Of which run.
+    /// The journal of the run.
     pub journal: JournalFolder,
-    /// Whom the run asked: its server may count tokens.
+    /// The client of the run, whose server may count tokens.
     pub client: Arc<dyn Client>,
-    /// What every request of the run asked for.
+    /// The options of every request of the run.
     pub common: Arc<RequestOptions>,
-    /// Who grades, where a model does.
+    /// The judge, if there is one.
     pub judge: Option<Judge>,
-    /// Becomes true when the user wants it to end.
+    /// Becomes true when the user stops the review.
     pub stop: watch::Receiver<bool>,
 }
 
-/// What a review does.
+/// The progress of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reviewing<'a> {
     /// Tokens are counted.
     Counting {
-        /// Requests that are dealt with.
+        /// Requests done.
         done: u64,
-        /// Of how many.
+        /// All requests to count.
         total: u64,
     },
     /// Answers are graded.
     Judging {
-        /// Answers that are dealt with.
+        /// Answers done.
         done: u64,
-        /// Of how many.
+        /// All answers to judge.
         total: u64,
     },
-    /// An answer could not be judged; told once.
+    /// An answer could not be judged. Reported once.
     JudgeFailed(&'a str),
 }
 
-/// What came of a review.
+/// How a review ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reviewed {
-    /// Everything was looked at that could be.
+    /// Everything possible was counted and judged.
     Done,
-    /// The user stopped it, and something is left.
+    /// The user stopped it before its end.
     Stopped,
 }
 
-/// One request and what is to be done with it.
+/// A request to count or judge.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     session: u32,
-    located: Located,
+    located: LocatedRequest,
 }
 
 impl Review {
-    /// Looks at the records of the run, and tells how far it is.
+    /// Counts and judges the records of the run, and reports progress to `tell`.
     pub async fn run(self, tell: &(dyn Fn(Reviewing<'_>) + Send + Sync)) -> Result<Reviewed, JournalError> {
         let numbers = self.journal.sessions()?;
         let sessions =
             numbers.iter().map(|&number| self.journal.events(number)).collect::<Result<Vec<SessionEvents>, _>>()?;
-        let after = self.journal.after()?;
+        let after = self.journal.review_journal()?;
         let borrowed: Vec<&SessionEvents> = sessions.iter().collect();
         let records = order(&borrowed).into_iter().filter(|entry| entry.is_record);
-        let located = |entry: &Ordered| sessions[entry.session as usize].requests[entry.place as usize];
+        let located = |entry: &OrderedRequest| sessions[entry.session as usize].requests[entry.place as usize];
         let (mut uncounted, mut unjudged) = (Vec::new(), Vec::new());
         for entry in records {
             let task = Task { session: entry.session, located: located(&entry) };
@@ -111,26 +110,26 @@ impl Review {
         if uncounted.is_empty() && unjudged.is_empty() {
             return Ok(Reviewed::Done);
         }
-        let mut asking =
-            Asking { review: &self, exchanges: Exchanges::new(&self.journal, numbers), writer: after.writer(), tell };
-        let counted = asking.count(&uncounted).await?;
-        let judged = asking.judge(&unjudged).await?;
-        asking.writer.finish()?;
+        let mut running =
+            RunningReview { review: &self, exchanges: Exchanges::new(&self.journal, numbers), writer: after.writer(), tell };
+        let counted = running.count(&uncounted).await?;
+        let judged = running.judge(&unjudged).await?;
+        running.writer.finish()?;
         let is_stopped = [counted, judged].contains(&Reviewed::Stopped);
         Ok(if is_stopped { Reviewed::Stopped } else { Reviewed::Done })
     }
 }
 
-/// A review that is under way.
-struct Asking<'a> {
+/// A review in progress.
+struct RunningReview<'a> {
     review: &'a Review,
     exchanges: Exchanges,
-    writer: AfterWriter,
+    writer: ReviewJournalWriter,
     tell: &'a (dyn Fn(Reviewing<'_>) + Send + Sync),
 }
 
-impl Asking<'_> {
-    /// Asks the server's own tokenizer.
+impl RunningReview<'_> {
+    /// Counts tokens with the server's tokenizer.
     async fn count(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
         let Self { review, exchanges, writer, tell } = self;
         let (total, mut done) = (tasks.len() as u64, 0);
@@ -143,12 +142,12 @@ impl Asking<'_> {
             done += 1;
             tell(Reviewing::Counting { done, total });
             let Some(count) = counted else { return Ok(false) };
-            writer.write(&AfterEntry::Counted(count)).map(|()| true)
+            writer.write(&ReviewEntry::Counted(count)).map(|()| true)
         };
-        InTurn::new(COUNTING, review.stop.clone()).run(tasks.iter(), ask, take).await
+        TaskRunner::new(COUNTING, review.stop.clone()).run(tasks.iter(), ask, take).await
     }
 
-    /// Asks the judge.
+    /// Judges answers.
     async fn judge(&mut self, tasks: &[Task]) -> Result<Reviewed, JournalError> {
         let Self { review, exchanges, writer, tell } = self;
         let Some(judge) = &review.judge else { return Ok(Reviewed::Done) };
@@ -163,7 +162,7 @@ impl Asking<'_> {
             done += 1;
             tell(Reviewing::Judging { done, total });
             let cause = match judged {
-                Some(Ok(judgement)) => return writer.write(&AfterEntry::Judged(judgement)).map(|()| true),
+                Some(Ok(judgement)) => return writer.write(&ReviewEntry::Judged(judgement)).map(|()| true),
                 Some(Err(error)) => error.cause,
                 None => String::from("its client panicked"),
             };
@@ -172,11 +171,11 @@ impl Asking<'_> {
             }
             Ok(false)
         };
-        InTurn::new(JUDGING, review.stop.clone()).run(tasks.iter(), ask, take).await
+        TaskRunner::new(JUDGING, review.stop.clone()).run(tasks.iter(), ask, take).await
     }
 }
 
-/// Asks the server to count one request and its answer.
+/// Asks the server to count the tokens of one request and its answer.
 async fn count(client: &dyn Client, common: &RequestOptions, exchange: &Exchange) -> Option<TokenCount> {
     let (query, transcript) = (&exchange.query, &exchange.transcript);
     let request = Request {

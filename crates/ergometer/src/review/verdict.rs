@@ -1,16 +1,16 @@
-//! A judge's reply goes in; its verdict comes out.
+//! Parses the verdict in a judge's reply.
 
-/// What a judge decided.
+/// The decision of a judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The response is right.
+    /// The response is correct.
     Correct,
-    /// It is not.
+    /// The response is wrong.
     Wrong,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// The word in the reply.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -19,15 +19,15 @@ impl Verdict {
         }
     }
 
-    /// That of a grade.
+    /// The verdict of a grade.
     #[must_use]
-    pub const fn of(correct: bool) -> Self {
+    pub const fn from_correct(correct: bool) -> Self {
         if correct { Self::Correct } else { Self::Wrong }
     }
 }
 
-/// The last verdict of a reply: of the last line with one `verdict:`, be it decorated. `None` where there is no such line,
-/// or where it says neither the one nor the other. A line with two of them tells what verdicts look like and is none.
+/// Parses the verdict of the last line with exactly one `verdict:`, ignoring decoration. `None` without such a line, or if
+/// its verdict is neither correct nor wrong. A line with two of them quotes the instructions.
 ///
 /// ```
 /// use ergometer::review::{Verdict, verdict};
@@ -36,7 +36,7 @@ impl Verdict {
 /// ```
 #[must_use]
 pub fn verdict(reply: &str) -> Option<Verdict> {
-    let said = reply.lines().rev().find_map(said)?;
+    let said = reply.lines().rev().find_map(text_after_verdict)?;
     let end = said.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(said.len());
     let (word, rest) = said.split_at(end);
     // `correct, since`, `correct**.` and `correct (both say 4)` are; `correct answer missing` is not.
@@ -50,8 +50,8 @@ pub fn verdict(reply: &str) -> Option<Verdict> {
     }
 }
 
-/// What a line says after its `verdict:`, in small letters; `None` where it has none, or two.
-fn said(line: &str) -> Option<String> {
+/// The text after the `verdict:` of a line, in lower case; `None` unless it has exactly one.
+fn text_after_verdict(line: &str) -> Option<String> {
     let line = line.to_lowercase();
     let (_, after) = line.split_once("verdict")?;
     let start = after.find(char::is_alphanumeric).unwrap_or(after.len());
@@ -102,7 +102,7 @@ mod tests {
 
         #[test]
         fn a_verdict_at_the_end_is_found_whatever_stands_before(before in "\\PC*", is_correct: bool) {
-            let expected = Verdict::of(is_correct);
+            let expected = Verdict::from_correct(is_correct);
             prop_assert_eq!(verdict(&format!("{before}\nverdict: {}", expected.word())), Some(expected));
         }
     }

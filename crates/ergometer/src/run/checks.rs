@@ -1,7 +1,7 @@
 //! What can be wrong with a run before anything is sent: a configuration, a dataset and a client go in; an error with what to
 //! do about it comes out, or what the run needs to know.
 
-use ergometer_diagnostics::{Hint, Message, hint, option};
+use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 
 use super::{RunError, Sensing};
 use crate::config::Counted;

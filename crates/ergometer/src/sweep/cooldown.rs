@@ -1,8 +1,8 @@
-//! The wait between two runs: what the machine was like before the first goes in, and it is watched until it is like that
-//! again, or until the time for it is over.
+//! Waits between two runs until temperature and power are back to their values before the first run, or until a time
+//! limit.
 //!
-//! A warm GPU draws more for the same work and may clock lower, so a point would carry what the one before it did. What is
-//! modelled says nothing of heat, so only what is measured counts.
+//! A warm GPU draws more power for the same work and may clock lower, so a run would be affected by the run before it.
+//! Modelled power does not depend on heat, so only measured power counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::config::Counted;
 use crate::run::{Sensing, power};
 use crate::stop::stopped;
 
-/// How often it is looked, and over how long power is averaged.
+/// How often the sensors are checked, and the time over which power is averaged.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The temperatures and the power of the devices that count, over a window.
+/// The temperatures and the power of the counted devices over a window.
 fn rest_over(timeline: &Timeline, counted: &Counted, window: Window) -> Rest {
     let temperature = |device: DeviceId| {
         let scopes = [Scope::Device, Scope::Package];
@@ -33,7 +33,7 @@ fn rest_over(timeline: &Timeline, counted: &Counted, window: Window) -> Rest {
     }
 }
 
-/// Sensors of temperature and power that are read for as long as this lives.
+/// Reads sensors of temperature and power until it is dropped.
 pub struct Watch {
     sampler: Sampler,
     clock: Arc<Clock>,
@@ -41,25 +41,25 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Those of this machine, of the devices that count.
+    /// Reads the sensors of this machine for the counted devices.
     pub async fn of_this_machine(counted: Counted) -> Self {
         Self::start(Sensing::of_this_machine(false).await.sensors, counted)
     }
 
-    /// These.
+    /// Reads these sensors.
     #[must_use]
     pub fn start(sensors: Vec<Box<dyn Sensor>>, counted: Counted) -> Self {
         let clock = Arc::new(Clock::start());
         Self { sampler: Sampler::start(sensors, Arc::clone(&clock), None), clock, counted }
     }
 
-    /// What the machine is like, after a second of reading.
+    /// The state of the machine, after one second of readings.
     pub async fn rest(&self) -> Rest {
         tokio::time::sleep(LOOK).await;
         self.look()
     }
 
-    /// Waits until the machine is as it was at rest, at most for a time, and no longer than the user wants.
+    /// Waits until the machine has cooled down to `rest`, the time limit is over, or the user stops.
     pub async fn cool_down(&self, rest: &Rest, most: Duration, stop: &watch::Receiver<bool>) -> CooledDown {
         cool_down(rest, &Waiting { most, step: LOOK }, stop, || self.look()).await
     }
@@ -71,7 +71,7 @@ impl Watch {
     }
 }
 
-/// How long to wait, and how often to look.
+/// How long to wait, and how often to check.
 struct Waiting {
     most: Duration,
     step: Duration,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_looked_until_it_is_back_or_the_time_is_over() {
+    async fn cooldown_ends_when_cool_at_the_limit_or_when_stopped() {
         let (wish, stop) = watch::channel(false);
         let cold = rest(40.0, 100.0);
         let hour = Waiting { most: Duration::from_secs(3600), step: Duration::ZERO };

@@ -62,11 +62,7 @@ impl Diagnostic for SweepError {
                 " or ",
                 option("output-dir").value("DIR")
             )),
-            Self::Run(RunError::Journal(error)) => error.hint(),
-            Self::Run(RunError::Close(error)) => error.hint(),
-            Self::Run(RunError::Judge(error)) => error.hint(),
-            Self::Run(RunError::NotResumable { why, .. }) => why.hint(),
-            Self::Run(_) => None,
+            Self::Run(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Kept { error, .. } => error.hint(),
             Self::NoRequest | Self::Interrupted | Self::CloseThread(_) => None,

@@ -1,4 +1,4 @@
-//! A run's folder goes in; what is left to do about it comes out.
+//! Reads from a run folder what is left to do.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use ergometer_runs::Summary;
 
 use crate::journal::JournalFolder;
 
-/// How far a run of a sweep is.
+/// The state of a run of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunState {
-    /// It is to be made.
+    /// It has not started.
     Missing,
-    /// It was begun: interrupted or killed, and can be gone on with.
+    /// It was interrupted or killed and can be resumed.
     Unfinished,
-    /// Nothing is left to do. With its summary.
+    /// It is complete.
     Complete(Box<Summary>),
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_tells_what_is_left_to_do() {
+    fn the_state_is_read_from_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("concurrency_1");
         assert_eq!(RunState::read(&run), RunState::Missing);

@@ -1,15 +1,15 @@
-//! Exchanges made by hand, for the tests of this folder. Times are in milliseconds from a fixed second.
+//! Builds exchanges for tests of the load. Times are in milliseconds from a fixed second.
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::{Load, Passages};
-use crate::journal::Ordered;
+use super::{Load, Attempts};
+use crate::journal::OrderedRequest;
 use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, TokenSource, Transcript, Usage};
 use ergometer_datasets::{Query, Turn};
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::{Exchange, Fate};
 
-/// What a test says of an exchange.
+/// The properties of an exchange that a test sets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sketch {
     pub(super) index: u64,
@@ -73,32 +73,32 @@ fn config(schedule: &serde_json::Value) -> RunConfig {
     serde_json::from_value(config).unwrap()
 }
 
-/// One session of these exchanges. Those that are not sent again are records.
+/// One session with these exchanges. Exchanges that are not retried are records.
 pub(super) fn load<'a>(config: &'a RunConfig, sketches: &[Sketch]) -> Load<'a> {
     let exchanges: Vec<Exchange> = sketches.iter().copied().map(exchange).collect();
-    let mut passages = Passages::default();
+    let mut attempts = Attempts::default();
     for exchange in &exchanges {
-        passages.take(exchange);
+        attempts.add(exchange);
     }
     let is_record = |exchange: &Exchange| exchange.fate() == Fate::Settled;
-    let order = exchanges.iter().zip(0..).map(|(exchange, place)| Ordered {
+    let order = exchanges.iter().zip(0..).map(|(exchange, place)| OrderedRequest {
         session: 0,
         place,
         is_record: is_record(exchange),
     });
-    let mut load = Load::of_sessions(config, vec![(passages, Vec::new())], &order.collect::<Vec<_>>());
+    let mut load = Load::from_sessions(config, vec![(attempts, Vec::new())], &order.collect::<Vec<_>>());
     for (place, exchange) in exchanges.iter().enumerate().filter(|(_, exchange)| is_record(exchange)) {
         load.record(0, place, exchange);
     }
     load
 }
 
-/// So many in flight.
+/// A closed loop with this concurrency.
 pub(super) fn closed_loop(concurrency: u32) -> RunConfig {
     config(&serde_json::json!({"mode": "concurrency", "concurrency": concurrency}))
 }
 
-/// So many a second.
+/// An open loop with this rate.
 pub(super) fn open_loop(rate: f64) -> RunConfig {
     config(&serde_json::json!({"mode": "rate", "rate": rate, "arrivals": "constant"}))
 }

@@ -1,7 +1,7 @@
-//! `load` in `summary.json`: latencies, rates and what is good, of the whole run and of its steady state.
+//! Computes `load` of `summary.json`: latencies, rates and goodput of the whole run and of its steady state.
 //!
-//! Of the steady state, counts are of requests that ended inside it; the rate takes each completed request by the share of
-//! its time inside; tokens and joules are those that fell inside it; latencies and what is good are of requests sent inside.
+//! For the steady state, counts cover requests that ended inside it. The rate weights each completed request by the share
+//! of its time inside. Tokens and joules are those inside it. Latencies and goodput cover requests sent inside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use ergometer_statistics::{Distribution, Gaps};
 use ergometer_telemetry::Provenance;
 use ergometer_units::{Seconds, Timestamp, Window};
 
-use super::super::session::Metered;
+use super::super::session::MeteredSession;
 use super::super::totals::add;
 use super::in_flight::InFlight;
-use super::passage::{Connection, Ending, Passage, Standing};
+use super::attempt::{Connection, Ending, Attempt, Standing};
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
 use ergometer_clients::{Connections, FailureKind, Locality};
@@ -22,14 +22,14 @@ use ergometer_runs::summary::EnergySource;
 use ergometer_runs::summary::{Goodput, LoadFigures, LoadSummary, SteadyEnergy, SteadyState};
 use ergometer_statistics::Estimate;
 
-/// What part of a session is looked at.
+/// The period that figures cover.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum Period {
     Whole,
     Steady,
 }
 
-impl Part {
+impl Period {
     fn window(self, session: &LoadSession) -> Option<Window> {
         match self {
             Self::Whole => session.window,
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// Whether a time falls into it; the end of a run is part of the run.
+    /// Whether a time is inside it. The whole run includes its end.
     fn holds(self, session: &LoadSession, at: Timestamp) -> bool {
         match self {
             Self::Whole => true,
@@ -47,10 +47,10 @@ impl Part {
 }
 
 impl Load<'_> {
-    /// Puts everything together. `output_per_second` is that of the whole run.
+    /// Summarises the load. `output_per_second` is the rate of the whole run.
     pub(in super::super) fn summarise(
         &mut self,
-        metered: &[Metered],
+        metered: &[MeteredSession],
         place: &Locality,
         output_per_second: Option<f64>,
     ) -> LoadSummary {
@@ -58,13 +58,13 @@ impl Load<'_> {
         let steady_itl = Gaps::distribution(&mut [&mut self.steady_gaps]);
         let itl = Gaps::distribution(&mut [&mut self.steady_gaps, &mut self.other_gaps]);
         let whole =
-            LoadFigures { itl_ms: itl, output_tokens_per_second: output_per_second, ..self.figures(Part::Whole) };
-        let lines = || self.passages(Part::Whole).filter(|passage| passage.connection != Connection::Unknown);
-        let is_new = |passage: &&Passage| passage.connection == Connection::New;
+            LoadFigures { itl_ms: itl, output_tokens_per_second: output_per_second, ..self.figures(Period::Whole) };
+        let lines = || self.attempts(Period::Whole).filter(|attempt| attempt.connection != Connection::Unknown);
+        let is_new = |attempt: &&Attempt| attempt.connection == Connection::New;
         let facts = metered.iter().filter_map(|session| session.loaded.events.sender.as_ref());
         let senders: Vec<&SenderFacts> = facts.collect();
         let is_open = schedule.concurrency().is_none();
-        let rate_asked = self.rate(Part::Whole, |passage| passage.scheduled).filter(|_| is_open);
+        let rate_asked = self.rate(Period::Whole, |attempt| attempt.scheduled).filter(|_| is_open);
         let client = verdict(&Evidence {
             config: self.config,
             place,
@@ -89,16 +89,16 @@ impl Load<'_> {
             }),
             requests_on_new_connections: lines().next().map(|_| lines().filter(is_new).count() as u64),
             ttft_new_connection_ms: self
-                .distribution(Part::Whole, |passage| passage.ttft().filter(|_| completed(passage) && is_new(&passage))),
+                .distribution(Period::Whole, |attempt| attempt.ttft().filter(|_| completed(attempt) && is_new(&attempt))),
             steady_state: self.steady_state(metered, steady_itl, client_limited),
             steady_state_reason: self.no_steady_state(),
             whole,
         }
     }
 
-    /// The kinds of failure there were, by name, attempts that were repeated included.
+    /// The names of the kinds of failure, including those of retried attempts.
     fn failures(&self) -> Vec<String> {
-        let endings = self.passages(Part::Whole).map(|passage| passage.ending);
+        let endings = self.attempts(Period::Whole).map(|attempt| attempt.ending);
         let kinds = endings.filter_map(|ending| match ending {
             Ending::Failed(kind) => Some(kind),
             Ending::Completed | Ending::Cancelled => None,
@@ -108,12 +108,12 @@ impl Load<'_> {
 
     fn steady_state(
         &self,
-        metered: &[Metered],
+        metered: &[MeteredSession],
         itl_ms: Option<Distribution>,
         client_limited: bool,
     ) -> Option<SteadyState> {
         let schedule = self.config.schedule;
-        let figures = self.figures(Part::Steady);
+        let figures = self.figures(Period::Steady);
         if !self.sessions.iter().any(|session| session.steady.is_ok()) {
             return None;
         }
@@ -144,60 +144,60 @@ impl Load<'_> {
         })
     }
 
-    /// The share of good ones among the completed requests sent inside the steady state. Times the rate, which is of
-    /// completed requests, it is the rate of good ones; the share of all would count failures against them twice.
+    /// The share of good requests among the completed requests sent inside the steady state. Multiplied by the rate of
+    /// completed requests it is the goodput; the share among all requests would count failures twice.
     fn good_of_completed(&self) -> f64 {
-        let done = || self.passages(Part::Steady).filter(|passage| completed(passage));
-        let good = done().filter(|passage| passage.standing == Standing::Good).count();
+        let done = || self.attempts(Period::Steady).filter(|attempt| completed(attempt));
+        let good = done().filter(|attempt| attempt.standing == Standing::Good).count();
         good as f64 / done().count().max(1) as f64
     }
 
-    /// Completed requests a second inside the steady state, each by the share of its time that lies inside: a window that
-    /// opens when requests begin together and closes when they end together would else miss one of each slot.
+    /// Completed requests per second inside the steady state, each weighted by the share of its time inside. Otherwise a
+    /// window that opens when requests start together and closes when they end together would miss one per slot.
     fn steady_rate(&self, seconds: f64) -> Option<f64> {
-        let share = |window: Window, passage: &Passage| {
-            let inside = passage.end.min(window.end()) - passage.sent.max(window.start());
-            let whole = (passage.end - passage.sent).get();
+        let share = |window: Window, attempt: &Attempt| {
+            let inside = attempt.end.min(window.end()) - attempt.sent.max(window.start());
+            let whole = (attempt.end - attempt.sent).get();
             if whole > 0.0 {
                 (inside.get() / whole).clamp(0.0, 1.0)
             } else {
-                f64::from(u8::from(window.contains(passage.end)))
+                f64::from(u8::from(window.contains(attempt.end)))
             }
         };
         let windows = self.sessions.iter().filter_map(|session| Some((session, session.steady.ok()?)));
         let shares = windows.flat_map(|(session, window)| {
-            session.passages.iter().filter(|passage| completed(passage)).map(move |passage| share(window, passage))
+            session.attempts.iter().filter(|attempt| completed(attempt)).map(move |attempt| share(window, attempt))
         });
         (seconds > 0.0).then(|| shares.sum::<f64>() / seconds)
     }
 
-    /// Where an open loop sent more than was answered: requests a second that were sent, and that ended, over the second half
-    /// of the arrivals of its longest session, and how many were in flight at their end.
+    /// Detects an open loop that sent faster than the server answered. Returns the requests sent and answered per second over
+    /// the second half of the arrivals of its longest session, and the requests in flight at their end.
     pub(in crate::close) fn backlog(&self) -> Option<(f64, f64, u64)> {
-        let session = self.sessions.iter().max_by_key(|session| session.passages.len())?;
-        let sent = || session.passages.iter().filter(|passage| passage.is_sent()).map(|passage| passage.sent);
+        let session = self.sessions.iter().max_by_key(|session| session.attempts.len())?;
+        let sent = || session.attempts.iter().filter(|attempt| attempt.is_sent()).map(|attempt| attempt.sent);
         let (first, last) = (sent().min()?, sent().max()?);
         let middle = first + (last - first) / 2.0;
         let within = |at: Timestamp| middle < at && at <= last;
         let (came, went) =
-            (sent().filter(|&at| within(at)).count(), session.passages.iter().filter(|one| within(one.end)).count());
-        let in_flight = sent().count() - session.passages.iter().filter(|one| one.is_sent() && one.end <= last).count();
+            (sent().filter(|&at| within(at)).count(), session.attempts.iter().filter(|one| within(one.end)).count());
+        let in_flight = sent().count() - session.attempts.iter().filter(|one| one.is_sent() && one.end <= last).count();
         let seconds = (last - middle).get();
         let is_growing = came >= 20 && (went as f64) < 0.9 * came as f64 && came - went >= 10;
         (self.config.schedule.concurrency().is_none() && is_growing && seconds > 0.0)
             .then(|| (came as f64 / seconds, went as f64 / seconds, in_flight as u64))
     }
 
-    /// The reason of the longest session, where none has a steady state.
+    /// Why the longest session has no steady state, if no session has one.
     fn no_steady_state(&self) -> Option<String> {
         if self.sessions.iter().any(|session| session.steady.is_ok()) {
             return None;
         }
-        let longest = self.sessions.iter().max_by_key(|session| session.passages.len());
+        let longest = self.sessions.iter().max_by_key(|session| session.attempts.len());
         longest.and_then(|session| session.steady.err()).map(|reason| reason.to_string())
     }
 
-    fn steady_energy(&self, metered: &[Metered], tokens: Option<f64>) -> Option<SteadyEnergy> {
+    fn steady_energy(&self, metered: &[MeteredSession], tokens: Option<f64>) -> Option<SteadyEnergy> {
         let windows = || {
             let windows = self.sessions.iter().zip(metered);
             windows.filter_map(|(session, metered)| Some((metered, session.steady.ok()?)))
@@ -217,49 +217,49 @@ impl Load<'_> {
         })
     }
 
-    fn figures(&self, part: Part) -> LoadFigures {
-        let windows = || self.sessions.iter().filter_map(|session| Some((session, part.window(session)?)));
+    fn figures(&self, period: Period) -> LoadFigures {
+        let windows = || self.sessions.iter().filter_map(|session| Some((session, period.window(session)?)));
         let duration_s: f64 = windows().map(|(_, window)| window.length().get()).sum();
         let per_second = |count: u64| (duration_s > 0.0).then(|| count as f64 / duration_s);
         let ended = || {
             let sessions = self.sessions.iter();
-            sessions.flat_map(move |session| session.passages.iter().filter(move |one| part.holds(session, one.end)))
+            sessions.flat_map(move |session| session.attempts.iter().filter(move |one| period.holds(session, one.end)))
         };
-        let done = ended().filter(|passage| completed(passage)).count() as u64;
+        let done = ended().filter(|attempt| completed(attempt)).count() as u64;
         let mut failed = BTreeMap::new();
-        for passage in ended().filter(|passage| passage.is_record()) {
-            if let Ending::Failed(kind) = passage.ending {
+        for attempt in ended().filter(|attempt| attempt.is_record()) {
+            if let Ending::Failed(kind) = attempt.ending {
                 *failed.entry(kind).or_default() += 1;
             }
         }
-        let of_completed = |figure: fn(&Passage) -> Option<Seconds>| {
-            self.distribution(part, move |passage| figure(passage).filter(|_| completed(passage)))
+        let of_completed = |figure: fn(&Attempt) -> Option<Seconds>| {
+            self.distribution(period, move |attempt| figure(attempt).filter(|_| completed(attempt)))
         };
         LoadFigures {
             duration_s,
             requests_per_second: per_second(done),
             output_tokens_per_second: None,
-            sent_per_second: self.rate(part, |passage| passage.sent),
+            sent_per_second: self.rate(period, |attempt| attempt.sent),
             completed: done,
             failed,
-            goodput: self.goodput(part, duration_s),
+            goodput: self.goodput(period, duration_s),
             in_flight: InFlight::over(windows().map(|(session, window)| (&session.in_flight, window))),
-            ttft_ms: of_completed(Passage::ttft),
-            ttft_scheduled_ms: of_completed(Passage::ttft_scheduled),
+            ttft_ms: of_completed(Attempt::ttft),
+            ttft_scheduled_ms: of_completed(Attempt::ttft_scheduled),
             itl_ms: None,
-            tpot_ms: of_completed(Passage::tpot),
-            e2e_ms: of_completed(Passage::e2e),
-            // Nobody scheduled a repeat, and a turn that was given up was not sent.
-            schedule_lag_ms: self.distribution(part, |passage| {
-                Some(passage.schedule_lag()).filter(|_| passage.is_sent() && !passage.is_repeat)
+            tpot_ms: of_completed(Attempt::tpot),
+            e2e_ms: of_completed(Attempt::e2e),
+            // A retry has no scheduled time, and a turn of an abandoned conversation was not sent.
+            schedule_lag_ms: self.distribution(period, |attempt| {
+                Some(attempt.schedule_lag()).filter(|_| attempt.is_sent() && !attempt.is_repeat)
             }),
         }
     }
 
-    fn goodput(&self, part: Part, seconds: f64) -> Option<Goodput> {
+    fn goodput(&self, period: Period, seconds: f64) -> Option<Goodput> {
         let (mut good, mut all) = (0, 0);
-        for passage in self.passages(part).filter(|passage| passage.is_record()) {
-            good += u64::from(passage.standing == Standing::Good);
+        for attempt in self.attempts(period).filter(|attempt| attempt.is_record()) {
+            good += u64::from(attempt.standing == Standing::Good);
             all += 1_u64;
         }
         (!self.config.slo.is_none() && all > 0 && seconds > 0.0).then(|| Goodput {
@@ -269,24 +269,24 @@ impl Load<'_> {
         })
     }
 
-    /// The attempts sent in a part.
-    fn passages(&self, part: Part) -> impl Iterator<Item = &Passage> {
+    /// The attempts sent in a period.
+    fn attempts(&self, period: Period) -> impl Iterator<Item = &Attempt> {
         let sessions = self.sessions.iter();
-        sessions.flat_map(move |session| session.passages.iter().filter(move |one| part.holds(session, one.sent)))
+        sessions.flat_map(move |session| session.attempts.iter().filter(move |one| period.holds(session, one.sent)))
     }
 
-    /// How something is distributed over the attempts sent in a part, in milliseconds.
-    fn distribution(&self, part: Part, figure: impl Fn(&Passage) -> Option<Seconds>) -> Option<Distribution> {
-        let values: Vec<f64> = self.passages(part).filter_map(|passage| figure(passage).map(millis)).collect();
+    /// The distribution of a latency over the attempts sent in a period, in milliseconds.
+    fn distribution(&self, period: Period, figure: impl Fn(&Attempt) -> Option<Seconds>) -> Option<Distribution> {
+        let values: Vec<f64> = self.attempts(period).filter_map(|attempt| figure(attempt).map(millis)).collect();
         Distribution::from_values(&values)
     }
 
-    /// (n - 1) / (last - first) of the arrivals of a part, over its sessions.
-    fn rate(&self, part: Part, time: impl Fn(&Passage) -> Timestamp) -> Option<f64> {
+    /// The rate of arrivals in a period over all sessions: (n - 1) / (last - first).
+    fn rate(&self, period: Period, time: impl Fn(&Attempt) -> Timestamp) -> Option<f64> {
         let (mut gaps, mut seconds) = (0, 0.0);
         for session in &self.sessions {
             let sent =
-                session.passages.iter().filter(|one| !one.is_repeat && one.is_sent() && part.holds(session, one.sent));
+                session.attempts.iter().filter(|one| !one.is_repeat && one.is_sent() && period.holds(session, one.sent));
             let (mut count, mut ends) = (0_u64, None);
             for at in sent.map(&time) {
                 count += 1;
@@ -300,11 +300,11 @@ impl Load<'_> {
     }
 }
 
-fn completed(passage: &Passage) -> bool {
-    passage.is_completed()
+fn completed(attempt: &Attempt) -> bool {
+    attempt.is_completed()
 }
 
-/// Which devices a sum runs over.
+/// The devices that a sum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EnergyKind {
     Measured,
@@ -312,10 +312,10 @@ enum EnergyKind {
 }
 
 impl EnergyKind {
-    /// The gross energy of a window; `None` where there is no such device, or one of them has no data there.
-    fn gross(self, metered: &Metered, window: Window) -> Option<Estimate> {
+    /// The gross energy of a window; `None` without such a device, or if one of them has no data.
+    fn gross(self, metered: &MeteredSession, window: Window) -> Option<Estimate> {
         let estimates = metered.meter.energy(window).devices;
-        let places = metered.sharing.places().filter(|place| match self {
+        let places = metered.sharing.scopes().filter(|place| match self {
             Self::Measured => place.summed,
             Self::Modelled => place.provenance == Provenance::Modelled,
         });

@@ -1,18 +1,18 @@
-//! How many were in flight at any time: spans go in; stretches, means and maxima come out.
+//! Counts the requests in flight over time.
 //!
-//! What ends at the very moment something else starts makes room for it: the two are never in flight together.
+//! A request that ends at the moment another starts is not in flight together with it.
 
 use ergometer_runs::summary::InFlightSummary;
 use ergometer_units::{Timestamp, Window};
 
-/// The starts and the ends of spans, each in order.
+/// The sorted starts and ends of requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight {
     starts: Vec<Timestamp>,
     ends: Vec<Timestamp>,
 }
 
-/// From this time on so many are in flight, until the next step.
+/// A change of the number in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) at: Timestamp,
@@ -45,12 +45,12 @@ impl InFlight {
         Window::new(*self.starts.first()?, *self.ends.last()?).ok()
     }
 
-    /// How many at most.
+    /// The maximum in flight.
     pub(super) fn most(&self) -> u64 {
         self.steps().map(|step| step.count).max().unwrap_or(0)
     }
 
-    /// From when so many are first in flight to when they last are; `None` where they never are.
+    /// From when at least `count` are first in flight to when they last are; `None` if they never are.
     pub(super) fn reaches(&self, count: u64) -> Option<Window> {
         let (mut first, mut last, mut is_there) = (None, None, false);
         for step in self.steps() {
@@ -64,7 +64,7 @@ impl InFlight {
         Window::new(first?, last?).ok()
     }
 
-    /// The stretches of equal count within a window, each with its ends.
+    /// The periods of equal count within a window.
     pub(super) fn stretches(&self, window: Window) -> impl Iterator<Item = (Window, u64)> {
         let mut steps = self.steps().peekable();
         std::iter::from_fn(move || {
@@ -82,7 +82,7 @@ impl InFlight {
         })
     }
 
-    /// Over several of these, each within a window of its own; `None` where the windows have no length.
+    /// The mean and maximum over several sessions, each within its window; `None` if the windows have no length.
     pub(super) fn over<'a>(parts: impl IntoIterator<Item = (&'a Self, Window)>) -> Option<InFlightSummary> {
         let (mut area, mut length, mut max) = (0.0, 0.0, 0);
         for (in_flight, window) in parts {

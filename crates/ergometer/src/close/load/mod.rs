@@ -1,17 +1,15 @@
-//! What a run under load came to: the exchanges of its sessions go in, twice; latencies, rates, the steady state and the
-//! course over time come out.
+//! Computes latencies, rates, the steady state and the load over time of a run.
 //!
-//! The first reading of the journal leaves one [`Passage`](passage::Passage) of each attempt. From these the stretch of
-//! the steady state follows, and the second reading, which has the chunks and the tokens, can say at once what falls
-//! inside it. A run of several sessions has a steady state in each; their requests, tokens, joules and seconds are put
-//! together.
+//! The first pass over the journal stores one [`Attempt`](attempt::Attempt) for each attempt, which determines the steady
+//! state. The second pass, which has chunks and tokens, then decides for each exchange what is inside the steady state.
+//! Each session of a run has its own steady state; their requests, tokens, joules and seconds are added up.
 
 #[cfg(test)]
 mod example;
 mod figures;
 mod in_flight;
 mod over_time;
-mod passage;
+mod attempt;
 mod steady;
 mod verdict;
 
@@ -20,32 +18,32 @@ use std::collections::BTreeMap;
 use ergometer_statistics::Gaps;
 use ergometer_units::{Seconds, Timestamp, Window};
 
-use super::session::Loaded;
-use crate::journal::Ordered;
+use super::session::LoadedSession;
+use crate::journal::OrderedRequest;
 use ergometer_clients::{Outcome, TokenSource, lower_limit};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::{RunConfig, Schedule};
 use in_flight::InFlight;
 use over_time::Bins;
-use passage::{Ending, Passage, Standing};
+use attempt::{Ending, Attempt, Standing};
 use steady::NoSteadyState;
 
-/// When something began and when it ended.
+/// A start and an end.
 type Span = (Timestamp, Timestamp);
 
-/// The attempts of a session, as its journal is read.
+/// Collects the attempts of a session while its journal is read.
 #[derive(Debug, Default)]
-pub(super) struct Passages {
-    list: Vec<Passage>,
-    /// From the first turn sent to the last one's end.
+pub(super) struct Attempts {
+    list: Vec<Attempt>,
+    /// Each conversation from its first turn sent to the end of its last turn.
     conversations: BTreeMap<u64, Span>,
-    /// Queries that are to be sent again, and when they were first due.
+    /// Queries to be retried, and when they were first due.
     repeated: BTreeMap<u64, Timestamp>,
 }
 
-impl Passages {
-    /// Takes in the next exchange of the journal.
-    pub(super) fn take(&mut self, exchange: &Exchange) {
+impl Attempts {
+    /// Adds the next exchange of the journal.
+    pub(super) fn add(&mut self, exchange: &Exchange) {
         let index = exchange.query.index;
         let first = if exchange.is_retried {
             let first = self.repeated.get(&index).copied();
@@ -54,7 +52,7 @@ impl Passages {
         } else {
             self.repeated.remove(&index)
         };
-        self.list.push(Passage::new(exchange, first));
+        self.list.push(Attempt::new(exchange, first));
         if let Some(turn) = exchange.query.turn {
             let span = self.conversations.entry(turn.conversation).or_insert((exchange.sent, exchange.end));
             *span = (span.0.min(exchange.sent), span.1.max(exchange.end));
@@ -62,54 +60,54 @@ impl Passages {
     }
 }
 
-/// One session.
+/// The load of one session.
 #[derive(Debug)]
 struct LoadSession {
-    /// In the order in which they ended, as in the journal.
-    passages: Vec<Passage>,
-    /// All attempts, those too that were lost with a kill.
+    /// The attempts in the order in which they ended, as in the journal.
+    attempts: Vec<Attempt>,
+    /// All attempts, including those lost when the run was killed.
     in_flight: InFlight,
-    /// From the first request sent to the last one's end.
+    /// From the first request sent to the end of the last.
     window: Option<Window>,
     steady: Result<Window, NoSteadyState>,
-    /// Those that were lost with a kill.
+    /// Requests lost when the run was killed.
     lost: Vec<Span>,
-    /// Its course over time; `None` where nothing was sent.
+    /// The load over time; `None` if nothing was sent.
     bins: Option<Bins>,
     /// Output tokens that arrived inside the steady state.
     steady_tokens: f64,
-    /// Answers that arrived inside it, in part at least, and were not counted.
+    /// Answers that arrived at least partly inside it and have unknown tokens.
     steady_uncounted: u64,
 }
 
-/// All sessions.
+/// The load of all sessions.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     config: &'a RunConfig,
     sessions: Vec<LoadSession>,
-    /// Gaps between chunks: of requests sent inside the steady state, and of the others.
+    /// Gaps between the chunks of requests sent inside the steady state, and of the others.
     steady_gaps: Gaps,
     other_gaps: Gaps,
-    /// Answers that were to have all the tokens they may have, and had fewer.
+    /// Answers that stopped before a required number of tokens.
     pub(super) short_answers: u64,
 }
 
 impl<'a> Load<'a> {
-    /// Takes the attempts out of the sessions. `order` says which are records.
-    pub(super) fn new(config: &'a RunConfig, loaded: &mut [Loaded], order: &[Ordered]) -> Self {
+    /// Moves the attempts out of the sessions. `order` marks the records.
+    pub(super) fn new(config: &'a RunConfig, loaded: &mut [LoadedSession], order: &[OrderedRequest]) -> Self {
         let sessions = loaded.iter_mut().map(|loaded| {
-            let passages = std::mem::take(&mut loaded.passages);
-            (passages, loaded.lost().map(|(_, span)| (span.sent, span.end)).collect())
+            let attempts = std::mem::take(&mut loaded.attempts);
+            (attempts, loaded.lost().map(|(_, span)| (span.sent, span.end)).collect())
         });
-        Self::of_sessions(config, sessions.collect(), order)
+        Self::from_sessions(config, sessions.collect(), order)
     }
 
-    /// From the attempts of each session, and the spans of requests that were lost with a kill.
-    fn of_sessions(config: &'a RunConfig, mut sessions: Vec<(Passages, Vec<Span>)>, order: &[Ordered]) -> Self {
+    /// Builds the load from the attempts of each session and the spans of its lost requests.
+    fn from_sessions(config: &'a RunConfig, mut sessions: Vec<(Attempts, Vec<Span>)>, order: &[OrderedRequest]) -> Self {
         for entry in order.iter().filter(|entry| entry.is_record) {
             sessions[entry.session as usize].0.list[entry.place as usize].standing = Standing::Record;
         }
-        let sessions = sessions.into_iter().map(|(passages, lost)| LoadSession::new(config, passages, lost));
+        let sessions = sessions.into_iter().map(|(attempts, lost)| LoadSession::new(config, attempts, lost));
         let mut sessions: Vec<LoadSession> = sessions.collect();
         let lengths: Vec<Seconds> = sessions.iter().filter_map(LoadSession::extent).map(Window::length).collect();
         let width = over_time::width(&lengths);
@@ -119,16 +117,16 @@ impl<'a> Load<'a> {
         Self { config, sessions, steady_gaps: Gaps::default(), other_gaps: Gaps::default(), short_answers: 0 }
     }
 
-    /// Takes in a record: the exchange at this place of a session, with its tokens counted.
+    /// Adds a record: the exchange at this index of a session, with its tokens counted.
     pub(super) fn record(&mut self, session: usize, place: usize, exchange: &Exchange) {
         let session = &mut self.sessions[session];
-        let passage = &mut session.passages[place];
-        passage.record(exchange, &self.config.slo);
+        let attempt = &mut session.attempts[place];
+        attempt.record(exchange, &self.config.slo);
         let steady = session.steady.ok();
-        if passage.ending == Ending::Completed {
+        if attempt.ending == Ending::Completed {
             let is_steady = steady.is_some_and(|window| window.contains(exchange.sent));
             let gaps = if is_steady { &mut self.steady_gaps } else { &mut self.other_gaps };
-            passage::gaps(exchange).for_each(|gap| gaps.push(gap));
+            attempt::gaps(exchange).for_each(|gap| gaps.push(gap));
             self.short_answers += u64::from(is_short(self.config, exchange));
         }
         if let Some(bins) = &mut session.bins {
@@ -142,7 +140,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// How many were in flight on average, rounded up.
+    /// The mean number of requests in flight, rounded up.
     pub(super) fn mean_in_flight(&self) -> u32 {
         let parts = self.sessions.iter().filter_map(|session| Some((&session.in_flight, session.window?)));
         #[expect(
@@ -155,33 +153,33 @@ impl<'a> Load<'a> {
 }
 
 impl LoadSession {
-    fn new(config: &RunConfig, passages: Passages, lost: Vec<Span>) -> Self {
-        let Passages { list, conversations, .. } = passages;
-        let span = |passage: &Passage| (passage.sent, passage.end);
+    fn new(config: &RunConfig, attempts: Attempts, lost: Vec<Span>) -> Self {
+        let Attempts { list, conversations, .. } = attempts;
+        let span = |attempt: &Attempt| (attempt.sent, attempt.end);
         let in_flight = InFlight::new(list.iter().map(span).chain(lost.iter().copied()));
         let open = (!conversations.is_empty()).then(|| {
-            let others = list.iter().filter(|passage| !passage.in_conversation).map(span);
+            let others = list.iter().filter(|attempt| !attempt.in_conversation).map(span);
             InFlight::new(conversations.into_values().chain(others))
         });
-        let shown = steady::Session { passages: &list, requests: &in_flight, conversations: open.as_ref() };
-        let steady = steady::window(config, &shown).and_then(|window| {
-            let is_inside = |passage: &&Passage| passage.is_completed() && window.contains(passage.sent);
+        let times = steady::Session { attempts: &list, requests: &in_flight, conversations: open.as_ref() };
+        let steady = steady::window(config, &times).and_then(|window| {
+            let is_inside = |attempt: &&Attempt| attempt.is_completed() && window.contains(attempt.sent);
             let found = list.iter().filter(is_inside).count() as u64;
             if found < steady::FEWEST { Err(NoSteadyState::TooFew { found }) } else { Ok(window) }
         });
         let window = in_flight.window();
-        Self { passages: list, in_flight, window, steady, lost, bins: None, steady_tokens: 0.0, steady_uncounted: 0 }
+        Self { attempts: list, in_flight, window, steady, lost, bins: None, steady_tokens: 0.0, steady_uncounted: 0 }
     }
 
-    /// From when the first request was due, or sent, to the last one's end.
+    /// From when the first request was due or sent to the end of the last.
     fn extent(&self) -> Option<Window> {
         let window = self.window?;
-        let due = self.passages.iter().map(|passage| passage.scheduled).min();
+        let due = self.attempts.iter().map(|attempt| attempt.scheduled).min();
         Some(Window::between(due.map_or(window.start(), |due| due.min(window.start())), window.end()))
     }
 }
 
-/// The share of an answer that arrived inside a window, by its chunks; one without chunks is there at its end.
+/// The share of the chunks of an answer inside a window; an answer without chunks counts at its end.
 fn share_inside(exchange: &Exchange, window: Window) -> f64 {
     let chunks = &exchange.transcript.chunks;
     if chunks.is_empty() {
@@ -190,8 +188,8 @@ fn share_inside(exchange: &Exchange, window: Window) -> f64 {
     chunks.iter().filter(|chunk| window.contains(chunk.at)).count() as f64 / chunks.len() as f64
 }
 
-/// Whether an answer was to have more tokens than it has. A tokenizer that reads the text again may find fewer than there
-/// were, so only who made or sent them is believed.
+/// Whether an answer has fewer tokens than required. A tokenizer may count fewer tokens in the text than were generated, so
+/// only counts of the model or the server are used.
 fn is_short(config: &RunConfig, exchange: &Exchange) -> bool {
     let asked = lower_limit(exchange.query.output_tokens, config.request.max_tokens);
     let counted = exchange.transcript.usage.filter(|usage| usage.source < TokenSource::Tokenize);

@@ -1,7 +1,7 @@
-//! `analysis/load.json`: how the load went over time, in bins of a second, or of more so that there are 600 at most.
+//! Writes `analysis/load.json`: the load over time, in at most 600 bins of a second or more.
 //!
-//! Every attempt is in one bin by when it was due, in one by when it was sent and in one by when it ended; every chunk is
-//! in one with its share of the answer's tokens. So the bins sum to the run.
+//! Each attempt counts in the bin in which it was due, in the bin in which it was sent and in the bin in which it ended.
+//! Each chunk counts in one bin with its share of the tokens of the answer. So the bins sum to the run.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
 use super::super::CloseError;
-use super::passage::{Ending, Passage};
+use super::attempt::{Ending, Attempt};
 use super::{Load, LoadSession, millis};
 use crate::journal::JournalError;
 use ergometer_runs::Exchange;
@@ -18,16 +18,16 @@ use ergometer_runs::store::write_json;
 
 /// The version of the file.
 const VERSION: u32 = 1;
-/// More bins than this no picture shows.
+/// The most bins: a plot shows no more.
 const MOST_BINS: u64 = 600;
-/// The widths there are, in seconds; beyond them whole multiples of the last.
+/// The widths of bins, in seconds; wider ones are multiples of the last.
 const WIDTHS: [u32; 13] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600];
 
 /// The bins of a session, and the tokens in each.
 #[derive(Debug)]
 pub(super) struct Bins {
     start: Timestamp,
-    /// Where the last one ends at the latest.
+    /// The end of the last bin.
     end: Timestamp,
     width: Seconds,
     tokens: Vec<f64>,
@@ -39,7 +39,7 @@ impl Bins {
         Self { start, end, width, tokens: vec![0.0; count] }
     }
 
-    /// Which bin a time falls into; what lies outside belongs to the first or the last.
+    /// The index of the bin of a time; times outside count in the first or the last bin.
     fn place(&self, at: Timestamp) -> usize {
         let after = at.nanos_since_epoch().saturating_sub(self.start.nanos_since_epoch()).max(0);
         let place = after / self.width.as_nanos().max(1);
@@ -51,7 +51,7 @@ impl Bins {
         Window::between(edge(place), edge(place + 1))
     }
 
-    /// Spreads the tokens of an answer over its chunks; one without chunks is there at its end.
+    /// Spreads the tokens of an answer over its chunks; an answer without chunks counts at its end.
     pub(super) fn add_tokens(&mut self, exchange: &Exchange) {
         let Some(usage) = exchange.transcript.usage else { return };
         let chunks = &exchange.transcript.chunks;
@@ -67,17 +67,17 @@ impl Bins {
     }
 }
 
-/// At least one, be the stretch of no length.
+/// The number of bins of a period, at least one.
 fn bins_in(length: Seconds, width: Seconds) -> u64 {
     let (length, width) = (length.as_nanos().max(0).unsigned_abs(), width.as_nanos().max(1).unsigned_abs());
     length.div_ceil(width).max(1)
 }
 
-/// The narrowest width with which stretches of these lengths have few enough bins.
+/// The narrowest width that gives sessions of these lengths at most [`MOST_BINS`] bins.
 pub(super) fn width(lengths: &[Seconds]) -> Seconds {
     let fits = |width: &Seconds| {
         let bins: u64 = lengths.iter().map(|&length| bins_in(length, *width)).sum();
-        // Each has one at least, whatever the width.
+        // Each session has at least one bin.
         bins <= MOST_BINS.max(lengths.len() as u64)
     };
     let last = WIDTHS[WIDTHS.len() - 1];
@@ -97,10 +97,10 @@ struct OverTime {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct SessionTime {
     session: u32,
-    /// What `start_s` of its bins counts from.
+    /// The origin of `start_s` of its bins.
     start_ns: i64,
     duration_s: f64,
-    /// From and to, in seconds from the start.
+    /// Start and end, in seconds from the start of the session.
     steady_state_s: Option<(f64, f64)>,
 }
 
@@ -112,14 +112,14 @@ struct Bin {
     sent: u64,
     completed: u64,
     failed: u64,
-    /// Attempts that failed and were followed by another.
+    /// Attempts that failed and were retried.
     retried: u64,
     in_flight: f64,
     in_flight_max: u64,
     output_tokens: f64,
-    /// Of those sent in it.
+    /// Of attempts sent in the bin.
     schedule_lag_ms: Option<Tail>,
-    /// Of those sent in it that completed.
+    /// Of completed attempts sent in the bin.
     ttft_ms: Option<Tail>,
 }
 
@@ -132,7 +132,7 @@ struct Tail {
 }
 
 impl Load<'_> {
-    /// Writes `analysis/load.json`. `numbers` are those of the sessions.
+    /// Writes `analysis/load.json`. `numbers` are the numbers of the sessions.
     pub(in super::super) fn write_over_time(&mut self, folder: &Path, numbers: &[u32]) -> Result<(), CloseError> {
         let analysis = folder.join("analysis");
         std::fs::create_dir_all(&analysis).map_err(JournalError::io("create", &analysis))?;
@@ -163,7 +163,7 @@ impl Load<'_> {
 }
 
 impl LoadSession {
-    /// Its bins, in the order of time. Puts its requests into the order of sending.
+    /// The bins in order of time. Sorts the attempts by when they were sent.
     fn over_time(&mut self, number: u32) -> Vec<Bin> {
         let Some(bins) = &self.bins else { return Vec::new() };
         let mut found: Vec<Bin> = (0..bins.tokens.len())
@@ -178,15 +178,15 @@ impl LoadSession {
             let bin = &mut found[bins.place(sent)];
             (bin.scheduled, bin.sent) = (bin.scheduled + 1, bin.sent + 1);
         }
-        for passage in &self.passages {
-            if passage.is_sent() {
-                found[bins.place(passage.scheduled)].scheduled += 1;
-                found[bins.place(passage.sent)].sent += 1;
+        for attempt in &self.attempts {
+            if attempt.is_sent() {
+                found[bins.place(attempt.scheduled)].scheduled += 1;
+                found[bins.place(attempt.sent)].sent += 1;
             }
-            let ended = &mut found[bins.place(passage.end)];
-            match passage.ending {
-                Ending::Completed => ended.completed += u64::from(passage.is_record()),
-                Ending::Failed(_) if passage.is_record() => ended.failed += 1,
+            let ended = &mut found[bins.place(attempt.end)];
+            match attempt.ending {
+                Ending::Completed => ended.completed += u64::from(attempt.is_record()),
+                Ending::Failed(_) if attempt.is_record() => ended.failed += 1,
                 Ending::Failed(_) => ended.retried += 1,
                 Ending::Cancelled => {}
             }
@@ -202,19 +202,19 @@ impl LoadSession {
                 }
             }
         }
-        self.passages.sort_unstable_by_key(|passage| passage.sent);
-        for sent_together in self.passages.chunk_by(|one, other| bins.place(one.sent) == bins.place(other.sent)) {
+        self.attempts.sort_unstable_by_key(|attempt| attempt.sent);
+        for sent_together in self.attempts.chunk_by(|one, other| bins.place(one.sent) == bins.place(other.sent)) {
             let Some(first) = sent_together.first() else { continue };
             let bin = &mut found[bins.place(first.sent)];
-            bin.schedule_lag_ms = tail(sent_together, |passage| Some(passage.schedule_lag()));
-            bin.ttft_ms = tail(sent_together, |passage| passage.ttft().filter(|_| passage.is_completed()));
+            bin.schedule_lag_ms = tail(sent_together, |attempt| Some(attempt.schedule_lag()));
+            bin.ttft_ms = tail(sent_together, |attempt| attempt.ttft().filter(|_| attempt.is_completed()));
         }
         found
     }
 }
 
-fn tail(passages: &[Passage], figure: impl Fn(&Passage) -> Option<Seconds>) -> Option<Tail> {
-    let values: Vec<f64> = passages.iter().filter_map(|passage| figure(passage).map(millis)).collect();
+fn tail(attempts: &[Attempt], figure: impl Fn(&Attempt) -> Option<Seconds>) -> Option<Tail> {
+    let values: Vec<f64> = attempts.iter().filter_map(|attempt| figure(attempt).map(millis)).collect();
     Distribution::from_values(&values).map(|found| Tail { p50: found.p50, p99: found.p99, max: found.max })
 }
 

@@ -1,9 +1,8 @@
-//! The steady state of a session: the stretch in which the load was what was asked for.
+//! Finds the steady state of a session: the time in which the load was as configured.
 //!
-//! Closed loop: from when in-flight first reaches ceil(0.95 x concurrency) to when it last leaves it. Where the queries
-//! are turns of conversations, `concurrency` is how many conversations are open, so these are counted, from the first
-//! turn sent to the last one's end: while the human thinks nothing is in flight. Open loop: first arrival + ramp + median
-//! E2E to last arrival.
+//! Closed loop: from when the requests in flight first reach ceil(0.95 x concurrency) to when they last do. For
+//! conversations, `concurrency` is the number of open conversations, from the first turn sent to the end of the last,
+//! because nothing is in flight during think time. Open loop: first arrival + ramp + median E2E latency to last arrival.
 
 use std::fmt;
 
@@ -11,24 +10,24 @@ use ergometer_statistics::Distribution;
 use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::in_flight::InFlight;
-use super::passage::Passage;
+use super::attempt::Attempt;
 use ergometer_runs::config::{RunConfig, Schedule};
 
-/// Fewer completed requests sent inside it say nothing.
+/// The fewest completed requests sent inside a steady state.
 pub(super) const FEWEST: u64 = 10;
 
 /// Why there is no steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoSteadyState {
-    /// A closed loop did not have enough in flight.
+    /// A closed loop never had enough requests in flight.
     NeverFull { most: u64, wanted: u64 },
-    /// A closed loop was full at times only.
+    /// A closed loop had enough requests in flight at times only.
     FellOff { mean: u64, wanted: u64 },
-    /// The arrivals of an open loop were over before the first answers were.
+    /// The arrivals of an open loop ended before the median answer.
     TooBrief,
     /// No request completed.
     NoneCompleted,
-    /// Hardly a request was sent inside it.
+    /// Too few completed requests were sent inside it.
     TooFew { found: u64 },
 }
 
@@ -36,29 +35,29 @@ impl fmt::Display for NoSteadyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeverFull { most, wanted } => {
-                write!(f, "there were never more than {most} in flight; it begins at {wanted}")
+                write!(f, "at most {most} requests were in flight, and {wanted} are needed")
             }
             Self::FellOff { mean, wanted } => {
                 write!(
                     f,
-                    "between the first and the last time that {wanted} were in flight there were {mean} on average"
+                    "on average only {mean} requests were in flight between the first and the last time that {wanted} were"
                 )
             }
-            Self::TooBrief => f.write_str("requests were due for a shorter time than a median answer took"),
+            Self::TooBrief => f.write_str("the time of the arrivals was shorter than the median E2E latency"),
             Self::NoneCompleted => f.write_str("no request completed"),
             Self::TooFew { found } => {
-                write!(f, "it has {found} completed requests; it takes {FEWEST}")
+                write!(f, "only {found} requests completed in it, and {FEWEST} are needed")
             }
         }
     }
 }
 
-/// What a session has to show.
+/// The times of a session.
 pub(super) struct Session<'a> {
-    pub(super) passages: &'a [Passage],
+    pub(super) attempts: &'a [Attempt],
     /// All attempts.
     pub(super) requests: &'a InFlight,
-    /// The conversations, and requests that are part of none; `None` where there are no conversations.
+    /// The conversations, and requests outside conversations; `None` without conversations.
     pub(super) conversations: Option<&'a InFlight>,
 }
 
@@ -83,10 +82,10 @@ pub(super) fn window(config: &RunConfig, session: &Session) -> Result<Window, No
             }
         }
         Schedule::Rate { .. } | Schedule::Replay { .. } => {
-            let arrivals = || session.passages.iter().filter(|passage| !passage.is_repeat);
-            let arrivals = || arrivals().map(|passage| passage.scheduled);
+            let arrivals = || session.attempts.iter().filter(|attempt| !attempt.is_repeat);
+            let arrivals = || arrivals().map(|attempt| attempt.scheduled);
             let (first, last) = arrivals().min().zip(arrivals().max()).ok_or(NoSteadyState::NoneCompleted)?;
-            let latencies: Vec<f64> = session.passages.iter().filter_map(completed_e2e).collect();
+            let latencies: Vec<f64> = session.attempts.iter().filter_map(completed_e2e).collect();
             let median = Distribution::from_values(&latencies).ok_or(NoSteadyState::NoneCompleted)?.p50;
             let start: Timestamp = first + Seconds::new(config.ramp_s) + Seconds::new(median);
             Window::new(start, last)
@@ -97,6 +96,6 @@ pub(super) fn window(config: &RunConfig, session: &Session) -> Result<Window, No
     }
 }
 
-fn completed_e2e(passage: &Passage) -> Option<f64> {
-    passage.e2e().filter(|_| passage.is_completed()).map(Seconds::get)
+fn completed_e2e(attempt: &Attempt) -> Option<f64> {
+    attempt.e2e().filter(|_| attempt.is_completed()).map(Seconds::get)
 }

@@ -1,7 +1,6 @@
-//! Whether the client, and not the server, was the limit: what the sender says of itself and how late requests were go in;
-//! a verdict with its reasons comes out.
+//! Decides whether the client limited the load, from the facts of the sender and the lateness of requests.
 //!
-//! The thresholds, each a constant below, are those of `docs/run-folder.md`.
+//! `docs/run-folder.md` documents the thresholds.
 
 use ergometer_runs::summary::{ClientLimit, ClientSummary};
 
@@ -10,30 +9,30 @@ use ergometer_runs::SenderFacts;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::summary::LoadFigures;
 
-/// A lag below this is nobody's limit, in milliseconds.
+/// A smaller lag is not a limit, in milliseconds.
 const LEAST_LAG_MS: f64 = 10.0;
-/// Nor is one below this share of the median answer.
+/// A lag below this share of the median E2E latency is not a limit.
 const LAG_SHARE: f64 = 0.05;
-/// A rate of sending below this share of what was asked is too low.
+/// A sending rate below this share of the configured rate is too low.
 const RATE_SHARE: f64 = 0.95;
-/// Processors in use by more than this share have nothing left.
+/// Processors with a higher utilization are busy.
 const BUSY: f64 = 0.9;
-/// A task that is woken later than this sees arrivals late, in milliseconds.
+/// A task that wakes up later than this sends late, in milliseconds.
 const WAKE_LAG_MS: f64 = 5.0;
 
-/// On a machine without anything left, one that is woken later than this is held up by it, in milliseconds.
+/// On a busy machine, a task that wakes up later than this is delayed by the load, in milliseconds.
 const BUSY_WAKE_LAG_MS: f64 = 1.0;
 
-/// What the verdict is made from.
+/// The input of the decision.
 pub(super) struct Evidence<'a> {
     pub(super) config: &'a RunConfig,
     pub(super) place: &'a Locality,
-    /// What the sender of each session says.
+    /// The facts of the sender of each session.
     pub(super) senders: &'a [&'a SenderFacts],
-    /// Those of the whole run.
+    /// The figures of the whole run.
     pub(super) figures: &'a LoadFigures,
     pub(super) rate_asked: Option<f64>,
-    /// The names of the kinds of failure there were, attempts that were repeated included.
+    /// The names of the kinds of failure, including those of retried attempts.
     pub(super) failures: &'a [String],
 }
 
@@ -72,10 +71,10 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     let uses = client.processor_cores.zip(client.cores).map(|(used, cores)| used / f64::from(cores));
     let is_above = |share: Option<f64>| share.is_some_and(|share| share > BUSY);
     let is_slow = client.wake_lag_ms.is_some_and(|lag| lag.p99 > BUSY_WAKE_LAG_MS);
-    // Others may use the machine and leave the client what it needs.
+    // Other processes may use the machine without delaying the client.
     let is_busy = is_above(uses) || (is_above(client.machine_utilization) && is_slow);
     let is_woken_late = client.wake_lag_ms.is_some_and(|lag| lag.p99 > WAKE_LAG_MS);
-    // The embedded model works in this process: the processors are its own, and it takes the times itself.
+    // The embedded model runs in this process and uses its processors.
     let is_apart = *evidence.place != Locality::ThisProcess;
     let limits = [
         (ClientLimit::FileDescriptors, has_failed("descriptors")),
@@ -88,7 +87,7 @@ fn reasons(evidence: &Evidence, client: &ClientSummary) -> Vec<ClientLimit> {
     limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
 }
 
-/// Whether an open loop did not keep to its schedule. Below 100 requests the p95 stands for the p99.
+/// Whether an open loop was behind its schedule. With fewer than 100 requests it uses the p95 instead of the p99.
 fn is_late(evidence: &Evidence) -> bool {
     let figures = evidence.figures;
     let median = figures.e2e_ms.map_or(0.0, |e2e| e2e.p50);

@@ -1,4 +1,4 @@
-//! Loads by hand, and what they come to.
+//! Tests of the load figures against values computed by hand.
 
 use super::super::example::{Sketch, at, closed_loop, load, open_loop};
 use super::*;
@@ -107,9 +107,9 @@ fn what_is_not_steady_says_why() {
         assert!(found.steady_state.is_none());
         found.steady_state_reason.unwrap()
     };
-    assert_eq!(reason(closed_loop(4), &two_at_a_time()), "there were never more than 2 in flight; it begins at 4");
-    assert!(reason(closed_loop(2), &two_at_a_time()[..9]).starts_with("it has 8 completed requests"));
-    assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("shorter time than a median answer"));
+    assert_eq!(reason(closed_loop(4), &two_at_a_time()), "at most 2 requests were in flight, and 4 are needed");
+    assert!(reason(closed_loop(2), &two_at_a_time()[..9]).starts_with("only 8 requests completed"));
+    assert!(reason(open_loop(1.0), &two_at_a_time()[..2]).contains("shorter than the median E2E latency"));
     let failed = Sketch { failure: Some(FailureKind::Connect), ..Sketch::plain(0, 0.0, 1.0) };
     assert_eq!(reason(open_loop(1.0), &[failed]), "no request completed");
     let whole = load(&open_loop(1.0), &[failed]).summarise(&[], &Locality::ThisMachine, None).whole;
@@ -151,7 +151,7 @@ fn an_attempt_that_is_repeated_is_sent_once_and_in_flight_twice() {
     assert!(near(found.rate_asked, 2.0) && near(found.whole.sent_per_second, 2.0), "{found:?}");
     assert_eq!((found.whole.completed, found.whole.failed.len()), (2, 0));
     assert!(near(found.whole.in_flight.map(|found| found.mean), 0.7));
-    assert_eq!(found.whole.schedule_lag_ms.unwrap().count, 2, "nobody scheduled the second attempt");
+    assert_eq!(found.whole.schedule_lag_ms.unwrap().count, 2, "a retry has no scheduled time");
     let waited = found.whole.ttft_scheduled_ms.unwrap();
     assert!(waited.max >= 900.0, "its user waited from the first: {waited:?}");
     let slow = Sketch::plain(2, 600.0, 5000.0);

@@ -1,4 +1,4 @@
-//! Many things to ask, some at a time: until all are asked, the user wants to stop, or nobody answers any more.
+//! Runs review tasks, several at a time, until all are done, the user stops, or too many fail in a row.
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -7,27 +7,27 @@ use super::Reviewed;
 use crate::journal::JournalError;
 use crate::stop::stopped;
 
-/// How much is asked at a time, and when to give up.
+/// How many tasks run at a time, and when to give up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct TaskLimits {
     pub(super) at_a_time: usize,
-    /// After so many failures with no success between them.
+    /// The number of failures in a row after which the rest is skipped.
     pub(super) failures_in_a_row: u32,
 }
 
-/// Asks in turn.
-pub(super) struct InTurn {
-    patience: Patience,
+/// Runs tasks.
+pub(super) struct TaskRunner {
+    limits: TaskLimits,
     stop: watch::Receiver<bool>,
 }
 
-impl InTurn {
-    pub(super) fn new(patience: Patience, stop: watch::Receiver<bool>) -> Self {
-        Self { patience, stop }
+impl TaskRunner {
+    pub(super) fn new(limits: TaskLimits, stop: watch::Receiver<bool>) -> Self {
+        Self { limits, stop }
     }
 
-    /// Asks about each task and hands what comes of it to `take`, which says whether it is a success. What panicked comes
-    /// to nothing.
+    /// Runs each task and passes its answer to `take`, which returns whether it is a success. A task that panicked has no
+    /// answer.
     pub(super) async fn run<Task, Answer, Asking>(
         &mut self,
         mut tasks: impl ExactSizeIterator<Item = Task>,
@@ -41,7 +41,7 @@ impl InTurn {
         let mut asked = JoinSet::new();
         let mut failures = 0;
         loop {
-            while asked.len() < self.patience.at_a_time && !*self.stop.borrow() {
+            while asked.len() < self.limits.at_a_time && !*self.stop.borrow() {
                 match tasks.next() {
                     Some(task) => drop(asked.spawn(ask(task)?)),
                     None => break,
@@ -50,7 +50,7 @@ impl InTurn {
             let answer = tokio::select! {
                 biased;
                 answer = asked.join_next() => answer,
-                // What is in flight is given up: it is asked again when the run is gone on with.
+                // Tasks in flight are dropped; they run again when the run is resumed.
                 () = stopped(&mut self.stop) => return Ok(Reviewed::Stopped),
             };
             match answer {
@@ -58,7 +58,7 @@ impl InTurn {
                 None => return Ok(Reviewed::Done),
                 Some(answer) => failures = if take(answer.ok().flatten())? { 0 } else { failures + 1 },
             }
-            if failures >= self.patience.failures_in_a_row {
+            if failures >= self.limits.failures_in_a_row {
                 return Ok(Reviewed::Done);
             }
         }
@@ -71,10 +71,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    const PATIENCE: Patience = Patience { at_a_time: 4, failures_in_a_row: 3 };
+    const LIMITS: TaskLimits = TaskLimits { at_a_time: 4, failures_in_a_row: 3 };
 
-    /// What came of asking up to this number: answers, how many were asked, and how many at a time. Those that are told to
-    /// fail do.
+    /// Runs tasks up to this number, some of which fail. Returns the outcome, the answers, the number of tasks started, and
+    /// the most at a time.
     async fn ask(end: u32, fails: fn(u32) -> bool) -> (Reviewed, Vec<u32>, u32, usize) {
         let (_sender, stop) = watch::channel(false);
         let (mut taken, mut asked) = (Vec::new(), 0);
@@ -94,7 +94,7 @@ mod tests {
             taken.extend(answer);
             Ok(answer.is_some())
         };
-        let reviewed = InTurn::new(PATIENCE, stop).run(0..end, ask, take).await.unwrap();
+        let reviewed = TaskRunner::new(LIMITS, stop).run(0..end, ask, take).await.unwrap();
         taken.sort_unstable();
         (reviewed, taken, asked, most.load(Ordering::SeqCst))
     }
@@ -115,11 +115,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_user_has_the_say() {
+    async fn the_user_can_stop() {
         let (sender, stop) = watch::channel(false);
         let run = async |end| {
             let ask = |_: u32| Ok(std::future::pending::<Option<()>>());
-            InTurn::new(PATIENCE, stop.clone()).run(0..end, ask, |_| Ok(true)).await.unwrap()
+            TaskRunner::new(LIMITS, stop.clone()).run(0..end, ask, |_| Ok(true)).await.unwrap()
         };
         sender.send(true).unwrap();
         assert_eq!(run(9).await, Reviewed::Stopped);

@@ -1,7 +1,7 @@
-//! `after.jsonl`: what was found out about answers after their run, while nothing was measured.
+//! Reads and writes `after.jsonl`: token counts and judgements made after the measurement.
 //!
-//! One line for each count of tokens and for each judgement, only ever added. Of a request the first line of a kind
-//! counts. A line cut by a kill is left out when it is read, and taken away before more is written.
+//! The file is append-only, with one line for each token count and each judgement. The first line of each kind counts for a
+//! request. An incomplete last line is skipped on reading and removed before the next write.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -15,16 +15,16 @@ use super::JournalError;
 use ergometer_clients::Usage;
 use ergometer_runs::Exchange;
 
-/// A longer line is none of ours: a judge's reply is some thousand characters.
+/// The longest line that is read. A judge's reply has a few thousand characters.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// One line.
+/// A line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AfterEntry {
-    /// The server's tokenizer was asked.
+pub enum ReviewEntry {
+    /// The server's tokenizer counted the tokens.
     Counted(TokenCount),
-    /// A model graded the answer.
+    /// A judge graded the answer.
     Judged(Judgement),
 }
 
@@ -35,11 +35,11 @@ pub struct TokenCount {
     pub request: u64,
     /// The session it was sent in.
     pub session: u32,
-    /// What was counted.
+    /// The counts.
     pub usage: Usage,
 }
 
-/// What a judge says about one answer.
+/// The judgement of one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     /// The request's number in the run.
@@ -48,9 +48,9 @@ pub struct Judgement {
     pub session: u32,
     /// The judge's model.
     pub judge: String,
-    /// The verdict; `None` where the reply has none.
+    /// The verdict; `None` if the reply has none.
     pub correct: Option<bool>,
-    /// All it said.
+    /// The reply of the judge.
     pub reply: String,
 }
 
@@ -68,23 +68,23 @@ impl Judgement {
     }
 }
 
-/// A request, in all of the run.
+/// Session and number of a request.
 type Key = (u32, u64);
 
-/// What is known so far. Replies stay in the file.
+/// The content of `after.jsonl`. The replies stay in the file.
 #[derive(Debug, Default)]
-pub struct After {
+pub struct ReviewJournal {
     path: PathBuf,
     counts: BTreeMap<Key, Usage>,
-    /// Where each judgement's line stands.
+    /// The offset and length of the line of each judgement.
     judgements: BTreeMap<Key, (u64, u64)>,
     whole_bytes: u64,
-    /// Lines that could not be understood.
+    /// Lines that could not be parsed.
     pub damaged_lines: u64,
 }
 
-impl After {
-    /// Reads the file; where there is none, nothing is known.
+impl ReviewJournal {
+    /// Reads the file; a missing file is empty.
     pub(super) fn read(path: &Path) -> Result<Self, JournalError> {
         let mut after = Self { path: path.to_path_buf(), ..Self::default() };
         let file = match File::open(path) {
@@ -108,12 +108,12 @@ impl After {
         }
     }
 
-    fn take(&mut self, entry: &AfterEntry, length: u64) {
+    fn take(&mut self, entry: &ReviewEntry, length: u64) {
         match entry {
-            AfterEntry::Counted(count) => {
+            ReviewEntry::Counted(count) => {
                 self.counts.entry((count.session, count.request)).or_insert(count.usage);
             }
-            AfterEntry::Judged(judgement) => {
+            ReviewEntry::Judged(judgement) => {
                 if let Slot::Vacant(slot) = self.judgements.entry((judgement.session, judgement.request)) {
                     slot.insert((self.whole_bytes, length));
                 }
@@ -160,34 +160,34 @@ impl After {
         file.seek(SeekFrom::Start(start)).map_err(io)?;
         file.read_exact(&mut line).map_err(io)?;
         match serde_json::from_slice(&line) {
-            Ok(AfterEntry::Judged(judgement)) => Ok(Some(judgement)),
+            Ok(ReviewEntry::Judged(judgement)) => Ok(Some(judgement)),
             _ => Err(JournalError::Damaged {
                 path: self.path.clone(),
-                what: format!("the judgement of request {} has changed while it was read", exchange.request),
+                what: format!("the judgement of request {} changed while it was read", exchange.request),
             }),
         }
     }
 
-    /// Goes on with the file, or starts it, once there is something to write.
+    /// Returns a writer that opens or creates the file on its first write.
     #[must_use]
-    pub fn writer(&self) -> AfterWriter {
-        AfterWriter { file: None, path: self.path.clone(), whole: self.whole_bytes }
+    pub fn writer(&self) -> ReviewJournalWriter {
+        ReviewJournalWriter { file: None, path: self.path.clone(), whole: self.whole_bytes }
     }
 }
 
-/// Adds lines, each with the system before the next is asked for. Nothing is timed any more, so it takes the time it takes.
+/// Appends lines. Each write returns once the system has the line.
 #[derive(Debug)]
-pub struct AfterWriter {
+pub struct ReviewJournalWriter {
     file: Option<File>,
     path: PathBuf,
-    /// How long the file is up to its last whole line.
+    /// The length of the file up to its last complete line.
     whole: u64,
 }
 
-impl AfterWriter {
-    /// Adds a line.
-    pub fn write(&mut self, entry: &AfterEntry) -> Result<(), JournalError> {
-        // Nothing in these types can fail to become JSON.
+impl ReviewJournalWriter {
+    /// Appends a line.
+    pub fn write(&mut self, entry: &ReviewEntry) -> Result<(), JournalError> {
+        // These types always serialize.
         let mut line = serde_json::to_vec(entry).unwrap_or_default();
         line.push(b'\n');
         let file = match &mut self.file {
@@ -202,7 +202,7 @@ impl AfterWriter {
         Ok(())
     }
 
-    /// Hands the file to the disk.
+    /// Syncs the file to disk.
     pub fn finish(self) -> Result<(), JournalError> {
         self.file.map_or(Ok(()), |file| file.sync_data()).map_err(JournalError::io("write", &self.path))
     }
@@ -210,7 +210,7 @@ impl AfterWriter {
 
 fn open(path: &Path, whole: u64) -> Result<File, JournalError> {
     let file = OpenOptions::new().append(true).create(true).open(path).map_err(JournalError::io("open", path))?;
-    // What a kill cut off would make the next line unreadable.
+    // An incomplete last line would make the next line unreadable.
     file.set_len(whole).map_err(JournalError::io("write", path))?;
     Ok(file)
 }
@@ -222,24 +222,24 @@ mod tests {
     use ergometer_clients::TokenSource;
     use proptest::prelude::*;
 
-    fn judged(request: u64, reply: &str) -> AfterEntry {
+    fn judged(request: u64, reply: &str) -> ReviewEntry {
         let (correct, reply, judge) = (Some(request.is_multiple_of(2)), reply.to_owned(), String::from("j"));
-        AfterEntry::Judged(Judgement { request, session: 0, judge, correct, reply })
+        ReviewEntry::Judged(Judgement { request, session: 0, judge, correct, reply })
     }
 
-    fn counted(request: u64, output: u64) -> AfterEntry {
+    fn counted(request: u64, output: u64) -> ReviewEntry {
         let usage = Usage { input: 7, output, source: TokenSource::Tokenize };
-        AfterEntry::Counted(TokenCount { request, session: 0, usage })
+        ReviewEntry::Counted(TokenCount { request, session: 0, usage })
     }
 
-    fn lines(entries: &[AfterEntry]) -> Vec<Vec<u8>> {
+    fn lines(entries: &[ReviewEntry]) -> Vec<Vec<u8>> {
         let line = |entry| [serde_json::to_vec(entry).unwrap(), vec![b'\n']].concat();
         entries.iter().map(line).collect()
     }
 
-    /// What is known of the first requests: their output tokens, and what the judge said.
+    /// The output tokens and the judge's reply of the first requests.
     fn known(path: &Path, requests: u64) -> Vec<(Option<u64>, Option<String>)> {
-        let after = After::read(path).unwrap();
+        let after = ReviewJournal::read(path).unwrap();
         let known = |request| {
             let exchange = exchange(request, 5);
             let judgement = after.open().ok().and_then(|mut file| after.judgement(&exchange, &mut file).unwrap());
@@ -256,9 +256,9 @@ mod tests {
         let mut all = lines(&[counted(0, 1), judged(0, "a\nb"), counted(0, 2), judged(0, "c"), judged(1, "d")]);
         all.insert(1, b"{\"sung\":{}}\n".to_vec());
         std::fs::write(&path, all.concat()).unwrap();
-        let told = |text: &str| Some(text.to_owned());
-        assert_eq!(known(&path, 2), [(Some(1), told("a\nb")), (None, told("d"))]);
-        let after = After::read(&path).unwrap();
+        let reply = |text: &str| Some(text.to_owned());
+        assert_eq!(known(&path, 2), [(Some(1), reply("a\nb")), (None, reply("d"))]);
+        let after = ReviewJournal::read(&path).unwrap();
         assert_eq!((after.damaged_lines, after.is_judged(0, 1), after.is_judged(1, 1)), (1, true, false));
         assert!(after.is_counted(0, 0) && !after.is_counted(0, 1));
     }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut anywhere, what is whole is known; and what is added then stands beside it.
+        /// A file cut anywhere keeps its complete lines, and a writer continues after them.
         #[test]
         fn a_cut_takes_the_line_it_is_in_and_no_other(
             replies in prop::collection::vec("\\PC{0,12}", 1..6), place: prop::sample::Index,
@@ -293,9 +293,9 @@ mod tests {
                 ((2 * place < whole).then_some(place as u64), (2 * place + 1 < whole).then(|| reply.clone()))
             }).collect();
             prop_assert_eq!(known(&path, count), expected);
-            prop_assert_eq!(After::read(&path).unwrap().damaged_lines, 0);
+            prop_assert_eq!(ReviewJournal::read(&path).unwrap().damaged_lines, 0);
 
-            let mut writer = After::read(&path).unwrap().writer();
+            let mut writer = ReviewJournal::read(&path).unwrap().writer();
             for entry in &entries[whole..] {
                 writer.write(entry).unwrap();
             }

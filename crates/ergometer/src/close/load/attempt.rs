@@ -1,6 +1,6 @@
-//! One request in time, without what was said: an exchange goes in; the few figures that stay in memory come out.
+//! The times of one attempt, without its texts.
 //!
-//! There is one for every attempt, about 80 bytes, so that a million of them fit.
+//! An attempt takes about 80 bytes, so a million of them fit into memory.
 
 use ergometer_units::{Seconds, Timestamp};
 
@@ -8,44 +8,44 @@ use ergometer_clients::{FailureKind, Outcome};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::Slo;
 
-/// One attempt.
+/// The times and the outcome of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Passage {
+pub(super) struct Attempt {
     pub(super) scheduled: Timestamp,
-    /// When its query was first due: before this attempt, where others came before it.
+    /// When the first attempt at its query was due.
     due: Timestamp,
     pub(super) sent: Timestamp,
     pub(super) end: Timestamp,
     first_token: Option<Timestamp>,
     last_token: Option<Timestamp>,
-    /// Output tokens, where somebody counted them; only that of a record.
+    /// Output tokens of a record, if they are known.
     pub(super) tokens: Option<u32>,
     pub(super) ending: Ending,
     pub(super) standing: Standing,
-    /// Whether an attempt at its query came before it in the session: nobody scheduled it.
+    /// Whether it is a retry in the same session, which has no scheduled time.
     pub(super) is_repeat: bool,
-    /// Whether more than one chunk came, and not all at once, so that there is a gap to measure.
+    /// Whether there is a gap to measure: several chunks that were not read at the same moment.
     has_gaps: bool,
     pub(super) connection: Connection,
     pub(super) in_conversation: bool,
 }
 
-/// The places of these limits among all.
+/// The indices of these limits.
 const TPOT: usize = 2;
 const ITL: usize = 3;
 
-/// What it is to its query.
+/// The role of an attempt for its query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// An attempt among others.
+    /// Not the record of the query.
     Attempt,
-    /// Its record.
+    /// The record of the query.
     Record,
-    /// Its record, and it keeps to every limit.
+    /// The record of the query, within every limit.
     Good,
 }
 
-/// How it ended.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Completed,
@@ -53,20 +53,20 @@ pub(super) enum Ending {
     Cancelled,
 }
 
-/// What it travelled on.
+/// The connection of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// The client does not say.
+    /// The client does not report it.
     Unknown,
-    /// One that was opened for it.
+    /// Opened for this attempt.
     New,
-    /// One that was there.
+    /// Open already.
     Old,
 }
 
-impl Passage {
-    /// Of an exchange as it stands in the journal: nobody knows yet whether it is a record.
-    /// `first_due` is when its query was first due, where an attempt at it came before.
+impl Attempt {
+    /// Reads the times of an exchange. Whether it is a record is not known yet.
+    /// `first_due` is when its query was first due, if it is a retry.
     pub(super) fn new(exchange: &Exchange, first_due: Option<Timestamp>) -> Self {
         let transcript = &exchange.transcript;
         Self {
@@ -94,11 +94,11 @@ impl Passage {
         }
     }
 
-    /// It is the record of its query, and its tokens are counted now, if ever.
+    /// Marks it as the record of its query and stores its tokens.
     pub(super) fn record(&mut self, exchange: &Exchange, slo: &Slo) {
         self.standing = Standing::Record;
         self.tokens = exchange.transcript.usage.map(|usage| u32::try_from(usage.output).unwrap_or(u32::MAX));
-        if self.keeps_to(slo, longest_gap(exchange)) {
+        if self.is_within(slo, longest_gap(exchange)) {
             self.standing = Standing::Good;
         }
     }
@@ -127,21 +127,21 @@ impl Passage {
         self.last_token.map(|last| last - self.sent)
     }
 
-    /// One chunk has no gap to measure, whatever else was counted: an end-of-sequence token has no content. Nor have chunks
-    /// that a busy client read all at once: they say nothing of when they came.
+    /// The time per output token. It needs several chunks read at different moments: an end-of-sequence token has no
+    /// chunk, and chunks that a busy client reads at once have lost their times.
     pub(super) fn tpot(&self) -> Option<Seconds> {
         let tokens = self.tokens.filter(|&tokens| tokens > 1 && self.has_gaps)?;
         Some((self.last_token? - self.first_token?) / f64::from(tokens - 1))
     }
 
-    /// Whether it was sent at all: a turn that was given up was not.
+    /// Whether it was sent. A turn of an abandoned conversation was not.
     pub(super) fn is_sent(&self) -> bool {
         self.ending != Ending::Failed(FailureKind::Conversation)
     }
 
-    /// Whether it keeps to every limit. What nobody could measure is not kept; but where there is one token, or one chunk,
-    /// or all chunks came at once, there is no time between tokens to be too long.
-    fn keeps_to(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
+    /// Whether it is within every limit. An unknown latency exceeds its limit, except the time between tokens of an answer
+    /// with one token or without measurable gaps.
+    fn is_within(&self, slo: &Slo, longest_gap: Option<Seconds>) -> bool {
         let limits = [
             (slo.ttft_s, self.ttft()),
             (slo.ttft_scheduled_s, self.ttft_scheduled()),
@@ -159,7 +159,7 @@ impl Passage {
     }
 }
 
-/// The gaps between the chunks of an answer, in nanoseconds; none for an answer in one piece.
+/// The gaps between the chunks of an answer, in nanoseconds; none for an answer that was not streamed.
 pub(super) fn gaps(exchange: &Exchange) -> impl Iterator<Item = u64> {
     let chunks = if exchange.transcript.is_whole { &[] } else { exchange.transcript.chunks.as_slice() };
     let between = |one: Timestamp, other: Timestamp| other.nanos_since_epoch().saturating_sub(one.nanos_since_epoch());
@@ -179,16 +179,16 @@ mod tests {
     use super::super::example::{Sketch, exchange};
     use super::*;
 
-    fn passage(sketch: Sketch) -> Passage {
+    fn attempt(sketch: Sketch) -> Attempt {
         let exchange = exchange(sketch);
-        let mut passage = Passage::new(&exchange, None);
-        passage.record(&exchange, &Slo::default());
-        passage
+        let mut attempt = Attempt::new(&exchange, None);
+        attempt.record(&exchange, &Slo::default());
+        attempt
     }
 
     #[test]
     fn latencies_are_those_of_the_metrics() {
-        let found = passage(Sketch {
+        let found = attempt(Sketch {
             scheduled: 90.0,
             sent: 100.0,
             chunks: &[130.0, 150.0, 190.0],
@@ -200,21 +200,21 @@ mod tests {
         assert_eq!(millis(Some(found.schedule_lag())), Some(10.0));
         assert_eq!((millis(found.ttft()), millis(found.ttft_scheduled())), (Some(30.0), Some(40.0)));
         assert_eq!((millis(found.e2e()), millis(found.tpot())), (Some(90.0), Some(15.0)));
-        let one_token = passage(Sketch { chunks: &[1.0, 2.0], end: 3.0, tokens: Some(1), ..Sketch::default() });
+        let one_token = attempt(Sketch { chunks: &[1.0, 2.0], end: 3.0, tokens: Some(1), ..Sketch::default() });
         assert_eq!(one_token.tpot(), None);
-        let whole = passage(Sketch { chunks: &[5.0], end: 6.0, tokens: Some(9), is_whole: true, ..Sketch::default() });
+        let whole = attempt(Sketch { chunks: &[5.0], end: 6.0, tokens: Some(9), is_whole: true, ..Sketch::default() });
         assert_eq!((whole.ttft(), millis(whole.e2e()), whole.tpot()), (None, Some(5.0), None));
-        let at_once = passage(Sketch { chunks: &[5.0, 5.0], end: 6.0, tokens: Some(9), ..Sketch::default() });
+        let at_once = attempt(Sketch { chunks: &[5.0, 5.0], end: 6.0, tokens: Some(9), ..Sketch::default() });
         assert_eq!((millis(at_once.ttft()), at_once.tpot()), (Some(5.0), None));
     }
 
     #[test]
-    fn a_good_request_keeps_to_every_limit() {
+    fn a_good_request_is_within_every_limit() {
         let keeps = |slo: Slo, sketch: Sketch| {
             let exchange = exchange(sketch);
-            let mut passage = Passage::new(&exchange, None);
-            passage.record(&exchange, &slo);
-            passage.standing == Standing::Good
+            let mut attempt = Attempt::new(&exchange, None);
+            attempt.record(&exchange, &slo);
+            attempt.standing == Standing::Good
         };
         let answer =
             Sketch { scheduled: -10.0, chunks: &[30.0, 50.0, 90.0], end: 95.0, tokens: Some(4), ..Sketch::default() };

@@ -1,48 +1,47 @@
-//! What is known of an exchange beyond its transcript: tokens counted after the run, or here by the user's tokenizer, and
-//! what the judge said.
+//! Adds to exchanges what was found after the run: token counts of the server's or the user's tokenizer, and judgements.
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use super::CloseError;
-use crate::journal::{After, JournalFolder, Judgement, Manifest};
+use crate::journal::{ReviewJournal, JournalFolder, Judgement, Manifest};
 use crate::review::Tokenizer;
 use ergometer_clients::{Outcome, Usage};
 use ergometer_runs::Exchange;
 
-/// Adds to exchanges what was found out after them.
-pub(super) struct Found {
-    after: After,
-    /// The file with the judgements, where there are any.
+/// Token counts and judgements that are not in the transcripts of a run.
+pub(super) struct ReviewResults {
+    after: ReviewJournal,
+    /// The file with the judgements, if there are any.
     judgements: Option<File>,
     tokenizer: Option<Tokenizer>,
-    /// Why the tokenizer is not used, though one was given.
-    pub(super) unused: Option<(PathBuf, String)>,
+    /// The configured tokenizer and why it is not used.
+    pub(super) unused_tokenizer: Option<(PathBuf, String)>,
 }
 
-impl Found {
+impl ReviewResults {
     pub(super) fn new(journal: &JournalFolder, manifest: &Manifest) -> Result<Self, CloseError> {
-        let after = journal.after()?;
+        let after = journal.review_journal()?;
         let judgements = after.has_judgements().then(|| after.open()).transpose()?;
         let path = || manifest.config.tokenizer.clone().unwrap_or_default();
-        // A run may be closed where its tokenizer is not: what is missing is told, and the rest is derived all the same.
-        let (tokenizer, unused) = match Tokenizer::of(&manifest.config) {
+        // The tokenizer may be missing on the machine that derives the files: warn, and derive the rest.
+        let (tokenizer, unused_tokenizer) = match Tokenizer::from_config(&manifest.config) {
             Ok(Some(tokenizer)) if manifest.tokenizer.as_deref() != Some(tokenizer.fingerprint()) => {
-                (None, Some((path(), String::from("it is not what it was"))))
+                (None, Some((path(), String::from("its files have changed since the run"))))
             }
             Ok(tokenizer) => (tokenizer, None),
             Err(error) => (None, Some((path(), error.to_string()))),
         };
-        Ok(Self { after, judgements, tokenizer, unused })
+        Ok(Self { after, judgements, tokenizer, unused_tokenizer })
     }
 
-    /// Lines of `after.jsonl` that could not be understood.
+    /// Lines of `after.jsonl` that could not be parsed.
     pub(super) fn damaged_lines(&self) -> u64 {
         self.after.damaged_lines
     }
 
-    /// Counts the tokens of a record. What the server said stands first, then its tokenizer, then the user's, which is
-    /// also compared with whoever stands first.
+    /// Counts the tokens of a record. The server's usage comes first, then its tokenizer, then the user's tokenizer, whose
+    /// count is also compared with the first.
     pub(super) fn count(&self, exchange: &mut Exchange, manifest: &Manifest) {
         if exchange.outcome != Outcome::Completed {
             return;
@@ -52,19 +51,19 @@ impl Found {
         {
             exchange.transcript.count(usage);
         }
-        // What was said before a further turn is not in its exchange.
+        // The exchange of a further turn does not contain the earlier turns.
         let Some(tokenizer) = self.tokenizer.as_ref().filter(|_| !exchange.query.is_further_turn()) else { return };
         let system = manifest.config.request.system_prompt.as_deref();
         let transcript = &exchange.transcript;
         let is_disputed = |usage: Usage| transcript.also_counted.is_some_and(|other| differs(exchange, usage, other));
-        // A call of a tool is written here in words of ours: its tokens are a guess, good where there is nothing better.
+        // The text of a tool call is our own rendering, so its token count is a guess, used only without a better one.
         let is_enough = transcript.usage.is_some_and(|usage| !transcript.tool_calls.is_empty() || is_disputed(usage));
         if !is_enough && let Some(usage) = tokenizer.count(exchange, system) {
             exchange.transcript.count(usage);
         }
     }
 
-    /// What the judge said.
+    /// The judgement of an answer.
     pub(super) fn judgement(&mut self, exchange: &Exchange) -> Result<Option<Judgement>, CloseError> {
         match &mut self.judgements {
             Some(file) => Ok(self.after.judgement(exchange, file)?),
@@ -73,8 +72,8 @@ impl Found {
     }
 }
 
-/// Whether two counts of one answer are at odds. An end-of-sequence token is counted by one and not by the other; so are
-/// the few marks around reasoning, which are in nobody's text.
+/// Whether two token counts of one answer disagree. One of them may include the end-of-sequence token and the few
+/// delimiters around reasoning, which are not part of the text.
 pub(super) fn differs(exchange: &Exchange, usage: Usage, other: Usage) -> bool {
     let marks = if exchange.transcript.reasoning.is_empty() { 0 } else { 6 };
     usage.output.abs_diff(other.output) > 1 + marks
