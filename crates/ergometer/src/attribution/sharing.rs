@@ -207,8 +207,12 @@ impl ScopeShares {
             heard_for.push(heard_by);
             unknown.push(unknown_by);
         }
-        let scope =
-            MeteredScope { device: slices.device, scope: slices.scope, provenance: slices.provenance, summed: slices.summed };
+        let scope = MeteredScope {
+            device: slices.device,
+            scope: slices.scope,
+            provenance: slices.provenance,
+            summed: slices.summed,
+        };
         Self { scope, known, silent, heard: heard_for, unknown, balance }
     }
 }

@@ -144,7 +144,8 @@ pub(super) fn phases(
 /// The gross share of a request over a period: of the measured devices, or of the modelled ones if none is measured.
 fn total(session: &MeteredSession, from: Timestamp, to: Timestamp) -> Option<f64> {
     let has_measured = session.sharing.scopes().any(|place| place.summed);
-    let is_part = |place: &MeteredScope| if has_measured { place.summed } else { place.provenance == Provenance::Modelled };
+    let is_part =
+        |place: &MeteredScope| if has_measured { place.summed } else { place.provenance == Provenance::Modelled };
     let mut sum = None;
     for (number, place) in session.sharing.scopes().enumerate() {
         if is_part(&place) {

@@ -6,10 +6,10 @@
 mod channels;
 mod energy;
 mod error;
-mod review_results;
 mod intelligence;
 mod load;
 mod records;
+mod review_results;
 mod server;
 mod session;
 mod summary;
@@ -34,9 +34,9 @@ use ergometer_datasets::grade::Grader;
 use ergometer_runs::Exchange;
 use ergometer_runs::Summary;
 use ergometer_runs::store::{DatasetWriter, MetadataShape, RecordSchema, RequestsWriter, TelemetryWriter};
-use review_results::ReviewResults;
 use load::Load;
 use records::RecordBuilder;
+use review_results::ReviewResults;
 use session::{LoadedSession, MeteredSession};
 use tally::Tally;
 
@@ -69,7 +69,8 @@ pub fn close(folder: &Path) -> Result<Closed, CloseError> {
     }
     let mut load = Load::new(&manifest.config, &mut loaded, &order);
     let counted = manifest.config.devices.clone();
-    let sessions: Vec<MeteredSession> = loaded.iter().map(|loaded| MeteredSession::new(loaded, &manifest, &counted)).collect();
+    let sessions: Vec<MeteredSession> =
+        loaded.iter().map(|loaded| MeteredSession::new(loaded, &manifest, &counted)).collect();
 
     let mut dataset = DatasetWriter::create(folder, RecordSchema::new(&manifest.config.client.model, &shape))?;
     let mut requests = RequestsWriter::create(folder)?;

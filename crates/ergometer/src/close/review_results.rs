@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::CloseError;
-use crate::journal::{ReviewJournal, JournalFolder, Judgement, Manifest};
+use crate::journal::{JournalFolder, Judgement, Manifest, ReviewJournal};
 use crate::review::Tokenizer;
 use ergometer_clients::{Outcome, Usage};
 use ergometer_runs::Exchange;

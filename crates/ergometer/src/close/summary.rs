@@ -59,7 +59,8 @@ pub(super) fn summarise(
     let output_per_second =
         per_second(tally.output_tokens).filter(|_| tally.counted > 0 && tally.counted_completed == tally.completed);
     let ran_out = manifest.config.duration_s.filter(|_| closing == Some(Closing::Finished) && sessions.len() == 1);
-    let observations = LoadObservations { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
+    let observations =
+        LoadObservations { short_answers: load.short_answers, backlog: load.backlog(), duration_s: ran_out };
     let load = load.summarise(sessions, &manifest.place, output_per_second);
     // Insert them after failures and before all others: a limited client affects the other figures.
     let failures = warnings.iter().take_while(|warning| matches!(warning, Warning::Failures { .. })).count();

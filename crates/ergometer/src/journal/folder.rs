@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use super::{ReviewJournal, JournalError, JournalWriter, Manifest, SessionEvents};
+use super::{JournalError, JournalWriter, Manifest, ReviewJournal, SessionEvents};
 
 /// The journal of one run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,16 +5,15 @@
 //! incomplete, if the run was killed; it is then skipped. Token counts and judgements made after the measurement are in
 //! `after.jsonl`. All other files of a run folder are derived from the journal.
 
-mod review_journal;
 mod entry;
 mod error;
 mod folder;
 mod manifest;
 mod order;
 mod reader;
+mod review_journal;
 mod writer;
 
-pub use review_journal::{ReviewJournal, ReviewEntry, ReviewJournalWriter, Judgement, TokenCount};
 #[cfg(test)]
 pub(crate) use entry::tests::exchange as exchange_for_tests;
 pub use entry::{Entry, IdleKind, SessionStart};
@@ -23,4 +22,5 @@ pub use folder::{JournalFolder, Lock};
 pub use manifest::{DatasetFacts, Manifest};
 pub use order::{Exchanges, OrderedRequest, order};
 pub use reader::{LocatedRequest, LostRequest, SessionEvents};
+pub use review_journal::{Judgement, ReviewEntry, ReviewJournal, ReviewJournalWriter, TokenCount};
 pub use writer::JournalWriter;

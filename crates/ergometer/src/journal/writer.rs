@@ -55,7 +55,8 @@ impl JournalWriter {
         let (sender, receiver) = mpsc::channel();
         let (failure, waiting) = (Arc::default(), Arc::default());
         let (path, shared) = (path.to_path_buf(), Arc::clone(&failure));
-        let writer = WriterThread { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
+        let writer =
+            WriterThread { file, path: path.clone(), whole: 0, failure: shared, waiting: Arc::clone(&waiting) };
         let builder = std::thread::Builder::new().name(String::from("ergo-journal"));
         let thread = builder.spawn(move || writer.run(&receiver)).ok();
         Self { sender: Some(sender), thread, failure, waiting, path }

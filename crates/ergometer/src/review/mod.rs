@@ -3,9 +3,9 @@
 //! The sensors have stopped by then, so the energy of a tokenizer or a judge is not part of the run. A review that was
 //! stopped or killed can be resumed: it skips what is in `after.jsonl`.
 
-mod task_runner;
 mod judge;
 mod prompt;
+mod task_runner;
 mod tokenizer;
 mod verdict;
 
@@ -17,10 +17,10 @@ pub use judge::{Judge, JudgeError};
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use verdict::{Verdict, verdict};
 
-use self::task_runner::{TaskRunner, TaskLimits};
+use self::task_runner::{TaskLimits, TaskRunner};
 use crate::journal::{
-    ReviewEntry, ReviewJournalWriter, Exchanges, JournalError, JournalFolder, Judgement, LocatedRequest, OrderedRequest, SessionEvents,
-    TokenCount, order,
+    Exchanges, JournalError, JournalFolder, Judgement, LocatedRequest, OrderedRequest, ReviewEntry,
+    ReviewJournalWriter, SessionEvents, TokenCount, order,
 };
 use ergometer_clients::{Client, Request, RequestError, RequestOptions};
 use ergometer_runs::Exchange;
@@ -110,8 +110,12 @@ impl Review {
         if uncounted.is_empty() && unjudged.is_empty() {
             return Ok(Reviewed::Done);
         }
-        let mut running =
-            RunningReview { review: &self, exchanges: Exchanges::new(&self.journal, numbers), writer: after.writer(), tell };
+        let mut running = RunningReview {
+            review: &self,
+            exchanges: Exchanges::new(&self.journal, numbers),
+            writer: after.writer(),
+            tell,
+        };
         let counted = running.count(&uncounted).await?;
         let judged = running.judge(&unjudged).await?;
         running.writer.finish()?;

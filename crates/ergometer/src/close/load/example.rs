@@ -2,7 +2,7 @@
 
 use ergometer_units::{Seconds, Timestamp};
 
-use super::{Load, Attempts};
+use super::{Attempts, Load};
 use crate::journal::OrderedRequest;
 use ergometer_clients::{ChunkKind, ConnectionUse, FailureKind, Outcome, TokenSource, Transcript, Usage};
 use ergometer_datasets::{Query, Turn};

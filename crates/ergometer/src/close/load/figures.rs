@@ -11,8 +11,8 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::super::session::MeteredSession;
 use super::super::totals::add;
+use super::attempt::{Attempt, Connection, Ending, Standing};
 use super::in_flight::InFlight;
-use super::attempt::{Connection, Ending, Attempt, Standing};
 use super::verdict::{Evidence, verdict};
 use super::{Load, LoadSession, millis};
 use ergometer_clients::{Connections, FailureKind, Locality};
@@ -88,8 +88,9 @@ impl Load<'_> {
                 most_open: one.most_open.max(other.most_open),
             }),
             requests_on_new_connections: lines().next().map(|_| lines().filter(is_new).count() as u64),
-            ttft_new_connection_ms: self
-                .distribution(Period::Whole, |attempt| attempt.ttft().filter(|_| completed(attempt) && is_new(&attempt))),
+            ttft_new_connection_ms: self.distribution(Period::Whole, |attempt| {
+                attempt.ttft().filter(|_| completed(attempt) && is_new(&attempt))
+            }),
             steady_state: self.steady_state(metered, steady_itl, client_limited),
             steady_state_reason: self.no_steady_state(),
             whole,
@@ -285,8 +286,10 @@ impl Load<'_> {
     fn rate(&self, period: Period, time: impl Fn(&Attempt) -> Timestamp) -> Option<f64> {
         let (mut gaps, mut seconds) = (0, 0.0);
         for session in &self.sessions {
-            let sent =
-                session.attempts.iter().filter(|one| !one.is_repeat && one.is_sent() && period.holds(session, one.sent));
+            let sent = session
+                .attempts
+                .iter()
+                .filter(|one| !one.is_repeat && one.is_sent() && period.holds(session, one.sent));
             let (mut count, mut ends) = (0_u64, None);
             for at in sent.map(&time) {
                 count += 1;

@@ -4,12 +4,12 @@
 //! state. The second pass, which has chunks and tokens, then decides for each exchange what is inside the steady state.
 //! Each session of a run has its own steady state; their requests, tokens, joules and seconds are added up.
 
+mod attempt;
 #[cfg(test)]
 mod example;
 mod figures;
 mod in_flight;
 mod over_time;
-mod attempt;
 mod steady;
 mod verdict;
 
@@ -20,12 +20,12 @@ use ergometer_units::{Seconds, Timestamp, Window};
 
 use super::session::LoadedSession;
 use crate::journal::OrderedRequest;
+use attempt::{Attempt, Ending, Standing};
 use ergometer_clients::{Outcome, TokenSource, lower_limit};
 use ergometer_runs::Exchange;
 use ergometer_runs::config::{RunConfig, Schedule};
 use in_flight::InFlight;
 use over_time::Bins;
-use attempt::{Ending, Attempt, Standing};
 use steady::NoSteadyState;
 
 /// A start and an end.
@@ -103,7 +103,11 @@ impl<'a> Load<'a> {
     }
 
     /// Builds the load from the attempts of each session and the spans of its lost requests.
-    fn from_sessions(config: &'a RunConfig, mut sessions: Vec<(Attempts, Vec<Span>)>, order: &[OrderedRequest]) -> Self {
+    fn from_sessions(
+        config: &'a RunConfig,
+        mut sessions: Vec<(Attempts, Vec<Span>)>,
+        order: &[OrderedRequest],
+    ) -> Self {
         for entry in order.iter().filter(|entry| entry.is_record) {
             sessions[entry.session as usize].0.list[entry.place as usize].standing = Standing::Record;
         }

@@ -10,7 +10,7 @@ use ergometer_units::{Seconds, Timestamp, Window};
 use serde::Serialize;
 
 use super::super::CloseError;
-use super::attempt::{Ending, Attempt};
+use super::attempt::{Attempt, Ending};
 use super::{Load, LoadSession, millis};
 use crate::journal::JournalError;
 use ergometer_runs::Exchange;

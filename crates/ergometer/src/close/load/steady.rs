@@ -9,8 +9,8 @@ use std::fmt;
 use ergometer_statistics::Distribution;
 use ergometer_units::{Seconds, Timestamp, Window};
 
-use super::in_flight::InFlight;
 use super::attempt::Attempt;
+use super::in_flight::InFlight;
 use ergometer_runs::config::{RunConfig, Schedule};
 
 /// The fewest completed requests sent inside a steady state.
