@@ -6,7 +6,6 @@ use ergometer_diagnostics::{hint, option};
 use ergometer_telemetry::recording::{RecordingError, RecordingHandle, RecordingWriter};
 use ergometer_telemetry::{Event, Sensor, Tap};
 
-use crate::bridge::diagnosed;
 use crate::exit::Failure;
 use crate::screen::Screen;
 
@@ -31,7 +30,7 @@ impl Recorder {
 }
 
 fn write_failure(error: RecordingError) -> Failure {
-    Failure::failed(diagnosed!(error))
+    Failure::failed(error)
         .hint(hint!("check free space and permissions; read the part that was written with ", option("lenient")))
 }
 

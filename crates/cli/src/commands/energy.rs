@@ -4,13 +4,12 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ergometer_diagnostics::{command, hint, option};
+use ergometer_diagnostics::{Diagnostic, hint, option};
 use ergometer_telemetry::recording::{self, Leniency, RecordingError};
 use ergometer_telemetry::{EnergyError, EnergyMeter, Scope, Timeline, WindowEnergy};
 use ergometer_units::Window;
 
 use crate::arguments::{EnergyArguments, Format};
-use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::figures::{digits, joules, or_dash, window_of};
@@ -45,15 +44,7 @@ pub(crate) fn run(arguments: &EnergyArguments, screen: Screen) -> Result<ExitCod
 fn no_energy(number: usize, measured: EnergyError, energy: &WindowEnergy) -> Failure {
     let mut of_devices = energy.devices.iter().filter_map(|device| device.estimate.as_ref().err().copied());
     let error = if measured == EnergyError::NoSensor { of_devices.next_back().unwrap_or(measured) } else { measured };
-    let failure = Failure::failed(format!("window {number}: {error}"));
-    match error {
-        EnergyError::Outside { .. } => {
-            failure.hint("give times in microseconds since the Unix epoch, inside the recording")
-        }
-        EnergyError::NoSensor | EnergyError::TooFewReadings => {
-            failure.hint(hint!(command("doctor"), " lists the sensors that can be recorded"))
-        }
-    }
+    Failure::failed(error.to_message().at(format!("window {number}")))
 }
 
 /// Prints the estimated properties of the sensors, with --verbose.
@@ -82,20 +73,11 @@ pub(crate) fn read(path: &Path, lenient: bool, screen: Screen) -> Result<Timelin
 }
 
 fn unreadable(path: &Path, error: &RecordingError) -> Failure {
-    let mut message = diagnosed!(error);
+    let mut message = error.to_message();
     if !message.text.contains(&*path.to_string_lossy()) {
         message = message.at(path.display());
     }
-    let failure = Failure::failed(message);
-    match error {
-        RecordingError::Truncated(cut) if cut.readings == 0 => {
-            failure.hint("copy or record it again: no part of it can be read")
-        }
-        RecordingError::Truncated(_) => {
-            failure.hint(hint!("pass ", option("lenient"), " to read the part before the cut"))
-        }
-        _ => failure,
-    }
+    Failure::failed(message)
 }
 
 fn windows(arguments: &EnergyArguments) -> Result<Vec<Window>, Failure> {

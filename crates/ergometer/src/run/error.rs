@@ -98,7 +98,8 @@ impl Diagnostic for RunError {
                 " or ",
                 option("output-dir").value("DIR")
             )),
-            Self::Journal(_) | Self::Recording(_) | Self::Close(_) => None,
+            Self::Recording(error) => error.hint(),
+            Self::Journal(_) | Self::Close(_) => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ergometer_diagnostics::{Diagnostic, Hint, command, hint};
 use ergometer_units::{Joules, Seconds, Timestamp, Window};
 use serde::Serialize;
 
@@ -176,9 +177,20 @@ pub enum EnergyError {
     /// Nothing measured energy or power.
     #[error("no sensor measured energy or power")]
     NoSensor,
-    /// There are too few readings to say anything.
+    /// There are too few readings for an estimate.
     #[error("too few readings of energy or power")]
     TooFewReadings,
+}
+
+impl Diagnostic for EnergyError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Outside { .. } => hint!("give times in microseconds since the Unix epoch, inside the recording"),
+            Self::NoSensor | Self::TooFewReadings => {
+                hint!(command("doctor"), " lists the sensors that can be recorded")
+            }
+        })
+    }
 }
 
 #[cfg(test)]

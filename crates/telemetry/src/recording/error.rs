@@ -1,137 +1,150 @@
-//! What can be wrong with a recording: each variant says what, where, and what to do about it.
+//! The errors of reading and writing recordings, each with a hint.
 
 use std::fmt;
 use std::io;
+
+use ergometer_diagnostics::{Diagnostic, Hint, command, flag, hint};
 
 /// Why a recording could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file system or the stream failed.
-    #[error("cannot {action} the recording{}: {cause}", of_file(.path.as_deref()))]
+    #[error("cannot {action} the recording{}: {cause}", path_suffix(.path.as_deref()))]
     Io {
-        /// What was tried: `open`, `read`, `write`.
+        /// The operation that failed: `open`, `create`, `read` or `write`.
         action: &'static str,
-        /// The file, where there is one.
+        /// The file, or `None` for a stream.
         path: Option<std::path::PathBuf>,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// There is nothing in it.
-    #[error(
-        "the recording is empty. \
-         hint: was it killed before its first reading? record again with `ergo monitor --record FILE`"
-    )]
+    /// The file contains nothing but white space.
+    #[error("the recording is empty")]
     Empty,
-    /// It ends before its end.
-    #[error("{0}. hint: what is whole before that can still be read")]
+    /// The recording ends early.
+    #[error("{0}")]
     Truncated(Truncation),
     /// The compressed bytes are damaged.
-    #[error(
-        "line {line}: the compressed data is damaged: {cause}. \
-         hint: copy the file again; a text-mode transfer damages gzip"
-    )]
+    #[error("line {line}: the compressed data is damaged: {cause}")]
     Damaged {
-        /// The line at which it was noticed, from 1.
+        /// The line at which the damage was found, from 1.
         line: u64,
-        /// What the decompressor said.
+        /// The error of the decompressor.
         #[source]
         cause: io::Error,
     },
-    /// It is no JSON at all.
-    #[error(
-        "not a recording: line {line}, column {column} is not JSON ({reason}). \
-         hint: recordings are written by `ergo monitor --record FILE`"
-    )]
+    /// The file is not JSON.
+    #[error("not a recording: line {line}, column {column} is not JSON ({reason})")]
     NotJson {
         /// The line, from 1.
         line: u64,
         /// The column, from 1.
         column: u64,
-        /// What the parser said.
+        /// The error of the JSON parser.
         reason: String,
     },
-    /// It is JSON, and neither of the formats there are.
-    #[error("not a recording: {reason}. hint: recordings are written by `ergo monitor --record FILE`")]
+    /// The file is JSON, but in neither of the supported formats.
+    #[error("not a recording: {reason}")]
     UnknownFormat {
-        /// What was missing or different.
+        /// The key that is missing or has an unexpected value.
         reason: String,
     },
-    /// It is of a version this program can't read.
-    #[error("the recording has format version {found}, this program reads {}. hint: use a newer ergo", super::VERSION)]
+    /// This program cannot read the version of the format.
+    #[error("the recording has format version {found}, this program reads {}", super::VERSION)]
     WrongVersion {
-        /// The version in its header.
+        /// The version in the header.
         found: u64,
     },
-    /// A line or a key has the wrong shape.
-    #[error("line {line}: {reason}. hint: the file was edited or damaged, record again")]
+    /// A line or a key has the wrong type or structure.
+    #[error("line {line}: {reason}")]
     Malformed {
         /// The line, from 1.
         line: u64,
-        /// What was expected, and what was found.
+        /// The expected and the actual content.
         reason: String,
     },
-    /// A reading of a channel that the header does not list.
-    #[error(
-        "line {line}: there is no channel {channel}, the header lists {channels}. \
-         hint: lines of another recording were added"
-    )]
+    /// A reading refers to a channel that the header does not list.
+    #[error("line {line}: there is no channel {channel}, the header lists {channels}")]
     UnknownChannel {
         /// The line, from 1.
         line: u64,
-        /// The channel's index.
+        /// The index of the channel.
         channel: u64,
-        /// How many channels the header lists.
+        /// The number of channels in the header.
         channels: usize,
     },
-    /// A value that is no finite number.
-    #[error("line {line}: the value is not a finite number. hint: an absent value has no line at all, remove it")]
+    /// A value is not a finite number.
+    #[error("line {line}: the value is not a finite number")]
     NotFinite {
         /// The line, from 1.
         line: u64,
     },
-    /// The end line counts other readings than there are.
-    #[error(
-        "the recording says it has {expected} readings and has {found}. \
-         hint: lines were lost or added, copy the file again"
-    )]
+    /// The end line gives a different number of readings than the file contains.
+    #[error("the recording says it has {expected} readings and has {found}")]
     WrongCount {
         /// The number in the end line.
         expected: u64,
-        /// The number of readings before it.
+        /// The number of readings in the file.
         found: u64,
     },
-    /// It is larger than any recording should be.
-    #[error("{what} is larger than {limit} bytes. hint: is this a recording?")]
+    /// The file or a line exceeds the size limit.
+    #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What is: the file when decompressed, or one of its lines.
+        /// The part that is too large: the decompressed file, or one of its lines.
         what: String,
         /// The limit in bytes.
         limit: u64,
     },
 }
 
-/// Where and how a recording was cut, and what is whole before the cut.
+impl Diagnostic for RecordingError {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::Io { .. } => return None,
+            Self::Empty => hint!(
+                "the recorder may have been killed before its first reading; record again with ",
+                command("monitor --record FILE")
+            ),
+            Self::Truncated(truncation) if truncation.readings == 0 => {
+                hint!("copy or record it again: no part of it can be read")
+            }
+            Self::Truncated(_) => hint!("pass ", flag("lenient"), " to read the part before the cut"),
+            Self::Damaged { .. } => hint!("copy the file again; a text-mode transfer damages gzip"),
+            Self::NotJson { .. } | Self::UnknownFormat { .. } => {
+                hint!("create a recording with ", command("monitor --record FILE"))
+            }
+            Self::WrongVersion { .. } => hint!("use a newer ergo"),
+            Self::Malformed { .. } => hint!("the file was edited or damaged; record again"),
+            Self::UnknownChannel { .. } => hint!("remove the lines that were added from another recording"),
+            Self::NotFinite { .. } => hint!("remove the line: a missing value has no line"),
+            Self::WrongCount { .. } => hint!("copy the file again: lines were lost or added"),
+            Self::TooLarge { .. } => hint!("check that the file is a recording"),
+        })
+    }
+}
+
+/// Where a recording was cut, and the size of the complete part before the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncation {
-    /// What is missing.
+    /// The kind of cut.
     pub cut: Cut,
-    /// The last line that is whole, from 1.
+    /// The number of complete lines.
     pub whole_lines: u64,
-    /// Where that line ends, in bytes of the text (decompressed).
+    /// The end of the last complete line, in bytes of the decompressed text.
     pub whole_bytes: u64,
-    /// How many readings are whole.
+    /// The number of complete readings.
     pub readings: u64,
 }
 
 /// The ways in which a recording can be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// Every line is whole, and the end line is not there: the process that wrote it was killed.
+    /// All lines are complete, but the end line is missing: the process that wrote the file was killed.
     NoEndLine,
-    /// The last line is cut.
+    /// The last line is incomplete.
     MidLine,
-    /// The compressed stream is cut.
+    /// The compressed stream is incomplete.
     MidStream,
 }
 
@@ -147,13 +160,13 @@ impl fmt::Display for Truncation {
     }
 }
 
-/// What the parser said, without its own line and column: it counts from where it was started.
-pub(super) fn reason_of(error: &serde_json::Error) -> String {
+/// The message of a JSON error without its line and column, which count from the start of the parsed text.
+pub(super) fn json_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
 }
 
-fn of_file(path: Option<&std::path::Path>) -> String {
+fn path_suffix(path: Option<&std::path::Path>) -> String {
     path.map_or_else(String::new, |path| format!(" {}", path.display()))
 }
 

@@ -9,7 +9,7 @@ use ergometer_units::{Seconds, Timestamp};
 use serde::Deserialize;
 use serde_json::error::Category;
 
-use super::error::reason_of;
+use super::error::json_reason;
 use super::{Cut, RecordingError, Truncation};
 use crate::{Batch, Channel, DeviceId, Provenance, Reading, Scope, SensorInfo, Signal, Timeline};
 
@@ -100,7 +100,7 @@ fn parse(text: &[u8]) -> Result<Raw, RecordingError> {
         return Err(RecordingError::UnknownFormat { reason: String::from("it is a list and has no header") });
     }
     serde_json::from_slice(text).map_err(|error| {
-        let (line, column, reason) = (error.line() as u64, error.column() as u64, reason_of(&error));
+        let (line, column, reason) = (error.line() as u64, error.column() as u64, json_reason(&error));
         match error.classify() {
             Category::Data => RecordingError::Malformed { line, reason },
             Category::Eof => {

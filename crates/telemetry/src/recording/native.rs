@@ -6,7 +6,7 @@
 
 use serde_json::error::Category;
 
-use super::error::reason_of;
+use super::error::json_reason;
 use super::header::{FORMAT, Header, Note};
 use super::lines::{Lines, Next};
 use super::{Cut, Leniency, Recording, RecordingError, VERSION};
@@ -110,5 +110,5 @@ fn parse<'a, T: serde::Deserialize<'a>>(lines: &'a Lines<'_>) -> Result<T, Recor
 }
 
 fn malformed(line: u64, error: &serde_json::Error) -> RecordingError {
-    RecordingError::Malformed { line, reason: format!("column {}: {}", error.column(), reason_of(error)) }
+    RecordingError::Malformed { line, reason: format!("column {}: {}", error.column(), json_reason(error)) }
 }
