@@ -155,7 +155,7 @@ fn modelled_joules_are_never_compared_with_measured_ones() {
         assert!(row.reason.as_ref().unwrap().contains("measured"), "{row:?}");
     }
     let differences = &found.candidates[0].comparability;
-    assert!(!differences.is_comparable && differences.verdict.contains("another energy source"));
+    assert!(!differences.is_comparable && differences.verdict.contains("different energy source"));
     assert!(front(&runs).aims.iter().all(|metric| !metric.needs_energy()));
 }
 
@@ -264,7 +264,7 @@ fn what_differs_is_the_subject_or_a_warning() {
     );
     let warnings = warnings.iter().map(Warning::text).collect::<Vec<_>>().join("\n");
     for part in
-        ["what also differs", "load: concurrency 1, concurrency 4", "warm-up", "retries", "not complete", "client"]
+        ["the runs also differ", "load: concurrency 1, concurrency 4", "warm-up", "retries", "incomplete", "client"]
     {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
@@ -292,7 +292,10 @@ fn the_front_names_who_beats_whom() {
     assert_eq!(beaten, [0, 1, 2]);
     assert_eq!(found.points[2].beaten_by, Some(Dominance { by: 0, is_certain: true }));
     assert_eq!((&found.points[0].beaten_by, &found.points[2].dominated_by[..]), (&None, &[0, 1][..]));
-    assert_eq!(found.line().unwrap(), "best by accuracy, E2E p50, J/query: 1.0".replace("1.0", &found.points[0].label));
+    assert_eq!(
+        found.line().unwrap(),
+        "Pareto-optimal by accuracy, E2E p50, J/query: 1.0".replace("1.0", &found.points[0].label)
+    );
 }
 
 #[test]

@@ -267,7 +267,7 @@ mod tests {
         let found = throttling(&Telemetry { channels: vec![host, clock] }, &stretch());
         assert_eq!((found.len(), &found[0].by), (1, &ThrottlingSource::Clock { highest: 1980.0 }));
         assert!((found[0].slow_seconds - 0.5).abs() < 1e-9, "1950 is within 3 %, and idle counts nowhere: {found:?}");
-        assert!(table(&found, false).notes[1].contains("need not be throttling"));
+        assert!(table(&found, false).notes[1].contains("not always throttling"));
     }
 
     #[test]
