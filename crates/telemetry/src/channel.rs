@@ -1,4 +1,4 @@
-//! What a number is about: which device, which part of it, which quantity, and how it came to be known.
+//! Describes a stream of readings: its device, scope, signal and provenance.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,20 +14,20 @@ pub enum DeviceKind {
     Gpu,
     /// A CPU package (socket).
     Cpu,
-    /// An accelerator for neural networks beside CPU and GPU, as Apple's Neural Engine.
+    /// An accelerator for neural networks beside CPU and GPU, such as Apple's Neural Engine.
     Npu,
-    /// A supply rail of a board, by its label. Which others it contains is not known.
+    /// A supply rail of a board, by its label. Rails may contain each other, in unknown ways.
     Rail,
     /// The machine as a whole.
     Host,
     /// A meter of the machine's supply: a board controller, a battery, a meter in a laboratory.
     Meter,
-    /// A server that answers requests, wherever it runs. It tells counts and shares, never energy.
+    /// A server that answers requests, local or remote. It reports counts and percentages, never energy.
     Server,
 }
 
 impl DeviceKind {
-    /// As it is written before a device's number.
+    /// The prefix of device names of this kind, such as `gpu`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl DeviceKind {
         }
     }
 
-    /// Of a name as [`name`](Self::name) writes it.
+    /// Parses a prefix written by [`name`](Self::name).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         const ALL: [DeviceKind; 7] = [
@@ -60,13 +60,13 @@ impl DeviceKind {
 /// One device, written `gpu:0`, `cpu:1`, `host:0` or `meter:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
-    /// What it is.
+    /// The kind of device.
     pub kind: DeviceKind,
-    /// Which of them, from 0.
+    /// The index among devices of this kind, from 0.
     pub index: u32,
 }
 
-/// The error of a device name that is none. Those of servers are left out: nobody has to write them.
+/// A text is not a device name. The message omits `server:N`, which users never write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device `{0}`: devices are written gpu:N, cpu:N, npu:N, rail:N, host:N or meter:N, for example gpu:0")]
 pub struct ParseDeviceError(pub String);
@@ -144,13 +144,13 @@ impl<'de> Deserialize<'de> for DeviceId {
     }
 }
 
-/// The part of a device a number covers. Sums run over disjoint scopes only: `Device` contains `Memory`,
-/// `Psys` contains everything, `Module` contains `Package`, and `Package` contains `Core` and `Uncore`; what a `Rail`
-/// contains is not known.
+/// The part of a device that a reading covers. Only disjoint scopes are summed: `Device` contains `Memory`,
+/// `Psys` contains everything, `Module` contains `Package`, and `Package` contains `Core` and `Uncore`. The
+/// content of a `Rail` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// All of it: a GPU board, the machine.
+    /// The whole device: a GPU board, the machine.
     Device,
     /// A GPU's memory.
     Memory,
@@ -158,22 +158,22 @@ pub enum Scope {
     Package,
     /// The cores of a CPU package.
     Core,
-    /// What of a CPU package is not cores.
+    /// A CPU package without its cores.
     Uncore,
     /// The memory attached to a CPU package; not contained in it.
     Dram,
-    /// The platform as its supply sees it; contains the packages.
+    /// The whole platform, measured at its power supply; contains the packages.
     Psys,
-    /// All that is on one module or in one socket: a CPU with its memory and what feeds them, a GPU with the processors
-    /// beside it (GH200, MI300A).
+    /// A whole module or socket: a CPU with its memory and voltage regulators, or a GPU with the CPU on the same module
+    /// (GH200, MI300A).
     Module,
     /// One supply rail.
     Rail,
 }
 
 impl Scope {
-    /// More power than this scope of one device draws, by a good margin: a step that implies more is not energy. An
-    /// eight-GPU board is eight devices; a platform may hold them all.
+    /// An upper bound on the power of this scope of one device, with a wide margin. A counter step that implies more
+    /// power is invalid. An eight-GPU board is eight devices; a platform may contain all of them.
     #[must_use]
     pub const fn power_bound(self) -> Watts {
         match self {
@@ -184,7 +184,7 @@ impl Scope {
     }
 }
 
-/// The quantity a channel carries. Energy is in joules, power in watts, memory in bytes, temperature in degrees
+/// The quantity that a channel measures. Energy is in joules, power in watts, memory in bytes, temperature in degrees
 /// Celsius, clocks in megahertz, and utilization, activity and the use of a cache in percent. Requests, tokens and
 /// preemptions are counts; throttle reasons are bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -192,30 +192,30 @@ impl Scope {
 pub enum Signal {
     /// A cumulative energy counter.
     Energy,
-    /// Power, of samples taken by the driver at its own times (NVML's power ring).
+    /// Power samples with timestamps from the driver (NVML's power ring).
     PowerRing,
-    /// Power now, as the driver last saw it.
+    /// The driver's latest power value.
     PowerInstant,
-    /// Power averaged over a window of the sensor's own.
+    /// Power averaged by the sensor over a window.
     PowerAverage,
-    /// Power by a model of utilization.
+    /// Power estimated from utilization.
     PowerModelled,
     /// Memory in use.
     MemoryUsed,
-    /// Memory there is.
+    /// Total memory.
     MemoryTotal,
     /// Temperature.
     Temperature,
-    /// Temperature where it is hottest (the junction of an AMD GPU).
+    /// Temperature of the hottest point (the junction of an AMD GPU).
     TemperatureHotspot,
     /// The clock of the cores (SM clock on a GPU).
     ClockCore,
     /// The clock of the memory.
     ClockMemory,
-    /// What holds the clocks back now: NVML's bits of clocks event (throttle) reasons, as a number. Other makes' are
-    /// told by the bits that mean the same.
+    /// The reasons for throttled clocks, as the bits of NVML's clocks event reasons. Sensors of other vendors use the
+    /// bits with the same meaning.
     ThrottleReasons,
-    /// The share of time in which something ran.
+    /// The share of time in which the device was busy.
     Utilization,
     /// The share of time in which memory was read or written.
     MemoryUtilization,
@@ -225,21 +225,21 @@ pub enum Signal {
     TensorActivity,
     /// The share of memory bandwidth that was used.
     DramActivity,
-    /// Requests that a server works on now.
+    /// Requests that a server is processing.
     RequestsRunning,
-    /// Requests that a server has taken in and not begun.
+    /// Requests in a server's queue.
     RequestsWaiting,
-    /// Tokens of prompts, since the server started; whether those found in a cache are among them is the server's choice.
+    /// Prompt tokens since the server started. Servers differ in whether they include cached tokens.
     PromptTokens,
     /// Tokens a server has generated since it started.
     GenerationTokens,
-    /// The share of a server's KV cache that is taken.
+    /// The share of a server's KV cache in use.
     KvCacheUse,
-    /// How often a server put a running request back, since it started.
+    /// Preempted requests since the server started.
     Preemptions,
-    /// Tokens of prompts that were found in a server's cache, since it started.
+    /// Prompt tokens found in a server's prefix cache since it started.
     PrefixCacheHits,
-    /// Tokens of prompts that were looked up in a server's cache, since it started.
+    /// Prompt tokens looked up in a server's prefix cache since it started.
     PrefixCacheQueries,
 }
 
@@ -267,34 +267,34 @@ impl Signal {
     }
 }
 
-/// How a number came to be known.
+/// How a value was obtained: measured, averaged or modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
-    /// A hardware counter of energy.
+    /// A hardware energy counter.
     Counter,
-    /// Samples of power.
+    /// Power samples.
     SampledPower,
-    /// Power averaged by the sensor over a window long against a query.
+    /// Power averaged by the sensor over a window much longer than a query.
     AveragedPower,
-    /// Computed from something else by a model; never added to what was measured.
+    /// Estimated by a model from other values; never added to measured energy.
     Modelled,
-    /// Read as it is: memory, temperature, clocks, utilization, what a server counts.
+    /// A direct reading: memory, temperature, clocks, utilization, server metrics.
     Gauge,
 }
 
-/// One stream of numbers from one sensor.
+/// One stream of readings from one sensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
-    /// The device it is about.
+    /// The measured device.
     pub device: DeviceId,
     /// The part of the device.
     pub scope: Scope,
     /// The quantity.
     pub signal: Signal,
-    /// How it is known.
+    /// How the values are obtained.
     pub provenance: Provenance,
-    /// How often the source itself updates, where that is known; sampling faster shows the same value again.
+    /// How often the source updates, if known. Sampling faster repeats the same value.
     #[serde(default, with = "optional_seconds")]
     pub update_period: Option<Seconds>,
 }

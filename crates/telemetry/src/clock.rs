@@ -1,7 +1,7 @@
-//! The clock all readings of a run are stamped with: wall time at the start, carried on by the monotonic clock.
+//! Provides the timestamps of a run: the wall time at the start plus the monotonic time since then.
 //!
-//! A step of the wall clock therefore never bends a timeline. [`Clock::reanchor`] measures how far the wall clock has
-//! moved away (drift, about 10 ppm, or a step), so that times from sources that use the wall clock can be brought back.
+//! Steps of the wall clock therefore do not affect a timeline. [`Clock::reanchor`] measures the offset of the wall clock
+//! (drift of about 10 ppm, or a step), so that wall-clock timestamps of drivers can be converted.
 
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -15,11 +15,11 @@ pub struct Clock {
     wall_offset: Mutex<Seconds>,
 }
 
-/// How far apart two anchors may be before it is a step and not drift: NTP slews stay below 500 ppm.
+/// The largest change of the offset that counts as drift, not as a step: NTP slews stay below 500 ppm.
 const STEP: Seconds = Seconds::new(0.010);
 
 impl Clock {
-    /// Starts a clock at the present wall time.
+    /// Starts a clock at the current wall time.
     #[must_use]
     pub fn start() -> Self {
         Self { anchor: anchor_now(), wall_offset: Mutex::new(Seconds::ZERO) }
@@ -37,7 +37,7 @@ impl Clock {
         self.anchor.timestamp(instant)
     }
 
-    /// Measures the wall clock's offset anew. Returns the step where it was stepped since the last call.
+    /// Measures the offset of the wall clock. Returns the size of the step if it was stepped since the last call.
     pub fn reanchor(&self) -> Option<Seconds> {
         let offset = self.anchor.drift_to(&anchor_now());
         let mut known = self.wall_offset.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -46,14 +46,14 @@ impl Clock {
         (moved.abs() > STEP).then_some(moved)
     }
 
-    /// Brings a time stamped by the system's wall clock (a driver's) onto this clock.
+    /// Converts a timestamp of the system's wall clock, such as a driver's, to this clock.
     #[must_use]
     pub fn from_wall(&self, wall: Timestamp) -> Timestamp {
         wall - *self.wall_offset.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Pairs the clocks: of a few tries, the one whose two monotonic readings lie closest around the wall reading.
+/// Pairs both clocks: reads them five times and keeps the pair with the shortest time between the reads.
 fn anchor_now() -> ClockAnchor {
     let pair = || {
         let before = Instant::now();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_goes_forward_and_tells_the_wall_time() {
+    fn the_clock_is_monotonic_and_starts_at_the_wall_time() {
         let clock = Clock::start();
         let (first, second) = (clock.now(), clock.now());
         assert!(first <= second);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_wall_clock_are_brought_back() {
+    fn wall_clock_times_are_converted() {
         let clock = Clock::start();
         *clock.wall_offset.lock().unwrap() = Seconds::new(2.0);
         let stepped = clock.now() + Seconds::new(2.0);

@@ -1,46 +1,45 @@
-//! The difference of a counter, as a state machine.
+//! Turns raw counts of an energy counter into energy steps, and detects wraps, resets and impossible values.
 //!
-//! In go raw counts, each with the time it was read at; out comes one [`Step`] per count, and a total that never goes
-//! down. What always holds: the total is the first count plus all accepted steps; no accepted step implies more power
-//! than the counter's bound; a step back is a wrap only where the counter declares a range and the bound allows it,
-//! and a reset otherwise (a reset taken for a wrap of 64 bits is 1.8e16 J).
+//! Each count gives one [`Step`]. The total is the first count plus all accepted steps and never decreases. No accepted
+//! step implies more power than the counter's bound. A decrease is a wrap only if the counter declares a range and the
+//! bound allows the step; otherwise it is a reset (a reset mistaken for a 64-bit wrap would add 1.8e16 J).
 
 use ergometer_units::{Joules, Seconds, Timestamp, Watts};
 
-/// What is known of a counter before it is read.
+/// The unit, range and bounds of a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterLimits {
     /// The energy of one count: a microjoule for powercap, a millijoule for NVML.
     pub unit: Joules,
-    /// How many counts until it starts again from zero; `None` where it does not say or does not wrap.
+    /// The number of counts after which it wraps to zero; `None` if unknown or if it does not wrap.
     pub range: Option<u64>,
-    /// More power than the device can draw, by a good margin.
+    /// An upper bound on the power of the device, with a wide margin.
     pub bound: Watts,
-    /// How often the source moves. A read just after an update sees the energy of one whole period at once, so the
+    /// How often the source updates. A read just after an update gets the energy of a whole period at once, so the
     /// bound is applied to the time between two reads plus one period.
     pub update_period: Seconds,
 }
 
-/// What one count brought.
+/// The change from the last accepted count to a new one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// The first count: a place to start from, no energy yet.
+    /// The first count: the starting point, no energy yet.
     First,
-    /// This much more than at the last accepted count; zero where the counter stood still.
+    /// The counter increased by this energy since the last accepted count; zero if it did not change.
     Advance(Joules),
-    /// This much more, over the end of the counter's range.
+    /// The counter wrapped and increased by this energy.
     Wrapped(Joules),
-    /// The counter started again. The energy since the last accepted count is not known, and the total stays.
+    /// The counter restarted. The energy since the last accepted count is unknown, and the total does not change.
     Reset,
-    /// More power than the bound since the last accepted count; the count is refused and the total stays. Where the
-    /// next counts go on from the refused one, it becomes the new start by a [`Step::Reset`].
+    /// The step implies more power than the bound. The count is rejected and the total does not change. If the next
+    /// count continues from the rejected one, a [`Step::Reset`] makes it the new starting point.
     Impossible {
-        /// The mean power the step would mean.
+        /// The mean power implied by the step.
         power: Watts,
     },
 }
 
-/// A counter and where it stands.
+/// An energy counter and its total.
 ///
 /// ```
 /// use ergometer_telemetry::{Counter, CounterLimits, Step};
@@ -73,7 +72,7 @@ struct Count {
 }
 
 impl Counter {
-    /// A counter that was not read yet.
+    /// A counter before its first count.
     #[must_use]
     pub const fn new(limits: CounterLimits) -> Self {
         Self { limits, accepted: None, refused: None, total: 0 }
@@ -85,8 +84,8 @@ impl Counter {
         self.energy(self.total)
     }
 
-    /// Takes the count read at this time. A gap in which the bound allows more than the whole range (half a minute for
-    /// the smallest RAPL range, 65 kJ, at 2 kW) can hide further wraps: the least energy is what is counted.
+    /// Adds a count read at this time. If the bound allows more than the whole range since the last count (half a minute
+    /// for the smallest RAPL range, 65 kJ, at 2 kW), several wraps are possible; the smallest energy is assumed.
     pub fn update(&mut self, at: Timestamp, raw: u64) -> Step {
         let now = Count { at, raw };
         let Some(last) = self.accepted else {
@@ -111,8 +110,8 @@ impl Counter {
         }
     }
 
-    /// A jump ahead is refused, since one wild value is more likely than a device beyond its bound; a second count
-    /// that goes on from the wild one shows that the counter really stands there now.
+    /// Rejects a jump ahead, because a single wrong value is more likely than a device above its bound. A second count
+    /// that continues from the wrong one confirms the new value.
     fn refuse(&mut self, counts: u64, last: Count, now: Count) -> Step {
         let goes_on = self
             .refused

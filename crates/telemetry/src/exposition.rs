@@ -1,18 +1,17 @@
-//! The text in which servers and exporters tell their metrics: Prometheus' format and `OpenMetrics` go in, samples come
-//! out.
+//! Parses metrics in the Prometheus text format and in `OpenMetrics`.
 //!
-//! A line is a comment, a sample or neither; one that is neither makes all of it no such text, as it does for Prometheus
-//! itself. Whatever the bytes are, reading them ends and never fails otherwise.
+//! Each line is a comment or a sample; any other line is an error, as in Prometheus itself. No input makes the parser
+//! panic.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// One line of the text that says something.
+/// A line with a sample or a declaration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line<'a> {
     /// A value.
     Sample(Sample<'a>),
-    /// The name of a family that is declared, with or without samples.
+    /// The name of a declared metric family, with or without samples.
     Family(&'a str),
 }
 
@@ -21,11 +20,11 @@ pub enum Line<'a> {
 pub struct Sample<'a> {
     /// The metric's name.
     pub name: Cow<'a, str>,
-    /// Names and values of its labels, as they stand.
+    /// Names and values of its labels, in order.
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// The value.
     pub value: f64,
-    /// The time that stands with it, as it is written: milliseconds since the epoch in Prometheus' format, seconds in
+    /// Its timestamp as written: milliseconds since the epoch in Prometheus' format, seconds in
     /// `OpenMetrics`.
     pub time: Option<f64>,
 }
@@ -42,13 +41,13 @@ impl Sample<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} is no metric: `{start}`")]
 pub struct Malformed {
-    /// Which line, from 1.
+    /// The line number, from 1.
     pub number: usize,
-    /// How it begins.
+    /// The start of the line.
     pub start: String,
 }
 
-/// Reads a text line by line.
+/// Parses a text line by line.
 ///
 /// ```
 /// use ergometer_telemetry::exposition::{Line, lines};
@@ -57,10 +56,10 @@ pub struct Malformed {
 /// ```
 pub fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
     let numbered = (1_usize..).zip(text.lines());
-    let said = numbered.map(|(number, line)| (number, line.trim_matches([' ', '\t', '\r'])));
-    // What comes after the end is not part of the text.
-    let said = said.take_while(|(_, line)| *line != "# EOF");
-    said.filter_map(|(number, line)| {
+    let trimmed = numbered.map(|(number, line)| (number, line.trim_matches([' ', '\t', '\r'])));
+    // Ignore everything after the end marker.
+    let content = trimmed.take_while(|(_, line)| *line != "# EOF");
+    content.filter_map(|(number, line)| {
         if line.is_empty() {
             return None;
         }
@@ -72,7 +71,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Malformed>> {
     })
 }
 
-/// The name in a `TYPE` comment; any other comment is nothing.
+/// The name in a `TYPE` comment; `None` for other comments.
 fn family(comment: &str) -> Option<&str> {
     let mut words = comment.split([' ', '\t']).filter(|word| !word.is_empty());
     (words.next() == Some("TYPE")).then(|| words.next()).flatten()

@@ -1,4 +1,4 @@
-//! What a sensor emits: readings of its channels, and events.
+//! Defines what a sensor emits: readings and events, in batches.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 /// One value of one channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Which of the sensor's channels, by its place in [`Sensor::channels`](crate::Sensor::channels).
+    /// The index of the channel in [`Sensor::channels`](crate::Sensor::channels).
     pub channel: usize,
-    /// The earliest time at which the value can have come to be. For a counter, the start of the last read that still
-    /// saw the old value; equal to `at` where the source gives the time itself.
+    /// The earliest possible time of the value. For a counter, the start of the last read that returned the old value;
+    /// equal to `at` if the source provides a timestamp.
     pub after: Timestamp,
-    /// The time of the value: the source's own where it has one, else the end of the read that first saw it.
+    /// The time of the value: the source's timestamp, or else the end of the first read that returned it.
     pub at: Timestamp,
     /// The value, in the unit of the channel's [`Signal`](crate::Signal).
     pub value: f64,
 }
 
-/// Something that happened to a sensor and that a number can't say.
+/// An incident of a sensor, such as a counter reset or a failed read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// When it was noticed, in nanoseconds since the epoch.
     pub at_ns: i64,
-    /// What kind of thing.
+    /// The kind of event.
     pub kind: EventKind,
     /// What happened, and where.
     pub message: String,
@@ -60,35 +60,35 @@ impl Diagnostic for Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A counter went back: its source restarted.
+    /// A counter decreased: its source restarted.
     CounterReset,
-    /// A step of a counter that no hardware could have made was refused.
+    /// A counter step was rejected because it implies impossible power.
     ImpossibleStep,
-    /// A counter does not move though its device works.
+    /// A counter does not change although its device is busy.
     CounterStuck,
-    /// A device stopped answering for good.
+    /// A device permanently stopped responding.
     DeviceLost,
-    /// One read failed; the sensor goes on.
+    /// A read failed; sampling continues.
     ReadFailed,
     /// Samples were overwritten before they could be read.
     SamplesLost,
     /// The wall clock was stepped.
     ClockStepped,
-    /// A server did not tell its metrics; the sensor goes on asking.
+    /// A server's metrics could not be read; sampling continues.
     ScrapeFailed,
 }
 
-/// What one call of [`Sensor::sample`](crate::Sensor::sample) brought.
+/// The result of one call of [`Sensor::sample`](crate::Sensor::sample).
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The readings, each channel's in the order of time.
+    /// The readings; those of one channel are sorted by time.
     pub readings: Vec<Reading>,
     /// The events.
     pub events: Vec<Event>,
 }
 
 impl Batch {
-    /// Adds a reading whose time is known.
+    /// Adds a reading with an exact timestamp.
     pub fn push(&mut self, channel: usize, at: Timestamp, value: f64) {
         self.readings.push(Reading { channel, after: at, at, value });
     }
@@ -98,7 +98,7 @@ impl Batch {
         self.events.push(Event::new(at, kind, message));
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all readings and events, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.readings.clear();
         self.events.clear();

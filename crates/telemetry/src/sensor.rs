@@ -1,4 +1,4 @@
-//! The one trait every source of readings stands behind, and what probing a machine finds.
+//! Defines the [`Sensor`] trait and the result of probing a machine for sensors.
 
 use std::time::Duration;
 
@@ -6,41 +6,41 @@ use ergometer_diagnostics::{Diagnostic, Hint, Message};
 
 use crate::{Batch, Channel, Clock, DeviceId};
 
-/// A source of readings. It is probed once, when it is made; after that [`channels`](Self::channels) never changes.
-/// The sampler gives each sensor a thread, so a read that blocks delays nobody else.
+/// A source of readings. It is probed once, at construction; after that [`channels`](Self::channels) never changes.
+/// The sampler runs each sensor on its own thread, so a blocking read does not delay other sensors.
 pub trait Sensor: Send {
-    /// Who it is.
+    /// The sensor's id, name, device and interval.
     fn info(&self) -> &SensorInfo;
 
-    /// What it reads. A [`Reading`](crate::Reading) names its channel by the place in this list.
+    /// The channels it reads. A [`Reading`](crate::Reading) refers to a channel by its index in this list.
     fn channels(&self) -> &[Channel];
 
-    /// Reads once and adds what it found to `batch`.
+    /// Reads once and adds readings and events to `batch`.
     fn sample(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError>;
 
-    /// Reads for the last time: what a sensor leaves for later must come now.
+    /// Reads for the last time, including everything a sensor would otherwise defer to a later sample.
     fn sample_last(&mut self, clock: &Clock, batch: &mut Batch) -> Result<(), SensorError> {
         self.sample(clock, batch)
     }
 
-    /// Hands out what its source holds and a later sample would bring. For who wants what was read until now while
-    /// sampling goes on; of a source that holds nothing back, nothing comes.
+    /// Adds readings that the source has buffered for a later sample, while sampling continues. Sources without a buffer
+    /// add nothing.
     fn drain(&mut self, _clock: &Clock, _batch: &mut Batch) -> Result<(), SensorError> {
         Ok(())
     }
 
-    /// How long from the start of one call of [`sample`](Self::sample) to the start of the next.
+    /// The time between the starts of two calls of [`sample`](Self::sample).
     fn interval(&self) -> Duration {
         self.info().interval
     }
 }
 
-/// Who a sensor is.
+/// The description of a sensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SensorInfo {
     /// A short id, as `ergo doctor` prints it and `--device` takes it: `nvml-energy:0`, `rapl:0`, `host`.
     pub id: String,
-    /// The device's name, for people: `NVIDIA H200`.
+    /// The device name, as shown to users: `NVIDIA H200`.
     pub name: String,
     /// The device.
     pub device: DeviceId,
@@ -51,7 +51,7 @@ pub struct SensorInfo {
 /// Why a sensor gave no reading.
 #[derive(Debug, thiserror::Error)]
 pub enum SensorError {
-    /// The device is gone for good; its sensor ends, the others go on.
+    /// The device is permanently gone; its sensor stops, the others continue.
     #[error("{device} is lost: {reason}")]
     Lost {
         /// The device.
@@ -62,14 +62,14 @@ pub enum SensorError {
     /// This read failed; the next may work.
     #[error("cannot read {what} of {device}: {reason}")]
     Read {
-        /// Which device.
+        /// The device.
         device: DeviceId,
-        /// What was read.
+        /// The quantity that was read.
         what: &'static str,
-        /// What the driver or the system said.
+        /// The error of the driver or the operating system.
         reason: String,
     },
-    /// The source came to its end: a recording was played.
+    /// The source has no more readings: the end of a replayed recording.
     #[error("no more readings")]
     Ended,
 }
@@ -83,44 +83,44 @@ impl Diagnostic for SensorError {
     }
 }
 
-/// One line of what probing found, for `ergo doctor`.
+/// The result of probing one source, shown by `ergo doctor`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The device it is about, for people: `NVIDIA H200 (gpu:0)`, `CPU package 0`.
+    /// The device, as shown to users: `NVIDIA H200 (gpu:0)`, `CPU package 0`.
     pub device: String,
     /// The source: `energy counter`, `power ring`, `RAPL`.
     pub source: String,
-    /// What was found.
+    /// Whether the source works.
     pub status: Status,
 }
 
 /// The state of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
-    /// It works. The text says what it gives.
+    /// It works. The text describes its readings.
     Works(String),
-    /// It is there and of less use than it could be.
+    /// It works with limitations.
     Limited {
         /// What is missing, and why.
         why: String,
-        /// The exact command or step that mends it, where there is one.
+        /// The exact command or step that fixes it, if there is one.
         fix: Option<String>,
     },
-    /// It is not there or does not work.
+    /// It does not exist or does not work.
     Absent {
         /// Why not.
         why: String,
-        /// The exact command or step that mends it, where there is one.
+        /// The exact command or step that fixes it, if there is one.
         fix: Option<String>,
     },
 }
 
-/// What probing a machine found.
+/// The sensors found by probing a machine.
 #[derive(Default)]
 pub struct Probe {
     /// The sensors that work.
     pub sensors: Vec<Box<dyn Sensor>>,
-    /// What was found, and what was not.
+    /// The result for each probed source, working or not.
     pub findings: Vec<Finding>,
 }
 
@@ -130,7 +130,7 @@ impl Probe {
         self.findings.push(Finding { device: device.into(), source: source.into(), status });
     }
 
-    /// Adds what another probe found.
+    /// Adds the sensors and findings of another probe.
     pub fn extend(&mut self, other: Self) {
         self.sensors.extend(other.sensors);
         self.findings.extend(other.findings);

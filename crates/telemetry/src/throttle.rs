@@ -1,13 +1,13 @@
-//! Bits of what holds a device's clocks back go in; words come out.
+//! Names the reasons for throttled clocks.
 //!
-//! The bits are NVML's clocks event reasons (`nvmlClocksEventReason…` in `nvml.h`); sensors of other makes tell theirs by
-//! the bits that mean the same. Idle is no reason to tell: a device at rest is held back by nothing but itself.
+//! The bits are NVML's clocks event reasons (`nvmlClocksEventReason…` in `nvml.h`); sensors of other vendors use the bits
+//! with the same meaning. Idle is not reported as a reason.
 
-/// What holds the clocks of a device back, as a set.
+/// The set of reasons for a device's throttled clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct ThrottleReasons(u64);
 
-/// The reasons that are worth a word, the most telling first.
+/// The names of the reasons, most important first.
 const NAMES: [(u64, &str); 8] = [
     (0x04, "power cap"),
     (0x20, "thermal"),
@@ -19,35 +19,35 @@ const NAMES: [(u64, &str); 8] = [
     (0x100, "display clock"),
 ];
 
-/// Nothing runs.
+/// The device is idle.
 const IDLE: u64 = 0x01;
 
 impl ThrottleReasons {
-    /// Of the bits as NVML numbers them.
+    /// From NVML's bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Of a reading of [`Signal::ThrottleReasons`](crate::Signal::ThrottleReasons); none where it is no count.
+    /// From a reading of [`Signal::ThrottleReasons`](crate::Signal::ThrottleReasons); empty if the value is not a bit set.
     #[must_use]
     pub fn from_reading(value: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a set of bits below 2^53")]
         Self(if (0.0..9e15).contains(&value) { value.round() as u64 } else { 0 })
     }
 
-    /// Whether nothing holds the clocks back, but that nothing runs.
+    /// Whether the clocks are not throttled, except for being idle.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 & !IDLE == 0
     }
 
-    /// The reasons in words, the most telling first. Bits that have no name yet are told by their number.
+    /// The names of the reasons, most important first. Unknown bits are given as a number.
     ///
     /// ```
     /// use ergometer_telemetry::ThrottleReasons;
     /// assert_eq!(ThrottleReasons::from_bits(0x24).names(), ["power cap", "thermal"]);
-    /// assert!(ThrottleReasons::from_bits(0x1).names().is_empty(), "idle is no reason to tell");
+    /// assert!(ThrottleReasons::from_bits(0x1).names().is_empty(), "idle is not a reason");
     /// ```
     #[must_use]
     pub fn names(self) -> Vec<String> {

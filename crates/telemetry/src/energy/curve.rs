@@ -68,7 +68,7 @@ pub(super) struct Curve {
 
 /// Energy with the two parts of its uncertainty.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct CurveEnergy {
     pub(super) joules: Joules,
     /// The half-width of the 95 % interval.
     pub(super) margin: Joules,
@@ -79,7 +79,7 @@ impl Curve {
     /// in order. `None` where there is too little to go by.
     pub(super) fn new(base: Timestamp, observations: Observations, edges: &[f64]) -> Option<Self> {
         let span = observations.span()?;
-        let size = CellSize::of(&observations).for_edges(edges.len() as f64 / (span.1 - span.0));
+        let size = CellSize::for_observations(&observations).for_edges(edges.len() as f64 / (span.1 - span.0));
         let knowledge = knowledge(&observations, edges);
         let silences = observations.silences();
         // What ran in a silence is not known, so power may have jumped: as it began, and well before it ended, since
@@ -101,7 +101,7 @@ impl Curve {
         let cells = Cells::graded(span.0 - reach, span.1 + reach, edges, grading);
         let is_counted = observations.counter.is_some() && parameters.shape != Shape::BoxcarBoth;
         let samples = observations.power.clone();
-        let slow = SlowMean::of(&observations);
+        let slow = SlowMean::from_observations(&observations);
         let mut model = Model::new(observations, cells);
         for _ in 0..4 {
             let levels = model.levels(&parameters)?;
@@ -122,7 +122,7 @@ impl Curve {
     }
 
     /// The energy of a window; `known` says of its start and its end whether they are among the edges of activity.
-    pub(super) fn energy(&self, window: Window, known: [bool; 2]) -> Read {
+    pub(super) fn energy(&self, window: Window, known: [bool; 2]) -> CurveEnergy {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
         let joules = self.joules(window).get();
         let (first, overlap) = self.cells.overlaps(from, to);
@@ -148,7 +148,7 @@ impl Curve {
             + (to - self.span.1).max(0.0) * self.mean(self.span.1 - near, self.span.1);
         let seldom = self.slow.as_ref().map_or(0.0, |slow| slow.doubt(from, to, joules));
         let margin = 1.96 * (fitted + edges + calibration.powi(2)).sqrt() + blurred + unheard + beyond + seldom;
-        Read { joules: Joules::new(joules), margin: Joules::new(margin) }
+        CurveEnergy { joules: Joules::new(joules), margin: Joules::new(margin) }
     }
 
     /// More than a window can have used: a very short one is uncertain by many times its energy, but power does not go

@@ -1,4 +1,4 @@
-//! Energy as it is told: a number, its interval, how it was found, and what to know about it.
+//! Defines an energy estimate: joules, a 95 % interval, the method and notes.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{DeviceId, Provenance, Scope};
 
-/// How an energy was found, best first.
+/// How an energy was estimated, from the most to the least accurate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -36,21 +36,21 @@ impl fmt::Display for Method {
     }
 }
 
-/// Something to know about an estimate.
+/// A caveat of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Note {
-    /// The window is shorter than what its sensor can resolve: the interval is what there is to say.
+    /// The window is shorter than the resolution of its sensor: only the interval is meaningful.
     TooShort {
-        /// The shortest window the sensor can tell from nothing.
+        /// The shortest window the sensor can resolve.
         resolution: Seconds,
     },
-    /// The counter was reset in the window; what it counted just before is not known.
+    /// The counter was reset in the window; the energy just before the reset is unknown.
     CounterReset,
-    /// A counter's step in the window was refused as impossible.
+    /// A counter step in the window was rejected as impossible.
     ImpossibleStep,
-    /// The sensor was silent for this long in the window.
+    /// The sensor had no readings for this long in the window.
     Gap(Seconds),
-    /// A device has no estimate of its own, so the sum lacks it.
+    /// A device has no estimate, so it is missing from the sum.
     Incomplete(DeviceId),
 }
 
@@ -77,9 +77,9 @@ pub struct Estimate {
     pub low: Joules,
     /// The upper end of the interval.
     pub high: Joules,
-    /// How it was found.
+    /// The method.
     pub method: Method,
-    /// What to know about it.
+    /// The caveats.
     pub notes: Vec<Note>,
 }
 
@@ -96,8 +96,8 @@ impl Estimate {
         (self.high - self.low) / 2.0 / self.joules
     }
 
-    /// The sum of several, `None` of none. Intervals add end to end: sensors of one make err alike, so nothing is
-    /// gained by their number. The method is the worst of them.
+    /// The sum of several estimates, `None` without any. The interval bounds are added, because errors of sensors of
+    /// the same model are correlated. The method is the least accurate one.
     #[must_use]
     pub fn sum<'a>(estimates: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut estimates = estimates.into_iter();
@@ -124,7 +124,7 @@ pub struct DeviceEnergy {
     pub device: DeviceId,
     /// The part of it.
     pub scope: Scope,
-    /// How it is known: measured, or modelled.
+    /// Whether it is measured or modelled, and how.
     pub provenance: Provenance,
     /// Whether it is part of the sum; a scope contained in another is not.
     pub summed: bool,
@@ -160,21 +160,21 @@ impl WindowEnergy {
 /// Why there is no energy for a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnergyError {
-    /// The window reaches outside of what was recorded.
+    /// The window extends beyond the recorded data.
     #[error(
         "the window {}..{} us lies outside the data, which covers {}..{} us",
         .window.start().micros_since_epoch(), .window.end().micros_since_epoch(),
         .first.micros_since_epoch(), .last.micros_since_epoch()
     )]
     Outside {
-        /// The window asked for.
+        /// The requested window.
         window: Window,
-        /// Where the data begins.
+        /// The start of the data.
         first: Timestamp,
-        /// Where the data ends.
+        /// The end of the data.
         last: Timestamp,
     },
-    /// Nothing measured energy or power.
+    /// No sensor measured energy or power.
     #[error("no sensor measured energy or power")]
     NoSensor,
     /// There are too few readings for an estimate.

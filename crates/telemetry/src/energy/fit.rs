@@ -24,7 +24,7 @@ pub(super) struct CellSize {
 
 impl CellSize {
     /// One sample of the finest sensor; a twentieth of it is as well as an edge can be placed.
-    pub(super) fn of(observations: &Observations) -> Self {
+    pub(super) fn for_observations(observations: &Observations) -> Self {
         let power = observations.power.as_ref().map(|power| power.period);
         let counter = observations.counter.as_ref().map(|counter| counter.period);
         let longest = power.or(counter).unwrap_or(0.1).clamp(1e-3, 1.0);
@@ -141,7 +141,7 @@ fn liveliest(observations: &Observations) -> Option<(f64, f64)> {
 }
 
 fn start(observations: &Observations, shape: Shape, periods: f64) -> Parameters {
-    let period = CellSize::of(observations).longest;
+    let period = CellSize::for_observations(observations).longest;
     let counter_period = observations.counter.as_ref().map_or(period, |counter| counter.period.min(LONGEST_STEP));
     let watts = observations.watts();
     let step = upper_median(watts.windows(2).map(|pair| (pair[1] - pair[0]).abs())).unwrap_or(1.0);
@@ -218,7 +218,7 @@ impl Search {
         let observations = self.model.observations();
         let (has_power, has_counter) = (observations.power.is_some(), observations.counter.is_some());
         let scale = Scale {
-            power: CellSize::of(observations).longest,
+            power: CellSize::for_observations(observations).longest,
             // A counter of which few steps were read is no later than one of which all were.
             counter: observations.counter.as_ref().map_or(0.1, |counter| counter.period.min(LONGEST_STEP)),
         };

@@ -1,10 +1,10 @@
-//! The meter of a run: one power curve per device and scope, built once from all known edges, and any window read off.
+//! Builds one power curve per device and scope, and integrates it over windows.
 
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
 use super::curve::{Curve, SensorModel, seconds};
 use super::estimate::{DeviceEnergy, EnergyError, Estimate, Method, Note, WindowEnergy};
-use super::parts::is_part;
+use super::parts::is_summed;
 use super::source::{Incident, Source};
 use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
 
@@ -12,13 +12,13 @@ use crate::{ChannelId, DeviceId, Provenance, Scope, Timeline};
 /// not its clocks, its board or its neighbours in a virtual machine.
 const MODEL_MARGIN: f64 = 0.5;
 
-/// How much of a window a model may speak for without having been asked: two of its readings.
+/// How far a window may extend beyond the readings of a modelled power: two readings.
 const MODEL_SLACK: Seconds = Seconds::new(0.2);
 
-/// The meter of a run.
+/// Estimates the energy of windows of a timeline.
 ///
-/// It takes the edges of everything that is known to have run (requests, phases, the windows that will be asked for):
-/// power is free to jump there and wanders slowly in between.
+/// It needs the windows of all known activity (requests, phases, the windows to be measured): power may jump at their
+/// edges and changes slowly in between.
 ///
 /// ```no_run
 /// use ergometer_telemetry::{EnergyMeter, recording};
@@ -36,37 +36,37 @@ const MODEL_SLACK: Seconds = Seconds::new(0.2);
 #[derive(Debug)]
 pub struct EnergyMeter<'a> {
     pub(super) timeline: &'a Timeline,
-    pub(super) sources: Vec<Metered>,
+    pub(super) sources: Vec<ScopeMeter>,
     /// The known edges of activity, in order.
     edges: Vec<Timestamp>,
 }
 
 #[derive(Debug)]
-pub(super) struct Metered {
+pub(super) struct ScopeMeter {
     pub(super) source: Source,
     pub(super) summed: bool,
     pub(super) curve: Option<Curve>,
-    heard: Heard,
+    data_sources: DataSources,
     incidents: Vec<Incident>,
     pub(super) base: Timestamp,
 }
 
-/// Which sensors had anything to say: a counter that never moves is there, and says nothing.
+/// Which sensors provide data. A counter that never changes provides none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Heard {
+struct DataSources {
     counter: bool,
     power: bool,
 }
 
 impl<'a> EnergyMeter<'a> {
-    /// Builds the curves of all devices of a timeline. `activity` is what is known to have run.
+    /// Builds the curves of all devices of a timeline. `activity` are the windows of all known activity.
     #[must_use]
     pub fn new(timeline: &'a Timeline, activity: &[Window]) -> Self {
         Self::counting(timeline, activity, &|_| true)
     }
 
-    /// The same where only some devices count: the others have their energy, and no part in the sum. A meter of the
-    /// supply that counts alone is the sum.
+    /// Like [`new`](Self::new), but only the devices for which `counts` is true are summed. If only a power-supply meter
+    /// counts, it is the sum.
     #[must_use]
     pub fn counting(timeline: &'a Timeline, activity: &[Window], counts: &dyn Fn(DeviceId) -> bool) -> Self {
         let base = timeline.span().map_or(Timestamp::from_nanos_since_epoch(0), Window::start);
@@ -77,14 +77,15 @@ impl<'a> EnergyMeter<'a> {
         let sources = Source::all(timeline);
         let counted: Vec<Source> = sources.iter().filter(|source| counts(source.device)).copied().collect();
         let summed: Vec<bool> =
-            sources.iter().map(|source| counts(source.device) && is_part(source, &counted)).collect();
+            sources.iter().map(|source| counts(source.device) && is_summed(source, &counted)).collect();
         let build = |source: Source, summed: bool| {
             let (observations, incidents) = source.observations(timeline, base);
-            let heard = Heard { counter: observations.counter.is_some(), power: observations.power.is_some() };
+            let data_sources =
+                DataSources { counter: observations.counter.is_some(), power: observations.power.is_some() };
             let curve = source.is_measured().then(|| Curve::new(base, observations, &cuts)).flatten();
-            Metered { source, summed, curve, heard, incidents, base }
+            ScopeMeter { source, summed, curve, data_sources, incidents, base }
         };
-        // The curves have nothing to do with each other: as many at a time as there are processors.
+        // The curves are independent: build one per processor at a time.
         let width = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let places: Vec<(Source, bool)> = sources.into_iter().zip(summed).collect();
         let mut sources = Vec::with_capacity(places.len());
@@ -93,11 +94,11 @@ impl<'a> EnergyMeter<'a> {
                 let builders: Vec<_> =
                     several.iter().map(|&(source, summed)| scope.spawn(move || build(source, summed))).collect();
                 for (builder, &(source, summed)) in builders.into_iter().zip(several) {
-                    let lost = || Metered {
+                    let lost = || ScopeMeter {
                         source,
                         summed,
                         curve: None,
-                        heard: Heard::default(),
+                        data_sources: DataSources::default(),
                         incidents: Vec::new(),
                         base,
                     };
@@ -108,7 +109,7 @@ impl<'a> EnergyMeter<'a> {
         Self { timeline, sources, edges }
     }
 
-    /// The energy of a window, by device and in all.
+    /// The energy of a window, by device and in total.
     #[must_use]
     pub fn energy(&self, window: Window) -> WindowEnergy {
         let known = [window.start(), window.end()].map(|edge| self.edges.binary_search(&edge).is_ok());
@@ -139,21 +140,21 @@ impl<'a> EnergyMeter<'a> {
     }
 }
 
-impl Metered {
+impl ScopeMeter {
     fn energy(&self, timeline: &Timeline, window: Window, known: [bool; 2]) -> DeviceEnergy {
         let estimate = match (&self.curve, self.source.modelled) {
             (Some(curve), _) => self.read(curve, timeline, window, known),
             (None, Some(channel)) => modelled(timeline, channel, window),
             (None, None) => Err(EnergyError::TooFewReadings),
         };
-        let provenance = self.told_provenance(timeline);
+        let provenance = self.energy_provenance(timeline);
         let summed = self.summed && provenance != Provenance::Modelled;
         DeviceEnergy { device: self.source.device, scope: self.source.scope, provenance, summed, estimate }
     }
 
-    /// That of the best channel that had anything to say, or else of the best there is.
+    /// The provenance of the best channel with data, or else of the best channel.
     fn provenance(&self, timeline: &Timeline) -> Provenance {
-        let counter = self.source.counter.filter(|_| self.heard.counter || !self.heard.power);
+        let counter = self.source.counter.filter(|_| self.data_sources.counter || !self.data_sources.power);
         counter.or(self.source.power).map_or(self.source.fallback, |id| timeline.channel(id).provenance)
     }
 
@@ -166,11 +167,11 @@ impl Metered {
     ) -> Result<Estimate, EnergyError> {
         let (from, to) = self.within(curve, window)?;
         let read = curve.energy(window, known);
-        let method = match self.heard {
-            Heard { counter: true, power: true } if known == [true; 2] => Method::ActivityAware,
-            Heard { counter: true, power: true } => Method::CounterAndPower,
-            Heard { counter: true, power: false } => Method::Counter,
-            Heard { counter: false, .. } => Method::Power,
+        let method = match self.data_sources {
+            DataSources { counter: true, power: true } if known == [true; 2] => Method::ActivityAware,
+            DataSources { counter: true, power: true } => Method::CounterAndPower,
+            DataSources { counter: true, power: false } => Method::Counter,
+            DataSources { counter: false, .. } => Method::Power,
         };
         let mut estimate = Estimate::new(read.joules, read.margin, method);
         if let Some(most) = curve.most(window) {
@@ -196,7 +197,7 @@ impl Metered {
         Ok(estimate)
     }
 
-    /// The window in seconds from the base, or why the data has nothing about it.
+    /// The window in seconds from the base, or an error if it extends beyond the data.
     pub(super) fn within(&self, curve: &Curve, window: Window) -> Result<(f64, f64), EnergyError> {
         let (from, to) = (seconds(self.base, window.start()), seconds(self.base, window.end()));
         let (first, last) = curve.span();
@@ -208,7 +209,7 @@ impl Metered {
         Ok((from, to))
     }
 
-    /// When all sensors of this source were silent at once, in order: a gap of one is bridged by the other.
+    /// The windows without readings of any sensor of this source, sorted: one sensor bridges the gaps of the other.
     pub(super) fn silences(&self, timeline: &Timeline, window: Window) -> Vec<Window> {
         let channels = match self.curve {
             Some(_) => [self.source.power, self.source.counter],
@@ -225,8 +226,8 @@ impl Metered {
         gaps.unwrap_or_default()
     }
 
-    /// As [`energy`](Self::energy) tells it.
-    pub(super) fn told_provenance(&self, timeline: &Timeline) -> Provenance {
+    /// The provenance of [`energy`](Self::energy): modelled if there is no measured curve.
+    pub(super) fn energy_provenance(&self, timeline: &Timeline) -> Provenance {
         match (&self.curve, self.source.modelled) {
             (None, Some(_)) => Provenance::Modelled,
             _ => self.provenance(timeline),
@@ -234,13 +235,13 @@ impl Metered {
     }
 }
 
-/// The integral of a modelled power. A value is the mean from the reading before to its own; what of a window lies
-/// beyond the readings at its ends is taken at the window's mean.
+/// Integrates a modelled power. A value is the mean since the previous reading. Parts of the window beyond the readings
+/// get the mean power of the window.
 pub(super) fn modelled(timeline: &Timeline, channel: ChannelId, window: Window) -> Result<Estimate, EnergyError> {
     let column = timeline.column(channel);
     let (mut joules, mut covered) = (Joules::ZERO, Seconds::ZERO);
     let first = column.range(window).start;
-    // Where a reading does not say since when it holds, it is since the one before.
+    // A reading without a start time holds since the previous one.
     let since = |place: usize| {
         let point = column.get(place)?;
         let before = place.checked_sub(1).and_then(|place| column.get(place));

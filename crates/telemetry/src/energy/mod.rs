@@ -1,9 +1,9 @@
-//! The energy of any window of a timeline, with its uncertainty.
+//! Estimates the energy of any window of a timeline, with its uncertainty.
 //!
-//! Sensors of power are smeared and late, so reading them at a window's edges loses energy. Instead the true power is
-//! taken as constant between known edges of activity, each sensor is modelled (its memory and its lag are fitted to
-//! what it showed), and one robust least-squares solve over the whole run gives the power curve all windows are read
-//! off: adjacent windows add up. `docs/design/energy-estimator.md` tells how, and how well.
+//! Power sensors smooth and delay power, so integrating their readings over a window loses energy at its edges. The
+//! estimator instead assumes a constant power between known edges of activity, fits the memory and the lag of each sensor
+//! to its readings, and solves one robust least-squares problem over the whole run. All windows are integrals of the
+//! resulting power curve, so adjacent windows add up. `docs/design/energy-estimator.md` describes method and accuracy.
 
 mod banded;
 mod cells;

@@ -1,8 +1,8 @@
-//! Which sources of energy make up the sum: those that no other contains.
+//! Selects the energy sources that are summed: those that no other source contains.
 //!
-//! A GPU contains its memory; a package contains its cores and what else is on it, but not the DRAM beside it. The module
-//! of a CPU contains its package, and that of a GPU (MI300A, GH200) also the processors beside it. What the supply sees
-//! contains everything, and what a rail contains nobody knows.
+//! A GPU contains its memory. A package contains its cores and uncore, but not the DRAM. A CPU module contains its
+//! package; a GPU module (MI300A, GH200) also contains the CPUs on it. The power supply contains everything. The content
+//! of a rail is unknown.
 
 use super::source::Source;
 use crate::{DeviceId, DeviceKind, Scope, Timeline};
@@ -17,22 +17,22 @@ use crate::{DeviceId, DeviceKind, Scope, Timeline};
 pub struct Part {
     /// The device.
     pub device: DeviceId,
-    /// The part of it.
+    /// The scope.
     pub scope: Scope,
-    /// Whether anything measures it. What is only modelled is never part of the sum.
+    /// Whether a sensor measures it. Modelled energy is never part of the sum.
     pub measured: bool,
     /// Whether it is part of the sum; a scope contained in another is not.
     pub summed: bool,
 }
 
 impl Part {
-    /// Those of a timeline. A channel counts once it has two readings.
+    /// All metered scopes of a timeline. A channel needs at least two readings.
     #[must_use]
     pub fn all(timeline: &Timeline) -> Vec<Self> {
         Self::counting(timeline, &|_| true)
     }
 
-    /// Those of the devices that count. A meter of the supply that counts alone is the sum.
+    /// The metered scopes of the devices for which `counts` is true. If only a power-supply meter counts, it is the sum.
     #[must_use]
     pub fn counting(timeline: &Timeline, counts: &dyn Fn(DeviceId) -> bool) -> Vec<Self> {
         let mut sources = Source::all(timeline);
@@ -41,24 +41,24 @@ impl Part {
             device: source.device,
             scope: source.scope,
             measured: source.is_measured(),
-            summed: is_part(source, &sources),
+            summed: is_summed(source, &sources),
         };
         sources.iter().map(part).collect()
     }
 }
 
-/// Whether a source is part of the sum over all that count.
-pub(super) fn is_part(source: &Source, all: &[Source]) -> bool {
+/// Whether a source is part of the sum over all counted sources.
+pub(super) fn is_summed(source: &Source, all: &[Source]) -> bool {
     if !source.is_measured() {
         return false;
     }
     let measured = || all.iter().filter(|other| other.is_measured());
     let has = |scope: Scope| measured().any(|other| (other.device, other.scope) == (source.device, scope));
     let is_whole = |other: &Source| matches!(other.scope, Scope::Device | Scope::Package | Scope::Module);
-    // What has a meter of its own is what a query uses: the supply, with its fans and disks, speaks where nothing has.
+    // The power supply, which includes fans and disks, is used only if no device has its own meter.
     let first_supply = measured().filter(|other| other.scope == Scope::Psys).map(|other| other.device).min();
     let supply_speaks = first_supply.is_some() && !measured().any(is_whole);
-    // The module of a GPU that has no power of its own speaks for it, and then for the processors on it.
+    // A GPU module is used if the GPU itself has no meter; it then includes the CPUs on it.
     let speaks_as_module = |other: &Source| {
         let is_device = |same: &Source| (same.device, same.scope) == (other.device, Scope::Device);
         other.scope == Scope::Module && other.device.kind == DeviceKind::Gpu && !measured().any(is_device)
@@ -70,7 +70,7 @@ pub(super) fn is_part(source: &Source, all: &[Source]) -> bool {
         Scope::Memory | Scope::Rail => false,
         Scope::Module if source.device.kind == DeviceKind::Gpu => !has(Scope::Device),
         Scope::Module => !has(Scope::Package) && !is_inside,
-        // Of several meters of one supply, the first.
+        // Use the first of several supply meters.
         Scope::Psys => supply_speaks && first_supply == Some(source.device),
         Scope::Dram => !has(Scope::Module) && !supply_speaks && !is_inside,
         Scope::Core | Scope::Uncore => !has(Scope::Package) && !has(Scope::Module) && !supply_speaks && !is_inside,

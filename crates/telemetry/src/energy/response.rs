@@ -1,7 +1,7 @@
-//! How a sensor shows power: late, and smeared over time.
+//! Models how a sensor delays and smooths power.
 //!
-//! In goes a sample's time; out come the weights of the true power levels in what the sensor showed then.
-//! The weights of a sample always sum to one, those of a counter step to its length: a constant power is shown as it is.
+//! Computes the weights of the true power levels in a sample or a counter step. The weights of a sample sum to one, those
+//! of a counter step to its length, so a constant power is reproduced exactly.
 
 use super::cells::Cells;
 

@@ -1,8 +1,8 @@
-//! The energy of many slices of time at once, for sharing it out: only the joules, no intervals.
+//! Computes the energy of many consecutive time slices, for attribution: joules only, no intervals.
 
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
-use super::meter::{EnergyMeter, Metered, modelled};
+use super::meter::{EnergyMeter, ScopeMeter, modelled};
 use crate::{DeviceId, Provenance, Scope, Timeline};
 
 /// The energy of consecutive slices of time, of one device and scope.
@@ -12,33 +12,33 @@ pub struct Slices {
     pub device: DeviceId,
     /// The part of it.
     pub scope: Scope,
-    /// How it is known.
+    /// How the energy was obtained.
     pub provenance: Provenance,
     /// Whether it is part of the sum over measured devices.
     pub summed: bool,
-    /// One for each pair of neighbouring cuts.
+    /// One slice between each two neighbouring cuts.
     pub slices: Vec<Slice>,
 }
 
 /// The energy of one slice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slice {
-    /// All of it; `None` outside of the data.
+    /// The total energy; `None` outside of the data.
     pub joules: Option<Joules>,
-    /// What of it falls into silences of the sensors: known as a sum at best, not by when it was used.
+    /// The part of the energy in gaps of the sensors. At best its sum is known, not when it was used.
     pub silent: Joules,
-    /// How much of the slice is such a silence.
+    /// The total length of these gaps in the slice.
     pub silence: Seconds,
 }
 
 impl EnergyMeter<'_> {
-    /// From the first to the last reading of each device and scope that has energy: beyond, nothing is known.
+    /// The window from the first to the last reading, for each device and scope with energy.
     pub fn data(&self) -> impl Iterator<Item = Window> {
         self.sources.iter().filter_map(|metered| metered.data(self.timeline))
     }
 
-    /// The energy between each two neighbouring cuts (in order), device by device. It is read off the same curves as
-    /// [`energy`](Self::energy), so the slices of a window add up to the window's.
+    /// The energy between each two neighbouring cuts (sorted), for each device and scope. It uses the same curves as
+    /// [`energy`](Self::energy), so the slices of a window add up to the energy of the window.
     #[must_use]
     pub fn slices(&self, cuts: &[Timestamp]) -> Vec<Slices> {
         let (Some(&first), Some(&last)) = (cuts.first(), cuts.last()) else { return Vec::new() };
@@ -47,7 +47,7 @@ impl EnergyMeter<'_> {
     }
 }
 
-impl Metered {
+impl ScopeMeter {
     fn slices(&self, timeline: &Timeline, cuts: &[Timestamp], whole: Window) -> Slices {
         let silences = self.silences(timeline, whole);
         let mut next_silence = 0;
@@ -62,12 +62,12 @@ impl Metered {
             self.slice(timeline, window, touching)
         });
         let slices = slices.collect();
-        let provenance = self.told_provenance(timeline);
+        let provenance = self.energy_provenance(timeline);
         let summed = self.summed && provenance != Provenance::Modelled;
         Slices { device: self.source.device, scope: self.source.scope, provenance, summed, slices }
     }
 
-    /// One slice: what lies outside the silences that touch it, and what lies inside.
+    /// The energy of one slice, outside and inside of the silences that overlap it.
     fn slice<'a>(&self, timeline: &Timeline, window: Window, silences: impl Iterator<Item = &'a Window>) -> Slice {
         let (mut heard, mut silent) = (Some(Joules::ZERO), Some(Joules::ZERO));
         let mut silence_length = Seconds::ZERO;
@@ -111,7 +111,7 @@ impl Metered {
         }
     }
 
-    /// The energy in a silence: a curve goes through it, a model is taken at the mean of what it said on both sides.
+    /// The energy in a silence: the integral of the curve, or for a model the mean of the values on both sides.
     fn bridged(&self, timeline: &Timeline, window: Window) -> Option<Joules> {
         let Some(channel) = self.source.modelled.filter(|_| self.curve.is_none()) else {
             return self.heard(timeline, window);

@@ -20,8 +20,8 @@ pub(super) struct SlowMean {
 }
 
 impl SlowMean {
-    /// Of a device that has nothing but a slow mean.
-    pub(super) fn of(observations: &Observations) -> Option<Self> {
+    /// The samples of a device with only a slow mean; `None` for other devices.
+    pub(super) fn from_observations(observations: &Observations) -> Option<Self> {
         let samples = observations.power.as_ref().filter(|power| power.kind == PowerKind::Average)?;
         let renewal = samples.renewal.filter(|&renewal| renewal > SLOW)?;
         observations.counter.is_none().then(|| Self { samples: samples.clone(), renewal })
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn only_a_slow_mean_that_is_alone_is_one() {
         let power = |watts: &[f64]| Observations { power: Some(samples(watts)), counter: None };
-        assert!(SlowMean::of(&power(&[8.0; 21])).is_some());
-        assert!(SlowMean::of(&power(&[8.0, 8.1, 8.2, 8.0, 8.1])).is_none(), "new at every read");
+        assert!(SlowMean::from_observations(&power(&[8.0; 21])).is_some());
+        assert!(SlowMean::from_observations(&power(&[8.0, 8.1, 8.2, 8.0, 8.1])).is_none(), "new at every read");
         let mut instant = power(&[8.0; 21]);
         instant.power.as_mut().unwrap().kind = PowerKind::Instant;
-        assert!(SlowMean::of(&instant).is_none());
+        assert!(SlowMean::from_observations(&instant).is_none());
     }
 }

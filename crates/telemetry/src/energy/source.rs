@@ -1,5 +1,4 @@
-//! From a timeline to what the estimator takes: which channels speak for a device and scope, their readings cleaned,
-//! counters split where they were reset.
+//! Selects the channels of each device and scope, and converts their readings into observations for the estimator.
 
 use ergometer_units::{Joules, Seconds, Timestamp, Watts, Window};
 
@@ -16,14 +15,14 @@ pub(super) struct Source {
     pub(super) counter: Option<ChannelId>,
     pub(super) power: Option<ChannelId>,
     pub(super) modelled: Option<ChannelId>,
-    /// What its first channel is, whether that has readings or not.
+    /// The provenance of its first channel, with or without readings.
     pub(super) fallback: Provenance,
 }
 
-/// A counter that does not move for so long, while power is shown, stands still: those of AMD were seen to.
+/// A counter that does not change for this long, while power is read, is stuck: observed with AMD GPUs.
 const STANDSTILL: Seconds = Seconds::new(2.0);
 
-/// What a counter went through that an estimate must mention.
+/// A counter problem that estimates must mention, with its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Incident {
     Reset(f64),
@@ -40,14 +39,14 @@ impl Source {
             .collect();
         places.sort_unstable();
         places.dedup();
-        places.into_iter().map(|(device, scope)| Self::of(timeline, device, scope)).collect()
+        places.into_iter().map(|(device, scope)| Self::for_scope(timeline, device, scope)).collect()
     }
 
-    fn of(timeline: &Timeline, device: DeviceId, scope: Scope) -> Self {
+    fn for_scope(timeline: &Timeline, device: DeviceId, scope: Scope) -> Self {
         let find = |signal| timeline.find(device, scope, signal).filter(|&id| timeline.column(id).len() > 1);
         let counter = find(Signal::Energy);
         let sampled = find(Signal::PowerRing).or_else(|| find(Signal::PowerInstant));
-        // Beside a counter an average over a second tells nothing new, unless the counter stands still.
+        // An average over a second adds nothing to a counter, unless the counter is stuck.
         let averaged = find(Signal::PowerAverage).filter(|&average| {
             counter.is_none_or(|counter| stands_still(timeline.column(counter), timeline.column(average)))
         });
@@ -91,7 +90,7 @@ impl Source {
     }
 }
 
-/// Whether a counter stands still, always or for [`STANDSTILL`], while there are readings of power.
+/// Whether a counter never changes, or not for [`STANDSTILL`], while there are power readings.
 fn stands_still(counter: &Column, power: &Column) -> bool {
     let (Some(first), Some(last)) = (power.get(0), power.last()) else { return false };
     let is_long = |from: Timestamp, to: Timestamp| {
@@ -123,7 +122,7 @@ fn counter_steps(column: &Column, limits: CounterLimits, base: Timestamp) -> (Ve
     let (mut steps, mut incidents) = (Vec::new(), Vec::new());
     let mut last = None;
     for point in column.readings().points() {
-        // The same value again says that the counter was read, not that it stepped.
+        // A repeated value is a read without a step.
         if last.replace(point.value) == Some(point.value) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The first line of a recording, and the other lines that are objects.
+//! Defines the lines of a recording that are JSON objects: the header, events and the end.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Channel, DeviceId, Event, SensorInfo};
 
-/// What `format` says in a header of ours.
+/// The value of `format` in the header.
 pub(super) const FORMAT: &str = "ergometer-recording";
 
-/// Line 1: who was recorded. The channels of all sensors, counted through in this order, are the indices in readings.
+/// Line 1: the recorded sensors. Readings refer to channels by their index among the channels of all sensors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) format: String,
@@ -28,7 +28,7 @@ pub(super) struct RecordedSensor {
     pub(super) channels: Vec<Channel>,
 }
 
-/// A line that is an object: an event, or the end. A key this version does not know is ignored.
+/// A line that is an object: an event, or the end. Unknown keys are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Note<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ impl RecordedSensor {
         }
     }
 
-    /// The sensor's description, or what is wrong with it.
+    /// The sensor's description, or why it is invalid.
     pub(super) fn info(&self) -> Result<SensorInfo, String> {
         let interval = Duration::try_from_secs_f64(self.interval_ms / 1e3).map_err(|_| {
             format!("the interval of {} is {} ms, which is no length of time", self.id, self.interval_ms)

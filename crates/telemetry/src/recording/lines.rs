@@ -1,6 +1,6 @@
-//! Bytes, compressed or not, go in; their lines come out, each with its number and the place where it ends.
+//! Splits a plain or compressed byte stream into lines, with line numbers and byte offsets.
 //!
-//! Neither a line nor the whole grows past its limit in memory, whatever the compressed bytes unfold to.
+//! Memory is limited per line and in total, whatever the decompressed size.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,21 +8,21 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Cut, RecordingError, Truncation};
 
-/// How much text and how long a line is accepted.
+/// The largest accepted text and line, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) total: u64,
     pub(super) line: u64,
 }
 
-/// What the source has next.
+/// The result of reading the next line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// A line that ends with a line feed; it is in [`Lines::text`].
     Whole,
-    /// Text to which no line feed came, in [`Lines::text`]; or, with the compressed stream cut, perhaps none.
+    /// Text without a line feed, in [`Lines::text`]; may be empty if the compressed stream is cut.
     Cut(Cut),
-    /// Nothing more.
+    /// The end of the source.
     End,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct Lines<'a> {
     source: BufReader<Box<dyn Read + 'a>>,
     limits: Limits,
     text: Vec<u8>,
-    /// Lines and bytes before the present one.
+    /// The number of lines and bytes before the current line.
     number: u64,
     offset: u64,
 }
 
 impl<'a> Lines<'a> {
-    /// Unpacks the source where its first two bytes say gzip.
+    /// Decompresses the source if it starts with the magic number of gzip.
     pub(super) fn new(source: impl Read + 'a, limits: Limits) -> Result<Self, RecordingError> {
         let mut source = BufReader::new(source);
         let magic = match source.fill_buf() {
@@ -49,22 +49,22 @@ impl<'a> Lines<'a> {
         Ok(Self { source, limits, text: Vec::new(), number: 0, offset: 0 })
     }
 
-    /// The present line, with its line feed.
+    /// The current line, with its line feed.
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The number of the present line, from 1.
+    /// The number of the current line, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number + 1
     }
 
-    /// Where the recording was cut, if it was at the present line.
+    /// The truncation of a recording that was cut in the current line.
     pub(super) fn truncation(&self, cut: Cut, readings: u64) -> Truncation {
         Truncation { cut, whole_lines: self.number, whole_bytes: self.offset, readings }
     }
 
-    /// Goes to the next line.
+    /// Reads the next line.
     pub(super) fn advance(&mut self) -> Result<Next, RecordingError> {
         if !self.text.is_empty() {
             self.number += 1;
@@ -81,7 +81,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// All of the text from the present line on, for a format that is one object; the flag says it was cut.
+    /// Reads all text from the current line on, for a format that is one JSON object. Returns the cut, if any.
     pub(super) fn rest(&mut self, limit: u64) -> Result<Option<Cut>, RecordingError> {
         let left = limit.saturating_sub(self.text.len() as u64);
         match (&mut self.source).take(left + 1).read_to_end(&mut self.text) {
@@ -95,7 +95,7 @@ impl<'a> Lines<'a> {
     }
 
     fn failed(&self, cause: io::Error) -> Result<Next, RecordingError> {
-        // Only a stream that is cut ends early; a plain file just ends.
+        // Only a truncated compressed stream reports an unexpected end; a plain file just ends.
         if cause.kind() == io::ErrorKind::UnexpectedEof {
             Ok(Next::Cut(Cut::MidStream))
         } else {

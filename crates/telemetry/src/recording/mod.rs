@@ -1,9 +1,9 @@
-//! A run's readings, written to a file as they come and read back as a [`Timeline`].
+//! Writes readings to a file while they are sampled, and reads the file back as a [`Timeline`].
 //!
-//! Two formats are read, told apart by what is in them, never by their names: our own, which is JSON lines
-//! ([`RecordingWriter`]), and the raw recordings of `fixtures/telemetry`, one JSON object each. Either may be gzip.
-//! A file that is not whole is an error that says where it was cut; with [`Leniency::KeepWhole`] what is whole is kept.
-//! Nothing in a file makes a reader panic or fill the memory.
+//! Two formats can be read and are detected by their content, not by file name: the JSON lines of [`RecordingWriter`],
+//! and the raw recordings of `fixtures/telemetry`, one JSON object each. Both may be compressed with gzip. A truncated
+//! file is an error that says where it was cut; [`Leniency::KeepWhole`] keeps the complete part. No file makes the reader
+//! panic or exhaust memory.
 //!
 //! ```
 //! use ergometer_telemetry::recording::{self, RecordingError};
@@ -33,17 +33,17 @@ pub use writer::{Packing, RecordingHandle, RecordingWriter, write};
 /// The version of the format that is written and read.
 const VERSION: u64 = 1;
 
-/// Decompressed text: four hours of a machine with eight GPUs are about 1 GiB.
+/// Limits of the decompressed text: four hours of a machine with eight GPUs are about 1 GiB.
 const LIMITS: Limits = Limits { total: 4 << 30, line: 64 << 20 };
 
-/// What to do with a recording that was cut.
+/// How to treat a truncated recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leniency {
-    /// It is an error.
+    /// Return an error.
     #[default]
     Strict,
-    /// What is whole before the cut is kept, and [`Recording::truncation`] tells what was lost. A recording that was
-    /// cut in its first line has nothing whole, and one that is damaged is not cut: these stay errors.
+    /// Keep the complete part and describe the cut in [`Recording::truncation`]. Damaged recordings and recordings cut
+    /// in the first line remain errors.
     KeepWhole,
 }
 
@@ -105,11 +105,11 @@ fn read_within(source: impl Read, leniency: Leniency, limits: Limits) -> Result<
     }
 }
 
-/// Whether the first line is a header of ours, be it cut: a JSON object with a `format`.
+/// Whether the first line is a native header, possibly truncated: a JSON object with a `format`.
 fn is_native(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Marked {
-        #[expect(dead_code, reason = "only its presence is asked for")]
+        #[expect(dead_code, reason = "only its presence matters")]
         format: IgnoredAny,
     }
     line.starts_with(br#"{"format""#) || serde_json::from_slice::<Marked>(line).is_ok()

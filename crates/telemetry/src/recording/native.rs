@@ -1,8 +1,8 @@
-//! Reads our own format: line by line, a header, then readings and events as they came, then the end.
+//! Reads the native format line by line: a header, readings and events in order of arrival, and an end line.
 //!
 //! A reading is `[channel, at_ns, early_ns, value]`: the index of the channel in the header, nanoseconds since the
-//! epoch, how much earlier the value can have come to be, and the value in the unit of its signal. A recording without
-//! its end line, `{"end":{"readings":N}}`, was cut.
+//! epoch, how many nanoseconds earlier the value may have occurred, and the value in the unit of its signal. A recording
+//! without its end line, `{"end":{"readings":N}}`, is truncated.
 
 use serde_json::error::Category;
 
@@ -12,7 +12,7 @@ use super::lines::{Lines, Next};
 use super::{Cut, Leniency, Recording, RecordingError, VERSION};
 use crate::Timeline;
 
-/// Reads from the header, the present line, to the end.
+/// Reads from the header (the current line) to the end.
 pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recording, RecordingError> {
     let mut timeline = from_header(lines.text())?;
     let mut readings = 0;
@@ -52,7 +52,7 @@ pub(super) fn read(lines: &mut Lines<'_>, leniency: Leniency) -> Result<Recordin
     }
 }
 
-/// Looks past the end line: only the checksum of a compressed stream may follow, and it has to be whole and right.
+/// Reads past the end line: only the checksum of a compressed stream may follow, and it must be complete and valid.
 fn past_the_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
     match lines.advance()? {
         Next::End => Ok(None),
@@ -65,7 +65,7 @@ fn past_the_end(lines: &mut Lines<'_>) -> Result<Option<Cut>, RecordingError> {
 }
 
 fn from_header(text: &[u8]) -> Result<Timeline, RecordingError> {
-    // The version comes first: a later one may have a header of another shape.
+    // Check the version first: other versions may have a different header.
     let any: serde_json::Value = serde_json::from_slice(text).map_err(|error| malformed(1, &error))?;
     match any.get("format").and_then(serde_json::Value::as_str) {
         Some(FORMAT) => {}
@@ -101,7 +101,7 @@ fn take_reading(timeline: &mut Timeline, lines: &Lines<'_>) -> Result<(), Record
 fn parse<'a, T: serde::Deserialize<'a>>(lines: &'a Lines<'_>) -> Result<T, RecordingError> {
     let line = lines.number();
     serde_json::from_slice(lines.text()).map_err(|error| {
-        // JSON has no NaN and no infinity; other programs write them all the same.
+        // JSON has neither NaN nor infinity, but some programs write them.
         let text = String::from_utf8_lossy(lines.text());
         let no_number = error.classify() != Category::Data
             && (text.contains("NaN") || text.contains("Infinity") || error.to_string().contains("out of range"));

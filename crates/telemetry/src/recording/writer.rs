@@ -1,6 +1,6 @@
-//! Batches go in as they come; a recording that `recording::read` understands comes out.
+//! Writes batches of readings to a recording while they arrive.
 //!
-//! What was written is flushed every half second, so a process that is killed leaves all but its last moments readable.
+//! The file is flushed every half second, so a killed process loses at most the last half second.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,10 +18,10 @@ use super::header::{End, FORMAT, Header, Note, RecordedSensor};
 use super::{RecordingError, VERSION};
 use crate::{Batch, Channel, Event, SensorInfo, SensorKey, Tap, Timeline};
 
-/// How much may be lost when the process is killed. A flush of gzip costs a few bytes, so not after every batch.
+/// The longest time that may be lost when the process is killed. Flushing gzip costs a few bytes, so not every batch.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// Writes a recording as its readings come.
+/// Writes a recording while readings arrive.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// ```
 pub struct RecordingWriter {
     out: Output,
-    /// Of each sensor, the indices of its channels among all.
+    /// The indices of each sensor's channels among all channels.
     channels: Vec<Range<usize>>,
     readings: u64,
     flushed: Instant,
@@ -50,18 +50,18 @@ enum Output {
     Gzip(GzEncoder<Box<dyn Write + Send>>),
 }
 
-/// How the text is packed.
+/// Whether the text is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// As it is.
+    /// Not compressed.
     Plain,
     /// gzip.
     Gzip,
 }
 
 impl RecordingWriter {
-    /// Starts a recording in a file, which is replaced where it exists; gzip where the name ends in `.gz`. The sensors
-    /// come in the order in which the sampler gets them.
+    /// Starts a recording in a file and overwrites an existing one; uses gzip if the name ends in `.gz`. Pass the sensors
+    /// in the same order as to the sampler.
     pub fn create<'a>(
         path: impl AsRef<Path>,
         sensors: impl IntoIterator<Item = (&'a SensorInfo, &'a [Channel])>,
@@ -80,7 +80,7 @@ impl RecordingWriter {
         Self::new(Box::new(BufWriter::new(file)), packing, sensors)
     }
 
-    /// Starts a recording in any place that can be written to.
+    /// Starts a recording in any writer.
     pub fn new<'a>(
         out: Box<dyn Write + Send>,
         packing: Packing,
@@ -105,8 +105,8 @@ impl RecordingWriter {
         Ok(writer)
     }
 
-    /// Writes what a sensor read. Readings that no timeline takes (a channel the sensor does not have, a value that is
-    /// not finite) are left out here too.
+    /// Writes a batch of a sensor. Invalid readings (an unknown channel, or a value that is not finite) are skipped, as in a
+    /// timeline.
     pub fn append(&mut self, key: SensorKey, batch: &Batch) -> Result<(), RecordingError> {
         let of_sensor = self.channels.get(key.index()).cloned().unwrap_or(0..0);
         for reading in &batch.readings {
@@ -123,7 +123,7 @@ impl RecordingWriter {
         if self.flushed.elapsed() >= FLUSH_EVERY { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the end line. A recording without it reads as cut.
+    /// Writes the end line. A recording without it is read as truncated.
     pub fn finish(mut self) -> Result<(), RecordingError> {
         let end = Note { end: Some(End { readings: self.readings }), ..Note::default() };
         let ended = self.line(&end).and_then(|()| match self.out {
@@ -165,7 +165,7 @@ impl RecordingWriter {
         out.write_all(b"\n")
     }
 
-    /// Hands everything written so far to the system. It happens by itself every half second in which batches come.
+    /// Flushes everything written so far. [`append`](Self::append) does this every half second.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.flushed = Instant::now();
         self.out.as_write().flush().map_err(RecordingError::write)
@@ -187,7 +187,7 @@ impl fmt::Debug for RecordingWriter {
     }
 }
 
-/// Writes a whole timeline as a recording: channel by channel, and the events after them.
+/// Writes a whole timeline as a recording: all channels, then all events.
 pub fn write(timeline: &Timeline, out: Box<dyn Write + Send>, packing: Packing) -> Result<(), RecordingError> {
     let sensors: Vec<_> = timeline
         .sensors()
@@ -207,7 +207,7 @@ pub fn write(timeline: &Timeline, out: Box<dyn Write + Send>, packing: Packing) 
     writer.finish()
 }
 
-/// The end of a recording that is being written by a tap.
+/// Finishes a recording that a tap writes.
 #[derive(Debug)]
 pub struct RecordingHandle(Arc<Mutex<State>>);
 
@@ -219,14 +219,14 @@ enum State {
 }
 
 impl RecordingHandle {
-    /// Whether writing has failed: from then on readings are not kept. [`finish`](Self::finish) says why.
+    /// Whether writing has failed; later readings are not written. [`finish`](Self::finish) returns the error.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         matches!(&*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Failed(_))
     }
 
-    /// Writes the end line, once the sampler is stopped. Returns the first error of writing; nothing was written after
-    /// it, and what came before is readable.
+    /// Writes the end line; call it after the sampler is stopped. Returns the first write error: readings before it can be
+    /// read, later ones were not written.
     pub fn finish(self) -> Result<(), RecordingError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Finished) {

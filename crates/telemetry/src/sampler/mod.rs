@@ -1,8 +1,7 @@
-//! Sensors go in; while they are sampled, and when they are stopped, a [`Timeline`] comes out.
+//! Samples sensors into a [`Timeline`], each on its own thread.
 //!
-//! Every sensor has a thread of its own, so one that blocks delays nobody else. Whatever a sensor does (fails, panics,
-//! never returns), the run goes on and an event tells of it. Stopping drains every sensor once more and takes two
-//! seconds at most.
+//! A sensor that blocks does not delay the others. If a sensor fails, panics or never returns, the run continues and an
+//! event reports it. Stopping drains every sensor once more and takes at most two seconds.
 
 mod worker;
 
@@ -18,10 +17,10 @@ use ergometer_units::Timestamp;
 use crate::{Batch, Clock, Event, EventKind, Sensor, SensorInfo, SensorKey, Timeline};
 use worker::Worker;
 
-/// Sees every batch after the timeline took it in, one at a time; recordings are written by one.
+/// A callback for every batch after it was added to the timeline, never called concurrently. Recordings use one.
 pub type Tap = Box<dyn FnMut(&SensorInfo, SensorKey, &Batch) + Send>;
 
-/// How long a sensor may take over its last sample. The slowest read measured takes 35 ms.
+/// How long a sensor's last sample may take. The slowest read measured takes 35 ms.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often the wall clock is compared: 10 ppm of drift move it by 10 us in that time.
@@ -39,12 +38,12 @@ const REANCHOR_EVERY: Duration = Duration::from_secs(1);
 /// assert!(timeline.is_empty());
 /// ```
 pub struct Sampler {
-    shared: Arc<Shared>,
+    shared: Arc<SamplerState>,
     patience: Duration,
 }
 
-/// What the threads share. No lock is held while a sensor is read.
-struct Shared {
+/// The state shared by all threads. No lock is held while a sensor is read.
+struct SamplerState {
     clock: Arc<Clock>,
     sensors: Vec<SensorInfo>,
     timeline: Mutex<Timeline>,
@@ -56,20 +55,20 @@ struct Shared {
 
 struct Progress {
     stopping: bool,
-    /// How often draining was asked for.
+    /// The number of drain requests.
     drains: u64,
-    /// Of each sensor, how many of these it has answered.
+    /// The number of drain requests each sensor has completed.
     drained: Vec<u64>,
-    /// Of each sensor, whether its thread is at work.
+    /// Whether each sensor's thread is running.
     running: Vec<bool>,
 }
 
 /// Why a worker was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
-    /// It is time, or the last time.
+enum WakeReason {
+    /// The next sample is due, or the sampler stops.
     ToSample,
-    /// Somebody wants what its source holds; so many times it was asked for.
+    /// A drain was requested; the number of this request.
     ToDrain(u64),
 }
 
@@ -79,7 +78,7 @@ impl Sampler {
     pub fn start(sensors: Vec<Box<dyn Sensor>>, clock: Arc<Clock>, tap: Option<Tap>) -> Self {
         let mut timeline = Timeline::default();
         let keys: Vec<_> = sensors.iter().map(|sensor| timeline.add_sensor(sensor.info(), sensor.channels())).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SamplerState {
             clock,
             sensors: sensors.iter().map(|sensor| sensor.info().clone()).collect(),
             timeline: Mutex::new(timeline),
@@ -99,7 +98,7 @@ impl Sampler {
             if let Err(cause) = thread::Builder::new().name(name).spawn(move || worker.run()) {
                 // The worker went with the closure and has said that it ended.
                 let message = format!("{}: no thread to sample it on: {cause}", shared.sensors[key.index()].id);
-                shared.tell(key, EventKind::DeviceLost, message);
+                shared.report_event(key, EventKind::DeviceLost, message);
             }
         }
         let clock_keeper = Arc::clone(&shared);
@@ -117,23 +116,23 @@ impl Sampler {
         Self { shared, patience: PATIENCE }
     }
 
-    /// Looks at what was read so far. Sensors cannot add to it meanwhile, so look briefly.
+    /// Calls `look` with the readings so far. Sensors are blocked meanwhile, so return quickly.
     pub fn with_timeline<T>(&self, look: impl FnOnce(&Timeline) -> T) -> T {
         look(&lock(&self.shared.timeline))
     }
 
-    /// Lets go of what was read before a time, but for the last reading of each channel: for one that samples for days.
+    /// Removes readings before a time, except the last one of each channel. Limits memory when sampling for days.
     pub fn forget_before(&self, time: Timestamp) {
         lock(&self.shared.timeline).forget_before(time);
     }
 
-    /// How many sensors are still being sampled: less than there were when one was lost or came to its end.
+    /// The number of sensors still being sampled, without those that were lost or ended.
     #[must_use]
     pub fn running(&self) -> usize {
         lock(&self.shared.progress).running()
     }
 
-    /// Waits until every sensor came to its end, as replayed ones do, or for the timeout. Says whether all ended.
+    /// Waits until every sensor has ended, as replayed ones do, or until the timeout. Returns whether all ended.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         let progress = lock(&self.shared.progress);
@@ -141,8 +140,8 @@ impl Sampler {
         waited.unwrap_or_else(PoisonError::into_inner).0.running() == 0
     }
 
-    /// Has every sensor hand out what its source holds (a power ring is emptied once a second only), and waits for that
-    /// as long as the timeout. Says whether all did.
+    /// Drains every sensor's buffer (a power ring is otherwise read once a second), and waits for it until the timeout.
+    /// Returns whether all sensors were drained.
     #[must_use]
     pub fn drain(&self, timeout: Duration) -> bool {
         let mut progress = lock(&self.shared.progress);
@@ -157,8 +156,8 @@ impl Sampler {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Samples every sensor once more and ends. A sensor that does not come back within two seconds is left behind,
-    /// with an event; the tap is dropped.
+    /// Samples every sensor once more and stops. A sensor that does not return within two seconds is abandoned, with an
+    /// event. The tap is dropped.
     #[must_use]
     pub fn stop(self) -> Timeline {
         self.shared.request_stop();
@@ -174,7 +173,7 @@ impl Sampler {
         }
         self.shared.reanchor(&mut batch);
         lock(&self.shared.timeline).append(SensorKey::FIRST, &batch);
-        // A tap that is itself stuck keeps its lock; it is not waited for.
+        // Do not wait for a tap that is stuck and holds its lock.
         if let Ok(mut tap) = self.shared.tap.try_lock() {
             self.shared.call(&mut tap, SensorKey::FIRST, &batch);
             *tap = None;
@@ -183,7 +182,7 @@ impl Sampler {
     }
 }
 
-/// Ends the threads without waiting for them.
+/// Stops the threads without waiting for them.
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.shared.request_stop();
@@ -196,8 +195,8 @@ impl fmt::Debug for Sampler {
     }
 }
 
-impl Shared {
-    /// Gives a batch to the timeline and to the tap. A tap that panics is not called again.
+impl SamplerState {
+    /// Passes a batch to the timeline and the tap. A tap that panics is not called again.
     fn deliver(&self, key: SensorKey, batch: &Batch) {
         lock(&self.timeline).append(key, batch);
         self.call(&mut lock(&self.tap), key, batch);
@@ -216,8 +215,8 @@ impl Shared {
         }
     }
 
-    /// Tells the timeline and the tap of an event.
-    fn tell(&self, key: SensorKey, kind: EventKind, message: String) {
+    /// Reports an event to the timeline and the tap.
+    fn report_event(&self, key: SensorKey, kind: EventKind, message: String) {
         let mut batch = Batch::default();
         batch.event(self.clock.now(), kind, message);
         self.deliver(key, &batch);
@@ -227,7 +226,7 @@ impl Shared {
         lock(&self.timeline).note(Event::new(self.clock.now(), kind, message));
     }
 
-    /// Compares the wall clock. Its steps belong to no sensor; they are told under the first.
+    /// Checks the wall clock for steps. They belong to no sensor and are reported for the first one.
     fn reanchor(&self, batch: &mut Batch) {
         if let Some(step) = self.clock.reanchor() {
             let message = format!("the wall clock was stepped by {:+.6} s; the timeline was not", step.get());
@@ -244,15 +243,15 @@ impl Shared {
         lock(&self.progress).stopping
     }
 
-    /// Sleeps until the deadline, or until stopping is asked for; says whether it is.
+    /// Sleeps until the deadline or a stop request. Returns whether a stop was requested.
     fn wait_until(&self, deadline: Instant) -> bool {
         let timeout = deadline.saturating_duration_since(Instant::now());
         let waited = self.stopping.wait_timeout_while(lock(&self.progress), timeout, |progress| !progress.stopping);
         waited.unwrap_or_else(PoisonError::into_inner).0.stopping
     }
 
-    /// Sleeps until the deadline, until stopping is asked for, or until this sensor is to be drained; says which.
-    fn wait_as(&self, key: SensorKey, deadline: Instant) -> Woken {
+    /// Sleeps until the deadline, a stop request or a drain request. Returns the reason.
+    fn wait_as(&self, key: SensorKey, deadline: Instant) -> WakeReason {
         let timeout = deadline.saturating_duration_since(Instant::now());
         let is_behind =
             |progress: &Progress| progress.drained.get(key.index()).is_some_and(|&drained| drained < progress.drains);
@@ -260,10 +259,14 @@ impl Shared {
             .stopping
             .wait_timeout_while(lock(&self.progress), timeout, |progress| !progress.stopping && !is_behind(progress));
         let progress = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if is_behind(&progress) && !progress.stopping { Woken::ToDrain(progress.drains) } else { Woken::ToSample }
+        if is_behind(&progress) && !progress.stopping {
+            WakeReason::ToDrain(progress.drains)
+        } else {
+            WakeReason::ToSample
+        }
     }
 
-    /// Takes note that a sensor has answered.
+    /// Marks a drain request of a sensor as completed.
     fn drained(&self, key: SensorKey, asked: u64) {
         if let Some(drained) = lock(&self.progress).drained.get_mut(key.index()) {
             *drained = asked;
@@ -285,7 +288,7 @@ impl Progress {
     }
 }
 
-/// What a panic left behind is whole: every change under these locks is a single step.
+/// Ignores poisoning: every change under these locks is a single step, so a panic leaves the data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

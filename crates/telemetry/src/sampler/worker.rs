@@ -1,7 +1,7 @@
-//! One sensor goes in and is sampled until it ends or all are stopped; its batches and its failures come out.
+//! Samples one sensor at regular intervals until it ends or the sampler stops.
 //!
-//! Deadlines lie on a grid, so the rate does not drift; a sample that overruns skips deadlines, so samples never bunch.
-//! A sensor that keeps failing leaves two events, the first failure and the count, however long it fails.
+//! Deadlines lie on a fixed grid, so the rate does not drift. A sample that overruns skips deadlines, so samples never
+//! bunch. A sensor that keeps failing leaves two events: the first failure and the number of failures.
 
 use std::any::Any;
 use std::mem;
@@ -11,23 +11,22 @@ use std::time::{Duration, Instant};
 
 use ergometer_diagnostics::{Diagnostic, Message};
 
-use super::{Shared, Woken};
+use super::{SamplerState, WakeReason};
 use crate::{Batch, EventKind, Sensor, SensorError, SensorKey};
 
-/// The shortest interval: below it a thread would do nothing else. The fastest source there is (RAPL) updates every
-/// millisecond.
+/// The shortest interval, to limit the load of a thread. The fastest source (RAPL) updates every millisecond.
 const SHORTEST_INTERVAL: Duration = Duration::from_micros(100);
 
-/// The longest interval: far from overflowing any clock, and stopping wakes the thread anyway.
+/// The longest interval: cannot overflow a clock, and a stop request wakes the thread anyway.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The thread of one sensor.
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<SamplerState>,
     key: SensorKey,
-    /// Taken when the worker goes, so that the sensor is gone before the worker counts as ended.
+    /// `None` once the worker is dropped: the sensor is closed before the worker is marked as ended.
     sensor: Option<Box<dyn Sensor>>,
-    /// How many reads failed since the last that worked.
+    /// The number of failed reads since the last successful one.
     failed: u64,
 }
 
@@ -39,11 +38,11 @@ enum Next {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, key: SensorKey, sensor: Box<dyn Sensor>) -> Self {
+    pub(super) fn new(shared: Arc<SamplerState>, key: SensorKey, sensor: Box<dyn Sensor>) -> Self {
         Self { shared, key, sensor: Some(sensor), failed: 0 }
     }
 
-    /// Samples until the sensor ends or stopping is asked for; in that case once more, so that rings are drained.
+    /// Samples until the sensor ends or a stop is requested, then once more to drain rings.
     pub(super) fn run(mut self) {
         let mut batch = Batch::default();
         let mut due = Instant::now();
@@ -56,7 +55,7 @@ impl Worker {
                 break;
             }
             due = next_deadline(due, Instant::now(), interval);
-            while let Woken::ToDrain(asked) = self.shared.wait_as(self.key, due) {
+            while let WakeReason::ToDrain(asked) = self.shared.wait_as(self.key, due) {
                 batch.clear();
                 self.drain(&mut batch);
                 self.shared.deliver(self.key, &batch);
@@ -68,7 +67,7 @@ impl Worker {
         self.shared.deliver(self.key, &batch);
     }
 
-    /// What fails or panics here does so again at the next sample, which tells of it.
+    /// Ignores errors and panics: the next sample repeats and reports them.
     fn drain(&mut self, batch: &mut Batch) {
         let Some(sensor) = self.sensor.as_mut() else { return };
         let clock = &self.shared.clock;
@@ -85,7 +84,7 @@ impl Worker {
         let (result, interval) = match sampled {
             Ok(sampled) => sampled,
             Err(panic) => {
-                let message = format!("{} panicked and is not read any more: {}", self.id(), text_of(&*panic));
+                let message = format!("{} panicked and is not read any more: {}", self.id(), panic_message(&*panic));
                 batch.event(self.shared.clock.now(), EventKind::DeviceLost, message);
                 return (Next::End, SHORTEST_INTERVAL);
             }
@@ -114,7 +113,7 @@ impl Worker {
         (next, interval)
     }
 
-    /// Tells how many reads failed; a single one was told of when it happened.
+    /// Reports the number of failed reads; a single failure has already been reported.
     fn end_series(&mut self, batch: &mut Batch, ending: &str) {
         let failed = mem::take(&mut self.failed);
         if failed > 1 {
@@ -128,13 +127,13 @@ impl Worker {
     }
 }
 
-/// However a worker goes, its sensor is closed and then it counts as ended; closing may fail like anything else.
+/// Closes the sensor, which may panic, and then marks the worker as ended.
 impl Drop for Worker {
     fn drop(&mut self) {
         let sensor = self.sensor.take();
         if catch_unwind(AssertUnwindSafe(|| drop(sensor))).is_err() {
             let message = format!("{} panicked while it was closed", self.id());
-            self.shared.tell(self.key, EventKind::DeviceLost, message);
+            self.shared.report_event(self.key, EventKind::DeviceLost, message);
         }
         self.shared.end(self.key);
     }
@@ -148,7 +147,7 @@ fn next_deadline(due: Instant, now: Instant, interval: Duration) -> Instant {
     due + late.saturating_sub(into_step) + interval
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

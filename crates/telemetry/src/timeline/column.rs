@@ -22,7 +22,7 @@ pub struct Column {
 pub struct Readings<'a> {
     /// The times of the values, in nanoseconds since the epoch.
     pub at_ns: &'a [i64],
-    /// How much earlier each value can have come to be, in nanoseconds.
+    /// How much earlier each value may have occurred, in nanoseconds.
     pub early_ns: &'a [u32],
     /// The values, in the unit of the channel's [`Signal`](crate::Signal).
     pub values: &'a [f64],
@@ -31,7 +31,7 @@ pub struct Readings<'a> {
 /// One reading of a [`Column`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The earliest time at which the value can have come to be, at most 4.29 s before `at`.
+    /// The earliest possible time of the value, at most 4.29 s before `at`.
     pub after: Timestamp,
     /// The time of the value.
     pub at: Timestamp,
@@ -96,7 +96,7 @@ impl Column {
         self.part(start.saturating_sub(1)..(end + 1).min(self.len()))
     }
 
-    /// Lets go of the readings before a time, but for the last of them.
+    /// Removes readings before a time, except the last of them.
     pub(super) fn forget_before(&mut self, time: Timestamp) {
         let before = self.at_ns.partition_point(|&at| at < time.nanos_since_epoch());
         if before > 1 {
@@ -115,13 +115,13 @@ impl Column {
         part
     }
 
-    /// How many readings there are.
+    /// The number of readings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.at_ns.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no readings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.at_ns.is_empty()
@@ -181,19 +181,19 @@ impl Column {
 }
 
 impl<'a> Readings<'a> {
-    /// How many there are.
+    /// The number of readings.
     #[must_use]
     pub fn len(self) -> usize {
         self.at_ns.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no readings.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.at_ns.is_empty()
     }
 
-    /// One by one, in the order of time.
+    /// The readings, sorted by time.
     pub fn points(self) -> impl Iterator<Item = Point> + 'a {
         let rows = self.at_ns.iter().zip(self.early_ns).zip(self.values);
         rows.map(|((&at_ns, &early_ns), &value)| Point::new(at_ns, early_ns, value))

@@ -1,7 +1,7 @@
-//! A column and a window go in; the stretches in which the source was silent come out.
+//! Finds the gaps in a column: the stretches of a window without readings.
 //!
-//! Readings that repeat a value are no gap: a steady source and a stalled one look different here. Gaps are disjoint,
-//! in the order of time, inside the window, and no reading lies inside one.
+//! Readings that repeat a value are not a gap. Gaps are disjoint, sorted by time and inside the window, and contain no
+//! reading.
 
 use ergometer_units::{Timestamp, Window};
 

@@ -1,7 +1,7 @@
-//! Batches of readings go in; columns, gaps and stats of any window come out.
+//! Stores all readings of a run, and computes gaps and statistics of any window.
 //!
-//! A timeline holds everything a run read, from the first sample to the last: nothing is thinned out or overwritten.
-//! Every column is sorted by time and holds finite values only; what else a sensor sends is refused, with an event.
+//! Nothing is downsampled or overwritten. Every column is sorted by time and contains only finite values; other readings
+//! are rejected with an event.
 
 mod column;
 mod gaps;
@@ -29,7 +29,7 @@ impl SensorKey {
     /// The key of the first sensor.
     pub(crate) const FIRST: Self = Self(0);
 
-    /// Its place among the sensors, in the order in which they were added.
+    /// Its index among the sensors, in order of addition.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0
@@ -37,14 +37,14 @@ impl SensorKey {
 }
 
 impl ChannelId {
-    /// Its place among the channels of all sensors, in the order in which they were added.
+    /// Its index among the channels of all sensors, in order of addition.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// Everything that was read in a run.
+/// All readings and events of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
     sensors: Vec<Source>,
@@ -73,7 +73,7 @@ impl Track {
 }
 
 impl Timeline {
-    /// Makes room for a sensor and its channels.
+    /// Adds a sensor and its channels.
     pub fn add_sensor(&mut self, info: &SensorInfo, channels: &[Channel]) -> SensorKey {
         let key = SensorKey(self.sensors.len());
         let first = self.tracks.len();
@@ -86,8 +86,8 @@ impl Timeline {
         key
     }
 
-    /// Takes in what a sensor read. A reading of a channel the sensor does not have, or whose value is not finite, is
-    /// refused; the first of a sensor leaves an event. A key of another timeline changes nothing.
+    /// Adds a batch of a sensor. Readings of unknown channels and values that are not finite are rejected; the first one of
+    /// each sensor leaves an event. A key of another timeline has no effect.
     pub fn append(&mut self, key: SensorKey, batch: &Batch) {
         let Some(source) = self.sensors.get_mut(key.0) else { return };
         let tracks = &mut self.tracks[source.tracks.clone()];
@@ -113,17 +113,17 @@ impl Timeline {
         self.events.extend_from_slice(&batch.events);
     }
 
-    /// Takes in one event.
+    /// Adds an event.
     pub fn note(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// Puts the readings of a recording in order.
+    /// Sorts the readings of a recording.
     pub(crate) fn settle(&mut self) {
         self.tracks.iter_mut().for_each(|track| track.column.settle());
     }
 
-    /// The column a recording's reading goes to.
+    /// The column of a channel, for reading a recording.
     pub(crate) fn column_mut(&mut self, index: usize) -> Option<&mut Column> {
         self.tracks.get_mut(index).map(|track| &mut track.column)
     }
@@ -153,10 +153,10 @@ impl Timeline {
         self.tracks.iter().position(|track| wanted(&track.channel)).map(ChannelId)
     }
 
-    /// What a channel is about.
+    /// The description of a channel.
     ///
     /// # Panics
-    /// Where the id is of another timeline with more channels.
+    /// If the id belongs to another timeline with more channels.
     #[must_use]
     pub fn channel(&self, id: ChannelId) -> &Channel {
         &self.tracks[id.0].channel
@@ -165,13 +165,13 @@ impl Timeline {
     /// The readings of a channel.
     ///
     /// # Panics
-    /// Where the id is of another timeline with more channels.
+    /// If the id belongs to another timeline with more channels.
     #[must_use]
     pub fn column(&self, id: ChannelId) -> &Column {
         &self.tracks[id.0].column
     }
 
-    /// The devices, each once, in their order.
+    /// The distinct devices, sorted.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceId> {
         let channels = self.tracks.iter().map(|track| track.channel.device);
@@ -181,31 +181,31 @@ impl Timeline {
         devices
     }
 
-    /// The name of a device, as the first of its sensors knows it.
+    /// The name of a device, from its first sensor.
     #[must_use]
     pub fn device_name(&self, device: DeviceId) -> Option<&str> {
         self.sensors.iter().find(|source| source.info.device == device).map(|source| source.info.name.as_str())
     }
 
-    /// What happened, in the order in which it was noticed.
+    /// The events, in order of arrival.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// How many readings there are.
+    /// The number of readings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tracks.iter().map(|track| track.column.len()).sum()
     }
 
-    /// Whether there is no reading.
+    /// Whether there are no readings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tracks.iter().all(|track| track.column.is_empty())
     }
 
-    /// From the first reading to the last, of any channel.
+    /// The window from the first to the last reading of any channel.
     #[must_use]
     pub fn span(&self) -> Option<Window> {
         let times = || self.tracks.iter().map(|track| track.column.readings().at_ns);
@@ -225,7 +225,7 @@ impl Timeline {
         }
     }
 
-    /// Lets go of the events and the readings before a time, but for the last reading of each channel.
+    /// Removes events and readings before a time, except the last reading of each channel.
     pub fn forget_before(&mut self, time: Timestamp) {
         self.events.retain(|event| event.at_ns >= time.nanos_since_epoch());
         self.tracks.iter_mut().for_each(|track| track.column.forget_before(time));

@@ -1,4 +1,4 @@
-//! Spacings of consecutive readings go in; their median comes out, at any time, without a pass over the column.
+//! Maintains the median spacing of consecutive readings without a pass over the column.
 //!
 //! A histogram with eight buckets an octave: 2 KB a column, and the median is within 6 % of the exact one. That is
 //! enough for what it is for, the length from which silence counts as a gap (five spacings).

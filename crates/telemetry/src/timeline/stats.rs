@@ -1,4 +1,4 @@
-//! A column and a window go in; average, extremes and median come out, weighted by time.
+//! Computes the time-weighted average, extremes and median of a column over a window.
 //!
 //! A value holds from its time until the next reading, and across a gap for no longer than the gap's threshold. So
 //! readings that came in bunches weigh no more than their time, and `avg * covered` of adjacent windows adds up.
