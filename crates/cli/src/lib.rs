@@ -29,8 +29,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
-use exit::{Exit, Failure};
+use arguments::Arguments;
+use exit::Exit;
 use screen::Screen;
 
 /// Runs `ergo` with these arguments; the first is the name of the program.
@@ -44,28 +44,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let screen = Screen::new(&arguments.global);
-    match dispatch(arguments.command, screen) {
+    match commands::run(arguments.command, screen) {
         Ok(code) => code,
         Err(failure) => failure.report(screen),
-    }
-}
-
-fn dispatch(command: Command, screen: Screen) -> Result<ExitCode, Failure> {
-    match command {
-        Command::Profile(arguments) => commands::profile::run(&arguments, screen),
-        Command::Finalize(arguments) => commands::finalize::run(&arguments, screen),
-        Command::Analyze(arguments) => commands::analyze::run(&arguments, screen),
-        Command::Plot(arguments) => commands::plot::run(&arguments, screen),
-        Command::Report(arguments) => commands::report::run(&arguments, screen),
-        Command::Compare(arguments) => commands::compare::run(&arguments, screen),
-        Command::List(arguments) => commands::list::run(&arguments, screen),
-        Command::Doctor(arguments) => commands::doctor::run(&arguments, screen),
-        Command::Monitor(arguments) => commands::monitor::run(&arguments, screen),
-        Command::Measure(arguments) => commands::measure::run(&arguments, screen),
-        Command::Energy(arguments) => commands::energy::run(&arguments, screen),
-        Command::Trace(command) => commands::trace::run(&command, screen),
-        Command::MockServer(arguments) => commands::mock_server::run(&arguments, screen),
-        Command::Completions(arguments) => commands::generate::completions(&arguments),
-        Command::Man => commands::generate::man(),
     }
 }

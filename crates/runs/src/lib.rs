@@ -24,6 +24,8 @@ pub mod folder;
 pub mod metrics;
 #[expect(missing_docs, reason = "the fields are named by the layout, and by METRICS in docs")]
 pub mod record;
+#[cfg(test)]
+mod roundtrip;
 pub mod saved;
 mod sender;
 pub mod slug;

@@ -1,6 +1,7 @@
 //! Runs from end to end, with a scripted client and scripted sensors: what goes into the journal, what comes out of it.
 
 mod client;
+mod compatibility;
 mod cuts;
 mod dataset;
 mod energy;

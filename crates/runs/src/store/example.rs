@@ -11,7 +11,7 @@ use crate::record::{
 use ergometer_clients::{FailureKind, ServerTimes};
 
 /// A record with something in most of its groups.
-pub(super) fn record(query_index: u64) -> Record {
+pub(crate) fn record(query_index: u64) -> Record {
     let stats = Stats { avg: 310.0, max: 400.0, median: 300.0, min: 90.0, count: 9, covered: Seconds::new(0.1) };
     let gross = EnergyValue {
         joules: 12.5,
@@ -43,7 +43,7 @@ pub(super) fn record(query_index: u64) -> Record {
 }
 
 /// A record of a failed request, with nothing that can be absent.
-pub(super) fn bare_record(query_index: u64) -> Record {
+pub(crate) fn bare_record(query_index: u64) -> Record {
     let sent = Timestamp::from_nanos_since_epoch(1_794_730_772_000_000_001);
     Record {
         problem: "What is 2 + 2?".to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn bare_record(query_index: u64) -> Record {
 }
 
 /// Any JSON, three levels deep.
-pub(super) fn any_json() -> impl Strategy<Value = Value> {
+pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

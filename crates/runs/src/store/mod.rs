@@ -24,7 +24,7 @@ mod state;
 mod telemetry;
 
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 
 use std::path::Path;
 
