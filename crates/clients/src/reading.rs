@@ -79,7 +79,7 @@ impl Ready<'_> {
         let sent = Instant::now();
         transcript.sent = Some(clock.at(sent.into()));
         let timer = pin!(sleep_until(sent + Timeouts::duration(connection.timeouts().first_token_s)));
-        let mut deadline = Deadline { deadline: timer.deadline(), timer, timeouts: connection.timeouts() };
+        let mut deadline = Deadline { at: timer.deadline(), timer, timeouts: connection.timeouts() };
         let post = connection.post(target, body, number, &mut transcript.connection_use);
         let posted = deadline.wait_for(post).await;
         // Waiting for a free connection is time in our own queue, before the request is sent.
@@ -114,7 +114,7 @@ pub(super) fn messages(request: &Request<'_>) -> Value {
 /// The deadline of a request. Its timer is polled only when there is nothing to read.
 struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
-    deadline: Instant,
+    at: Instant,
     timeouts: Timeouts,
 }
 
@@ -140,14 +140,14 @@ impl Deadline<'_> {
 
     /// Whether the deadline has passed. A timer that is too early is reset only when it fires, which saves resets.
     fn poll_passed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.timer.deadline() > self.deadline {
-            self.timer.as_mut().reset(self.deadline);
+        if self.timer.deadline() > self.at {
+            self.timer.as_mut().reset(self.at);
         }
         while self.timer.as_mut().poll(cx).is_ready() {
-            if self.timer.deadline() >= self.deadline {
+            if self.timer.deadline() >= self.at {
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(self.deadline);
+            self.timer.as_mut().reset(self.at);
         }
         Poll::Pending
     }
@@ -190,7 +190,7 @@ impl Deadline<'_> {
                         return Err(RequestError::new(FailureKind::Malformed, cause));
                     }
                     if after != before {
-                        self.deadline = Instant::from_std(last) + self.wait_after(after.1);
+                        self.at = Instant::from_std(last) + self.wait_after(after.1);
                     }
                 }
                 Some(Ok(None)) => break,

@@ -94,18 +94,16 @@ impl Scanner<'_> {
             (_, Some(field)) => return Err(self.wrong(format!("no object, so there is no field `{field}`"))),
             _ => return Err(self.wrong(String::from("neither an array of objects nor an object with one"))),
         };
-        match self.peek() {
-            None => Ok(elements),
-            Some(_) => {
-                let hint = hint!(
-                    "to read JSON Lines, pass ",
-                    option("dataset").value("jsonl"),
-                    " ",
-                    option("dataset-param").value("path=FILE")
-                );
-                Err(self.wrong(Message::new("there is more after the end of the JSON").with_hint(hint)))
-            }
+        if self.peek().is_none() {
+            return Ok(elements);
         }
+        let hint = hint!(
+            "to read JSON Lines, pass ",
+            option("dataset").value("jsonl"),
+            " ",
+            option("dataset-param").value("path=FILE")
+        );
+        Err(self.wrong(Message::new("there is more after the end of the JSON").with_hint(hint)))
     }
 
     fn array(&mut self) -> Result<Vec<(usize, usize)>, Wrong> {

@@ -19,13 +19,13 @@ impl Random {
     #[must_use]
     pub fn for_query(seed: u64, index: u64) -> Self {
         let mut seeds = Self::new(seed);
-        let start = seeds.next() ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let start = seeds.next_bits() ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mut mixed = Self::new(start);
-        Self::new(mixed.next())
+        Self::new(mixed.next_bits())
     }
 
     /// The next 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -34,13 +34,13 @@ impl Random {
 
     /// A uniform number below `end`, with a bias below `end` / 2^64; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(end);
+        let wide = u128::from(self.next_bits()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
     /// A number above 0 and up to 1.
     pub fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        ((self.next_bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     /// A standard normal number (Box and Muller, 1958).
@@ -66,7 +66,7 @@ mod tests {
     fn the_sequence_never_changes() {
         // From the reference implementation, seed 1234567.
         let mut random = Random::new(1_234_567);
-        let found: Vec<u64> = (0..3).map(|_| random.next()).collect();
+        let found: Vec<u64> = (0..3).map(|_| random.next_bits()).collect();
         assert_eq!(found, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 

@@ -34,9 +34,11 @@ pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod times;
 
 pub use error::ReadError;
 pub use exchange::{Exchange, Fate};
 pub use sender::{Closing, SenderFacts, WakeLag};
 pub use summary::{EnergySource, Summary};
 pub use sweep::Sweep;
+pub use times::tpot;

@@ -227,7 +227,9 @@ fn write_records(folder: &Path, answers: &[Option<String>]) {
         })
         .collect();
     let mut writer = DatasetWriter::create(folder, RecordSchema::new("m", &shape)).unwrap();
-    records.iter().for_each(|record| writer.push(record).unwrap());
+    for record in &records {
+        writer.push(record).unwrap();
+    }
     writer.finish().unwrap();
     testing::summary(json!({"model": "m", "energy": {"measured": {}}})).write(folder).unwrap();
 }
@@ -273,7 +275,9 @@ proptest! {
     fn requests_parquet(exchanges in prop::collection::vec(exchange(), 0..20)) {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = RequestsWriter::create(folder.path()).unwrap();
-        exchanges.iter().for_each(|exchange| writer.push(exchange).unwrap());
+        for exchange in &exchanges {
+            writer.push(exchange).unwrap();
+        }
         writer.finish().unwrap();
         let mut read = Vec::new();
         Attempt::each(folder.path(), |attempt, chunks| read.push((attempt, chunks.to_vec()))).unwrap();

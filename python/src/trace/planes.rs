@@ -56,7 +56,7 @@ pub(crate) struct Line {
 pub(crate) struct Event {
     trace: Arc<Trace>,
     id: EventId,
-    event: ergometer_trace::Event,
+    data: ergometer_trace::Event,
     is_lenient: bool,
 }
 
@@ -122,7 +122,7 @@ impl Line {
     fn event(&self, number: usize) -> Option<Event> {
         let id = EventId { plane: self.plane, line: self.number, event: number };
         let event = self.get().event(number)?;
-        Some(Event { trace: Arc::clone(&self.trace), id, event, is_lenient: self.is_lenient })
+        Some(Event { trace: Arc::clone(&self.trace), id, data: event, is_lenient: self.is_lenient })
     }
 }
 
@@ -175,19 +175,19 @@ impl Event {
     /// Its name; on a GPU the name of the kernel.
     #[getter]
     fn name(&self) -> &str {
-        self.trace.text(self.trace.kind(self.event.kind).name)
+        self.trace.text(self.trace.kind(self.data.kind).name)
     }
 
     /// Its start, from the zero of the trace; `None` if it has no place in time.
     #[getter]
     fn start_ps(&self) -> Option<i64> {
-        self.event.start.map(ergometer_units::Picos::get)
+        self.data.start.map(ergometer_units::Picos::get)
     }
 
     /// Its duration.
     #[getter]
     fn duration_ps(&self) -> i64 {
-        self.event.duration.get()
+        self.data.duration.get()
     }
 
     /// Its start, from the zero of the trace; 0 if it has no place in time.

@@ -182,7 +182,7 @@ pub(crate) struct SummaryArguments {
 pub(crate) struct PageArguments {
     #[command(flatten)]
     pub(crate) files: FilesArguments,
-    /// Output file; `-` is stdout [default: trace_report.html].
+    /// Output file; `-` is stdout [default: `trace_report.html`].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -182,7 +182,7 @@ pub(crate) async fn status_error(
         hint = Some(hint!("send the key in an environment variable with ", option("api-key-env").value("NAME")));
     }
     let error = RequestError::new(FailureKind::HttpStatus(status.as_u16()), cause);
-    RequestError { retry_after, hint, ..error }
+    RequestError { hint, retry_after, ..error }
 }
 
 /// The start of a body, up to the first read error.

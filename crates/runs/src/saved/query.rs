@@ -1,6 +1,8 @@
 //! One query of a run, as its record has it.
 
-use ergometer_units::Timestamp;
+use ergometer_units::{Seconds, Timestamp};
+
+use crate::tpot;
 
 /// What is known of one query. What is not known is `None`; no number here is NaN or infinite.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -109,9 +111,7 @@ impl Query {
     /// last token came at once, as an answer in one piece does.
     #[must_use]
     pub fn tpot(&self) -> Option<f64> {
-        let tokens = self.output_tokens.filter(|&tokens| tokens > 1)?;
-        let (first, last) = (self.first_token?, self.last_token?);
-        (last > first).then(|| last.since(first).get() / (tokens - 1) as f64)
+        tpot(self.first_token?, self.last_token?, self.output_tokens?).map(Seconds::get)
     }
 
     /// Gross joules per output token.

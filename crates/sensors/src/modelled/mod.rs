@@ -1,7 +1,7 @@
 //! Models CPU power where no sensor measures it: idle W + (TDP - idle W) x utilization.
 //!
 //! The inputs are the processor's name, the number of its threads that this machine has, and its utilization.
-//! ModelPolicy power always has the signal `power_modelled` and the provenance `modelled`, so it is never added to
+//! Modelled power always has the signal `power_modelled` and the provenance `modelled`, so it is never added to
 //! measured power. The model is not used if a CPU package is measured, or if it is switched off.
 
 mod processor;

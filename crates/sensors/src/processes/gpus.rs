@@ -79,7 +79,7 @@ impl GpuWatch {
         };
         match nvml.gpu_count() {
             Ok(count) => {
-                (0..count).for_each(|gpu| self.sample_gpu(nvml.as_ref(), gpu, (since_last, now_us), &mut uses))
+                (0..count).for_each(|gpu| self.sample_gpu(nvml.as_ref(), gpu, (since_last, now_us), &mut uses));
             }
             Err(error) => uses.notes.push(format!("cannot list processes on NVIDIA GPUs: {error}").into()),
         }

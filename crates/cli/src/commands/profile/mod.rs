@@ -191,6 +191,7 @@ pub(super) fn done(summary: &Summary) -> ExitCode {
 }
 
 /// Maps an error to its exit code: an unknown id, a wrong parameter or an invalid configuration is wrong usage.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 pub(super) fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Dataset(

@@ -130,8 +130,8 @@ impl Attempt {
     /// The time per output token. It needs several chunks read at different moments: an end-of-sequence token has no
     /// chunk, and chunks that a busy client reads at once have lost their times.
     pub(super) fn tpot(&self) -> Option<Seconds> {
-        let tokens = self.tokens.filter(|&tokens| tokens > 1 && self.has_gaps)?;
-        Some((self.last_token? - self.first_token?) / f64::from(tokens - 1))
+        let tokens = self.tokens.filter(|_| self.has_gaps)?;
+        ergometer_runs::tpot(self.first_token?, self.last_token?, u64::from(tokens))
     }
 
     /// Whether it was sent. A turn of an abandoned conversation was not.

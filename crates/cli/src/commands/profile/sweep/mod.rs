@@ -41,24 +41,21 @@ pub(super) struct SweepResult {
 pub(super) async fn sweep(arguments: &ProfileArguments, screen: Screen) -> Result<Option<SweepResult>, Failure> {
     let live = Arc::default();
     let mut view = SweepView::new(screen, arguments.format, Arc::clone(&live));
-    let finished = match &arguments.resume.folder {
-        Some(folder) => {
-            let stop = stop_on_signals(live)?;
-            sweep::resume(folder, &|config| put_back(config, arguments), stop, &mut view).await
-        }
-        None => {
-            let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
-            let folder = prepared.folder_in(&arguments.output.output_dir, arguments.output.name.as_deref());
-            let target = match target(folder, arguments, screen) {
-                Ok(Some(target)) => target,
-                refused => {
-                    prepared.close().await;
-                    return refused.map(|_| None);
-                }
-            };
-            let stop = stop_on_signals(live)?;
-            prepared.run(&target, stop, &mut view).await
-        }
+    let finished = if let Some(folder) = &arguments.resume.folder {
+        let stop = stop_on_signals(live)?;
+        sweep::resume(folder, &|config| put_back(config, arguments), stop, &mut view).await
+    } else {
+        let prepared = PreparedSweep::new(spec(arguments)?).await.map_err(sweep_failure)?;
+        let folder = prepared.folder_in(&arguments.output.output_dir, arguments.output.name.as_deref());
+        let target = match target(folder, arguments, screen) {
+            Ok(Some(target)) => target,
+            refused => {
+                prepared.close().await;
+                return refused.map(|_| None);
+            }
+        };
+        let stop = stop_on_signals(live)?;
+        Box::pin(prepared.run(&target, stop, &mut view)).await
     };
     let finished = finished.map_err(sweep_failure)?;
     let go_on = || hint!("resume the sweep with ", command(format!("profile --resume {}", finished.folder.display())));
