@@ -1,4 +1,4 @@
-//! One request from its schedule to its end: the raw event everything published is derived from.
+//! One request from its schedule to its end: the raw event from which all files are derived.
 
 use ergometer_units::Timestamp;
 
@@ -14,7 +14,7 @@ pub struct Exchange {
     pub session: u32,
     /// Which attempt at its query, from 1.
     pub attempt: u32,
-    /// What was asked.
+    /// The query.
     pub query: Query,
     /// When it should have been sent.
     pub scheduled: Timestamp,
@@ -22,16 +22,16 @@ pub struct Exchange {
     pub sent: Timestamp,
     /// When its stream closed or failed.
     pub end: Timestamp,
-    /// What came back.
+    /// The answer and its times.
     pub transcript: Transcript,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether another attempt at its query was to follow.
+    /// Whether its query is retried.
     pub is_retried: bool,
 }
 
 impl Exchange {
-    /// What became of its query. One that is settled is not sent again by a resumed run.
+    /// What happens to its query. A resumed run does not send a settled query again.
     #[must_use]
     pub const fn fate(&self) -> Fate {
         if self.is_retried {
@@ -44,13 +44,13 @@ impl Exchange {
     }
 }
 
-/// What became of a query with a request.
+/// What happens to a query after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It has been dealt with.
+    /// It is done.
     Settled,
-    /// Another attempt was to follow.
+    /// It is retried.
     Retried,
-    /// It was given up.
+    /// It was cancelled; a resumed run sends it again.
     Open,
 }

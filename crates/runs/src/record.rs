@@ -12,23 +12,23 @@ use ergometer_clients::{FailureKind, ServerTimes};
 /// One query's record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What was asked.
+    /// The problem.
     pub problem: String,
-    /// What is right.
+    /// The correct answer.
     pub answer: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// What else the dataset says.
+    /// Other columns of the dataset.
     pub dataset_metadata: Map<String, Value>,
-    /// What the model said; `None` where the request failed.
+    /// The response of the model; `None` if the request failed.
     pub model_answer: Option<String>,
-    /// What it cost.
+    /// Its metrics.
     pub model_metrics: ModelMetrics,
     /// What only Ergometer knows.
     pub ergometer: ErgometerColumn,
 }
 
-/// What one query cost.
+/// The metrics of one query.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelMetrics {
     pub compute: ComputeMetrics,

@@ -1,38 +1,38 @@
-//! How a session ended, and how its sender did.
+//! Facts about the sender of a session, and how the session ended.
 
 use serde::{Deserialize, Serialize};
 
 use ergometer_clients::Connections;
 
-/// How the sender did over the time of the requests of one session.
+/// Facts about the sender during the requests of one session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SenderFacts {
-    /// From when, in nanoseconds since the epoch.
+    /// The start, in nanoseconds since the epoch.
     pub start_ns: i64,
-    /// To when.
+    /// The end, in nanoseconds since the epoch.
     pub end_ns: i64,
     /// The processor time of this process, in seconds.
     pub processor_s: f64,
-    /// How many cores it may use: as many as it has threads that send.
+    /// The cores it may use, which is the number of sending threads.
     pub cores: u32,
-    /// How much of the machine's processors was in use, 0 to 1, by whomever.
+    /// The utilization of the machine's processors by all processes, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_utilization: Option<f64>,
-    /// How late a task that asked to be woken was woken, in milliseconds: so late may an arrival have been seen.
+    /// How late timers woke tasks, in milliseconds. Times of arrival can be late by as much.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_lag_ms: Option<WakeLag>,
-    /// How many requests were in flight at most.
+    /// The most requests in flight.
     pub most_in_flight: u64,
-    /// How many files and sockets may be open.
+    /// The limit on open files and sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub descriptor_limit: Option<u64>,
-    /// What the connections came to.
+    /// Counts of connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
 }
 
-/// How late a task was woken, in milliseconds.
+/// How late timers woke tasks, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "a count and percentiles")]
 pub struct WakeLag {
@@ -46,17 +46,17 @@ pub struct WakeLag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closing {
-    /// Every query was dealt with.
+    /// Every query is done.
     Finished,
-    /// The time asked for was over.
+    /// The requested duration was over.
     Duration,
-    /// There were as many failures as were allowed.
+    /// Too many requests failed.
     TooManyFailures,
     /// The user stopped it.
     Interrupted,
-    /// What was measured could not be written any more.
+    /// The journal could not be written.
     Unwritable,
-    /// The dataset could not be read any more.
+    /// The dataset could not be read.
     Unreadable,
     /// Ergometer itself failed.
     Failed,

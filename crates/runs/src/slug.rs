@@ -1,13 +1,13 @@
-//! Names as parts of paths: a model's slug, and the name of a run's folder.
+//! Builds names of run folders from the names of hardware, models and datasets.
 //!
-//! Whatever goes in, what comes out is not empty, holds only letters, digits and `_`, and is one path component.
+//! A result is never empty, has only letters, digits and `_`, and is one path component.
 
 use sha2::{Digest, Sha256};
 
-/// What a file name may have, in bytes, on every usual file system.
+/// The longest file name, in bytes, on common file systems.
 const LONGEST_NAME: usize = 255;
 
-/// What the parts beside the model may have, in bytes. With `profile_` and three `_` they leave the model 44 bytes.
+/// The longest other parts, in bytes. With `profile_` and three `_` they leave the model 44 bytes.
 const LONGEST_HARDWARE: usize = 40;
 const LONGEST_PART: usize = 80;
 
@@ -24,8 +24,8 @@ pub fn slug(name: &str) -> String {
 /// The name of a run's folder: `profile_<hardware>_<model>_<dataset>[_<suffix>]`, each part slugged.
 ///
 /// It has at most 255 bytes. A part that is too long is cut, and ends in eight hexadecimal digits of the SHA-256 of the
-/// name as given, so that two long names do not become one folder; the model gives way first. A suffix of which nothing
-/// is left is no suffix.
+/// full name, so that two long names get different folders; the model is cut first. A suffix without letters or digits is
+/// ignored.
 #[must_use]
 pub fn folder_name(hardware: &str, model: &str, dataset: &str, suffix: Option<&str>) -> String {
     named("profile", hardware, model, [dataset, suffix.unwrap_or_default()])

@@ -1,4 +1,4 @@
-//! Who grades the answers, where a model does.
+//! The configuration of a judge.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct JudgeSpec {
     /// The address of an OpenAI-compatible server.
     pub base_url: String,
-    /// The model; the server's only one where it is empty.
+    /// The model; if empty, the only model of the server.
     #[serde(default)]
     pub model: String,
-    /// The environment variable with its key.
+    /// The environment variable with the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// A file with certificates to trust, besides the system's.
+    /// A file with certificates to trust in addition to the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// Whether any certificate is accepted.

@@ -1,18 +1,18 @@
-//! When a request that failed is sent again, and how long to wait before.
+//! Retries of failed requests and the wait before each.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// No wait is longer, whatever the server or the doubling says; a server that asks for more is not asked again.
+/// The longest wait. A request is not retried if the server asks for a longer one.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// When a request that failed is sent again.
+/// How failed requests are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Retries {
-    /// How many more attempts at most.
+    /// The most retries of a request.
     pub most: u32,
-    /// How long to wait before the second attempt, in seconds; twice as long before each further one.
+    /// The wait before the first retry, in seconds. It doubles with each further retry.
     pub backoff_s: f64,
 }
 
@@ -23,15 +23,15 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Whether nothing is ever sent again.
+    /// Whether retries are off.
     #[must_use]
     pub const fn is_off(&self) -> bool {
         self.most == 0
     }
 
-    /// How long to wait after this attempt, from 1, failed; `None` where no other follows. What the server asks for
-    /// stands before our own wait, of which `jitter` (0 to 1) takes up to half, so that requests that failed together
-    /// do not come back together.
+    /// The wait after this attempt, from 1, failed; `None` if it is not retried. A wait that the server asks for comes
+    /// first. Otherwise `jitter` (0 to 1) shortens the wait by up to half, so that requests that failed together are not
+    /// retried together.
     #[must_use]
     pub fn wait(&self, attempt: u32, retry_after: Option<Duration>, jitter: f64) -> Option<Duration> {
         if attempt > self.most {

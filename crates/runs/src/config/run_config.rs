@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The configuration of a run.
 
 use std::path::PathBuf;
 
@@ -12,81 +12,81 @@ use ergometer_clients::redact::{REDACTED, redact_header, redact_json, redact_par
 use ergometer_clients::{ClientSpec, RequestOptions};
 use ergometer_datasets::DatasetSpec;
 
-/// What a run is asked to do.
+/// The configuration of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// What is asked.
+    /// The dataset.
     pub dataset: DatasetSpec,
-    /// Whom.
+    /// The client.
     pub client: ClientSpec,
-    /// How.
+    /// The options of every request.
     pub request: RequestOptions,
-    /// How answers are graded; the dataset's own way where it is not said.
+    /// The grader; the default of the dataset if absent.
     pub grader: Option<Grader>,
-    /// How many queries at most.
+    /// The most queries.
     pub max_queries: Option<u64>,
     /// How long requests are sent for, in seconds.
     pub duration_s: Option<f64>,
     /// When requests are sent.
     pub schedule: Schedule,
-    /// How long it takes until all are in flight, or until the rate is reached, in seconds.
+    /// The ramp up to the concurrency or rate, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ramp_s: f64,
-    /// How many an open loop has in flight at most; the others wait, and their lag is theirs.
+    /// The most requests in flight of an open loop. Further requests wait, and their wait is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    /// How long the human of a conversation thinks.
+    /// Think time between the turns of a conversation.
     #[serde(default, skip_serializing_if = "Think::is_never")]
     pub think: Think,
-    /// Which draw of arrivals: that of each repeat is another.
+    /// The number of the draw of arrivals, which differs between repeats.
     #[serde(default, skip_serializing_if = "is_first")]
     pub draw: u32,
-    /// What a request must keep to, to count as good.
+    /// The latency limits of a good request.
     #[serde(default, skip_serializing_if = "Slo::is_none")]
     pub slo: Slo,
-    /// How many requests are sent first that do not count.
+    /// The number of warm-up requests.
     pub warmup: u32,
-    /// How long one request may take, in seconds.
+    /// The timeout of a request, in seconds.
     pub timeout_s: Option<f64>,
-    /// After how many failures to stop.
+    /// The number of failures after which the run stops.
     pub max_failures: Option<u64>,
-    /// When a request that failed is sent again.
+    /// How failed requests are retried.
     #[serde(default, skip_serializing_if = "Retries::is_off")]
     pub retries: Retries,
-    /// The tokenizer that counts where the server does not: a file, or the folder of a model.
+    /// The tokenizer that counts tokens if the server does not: a file or a model folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<PathBuf>,
-    /// Who grades the answers, where a model does.
+    /// The judge, if a model grades the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeSpec>,
-    /// Where the server's metrics are; where it is not said, they are looked for.
+    /// The address of the server's metrics; detected if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_metrics: Option<String>,
-    /// How long the machine at rest is measured before and after, in seconds; 0 leaves it out.
+    /// How long idle power is measured before and after, in seconds; 0 skips it.
     pub idle_s: f64,
     /// Which devices count, as `--device` takes them; all where it is empty.
     pub devices: Counted,
     /// The sensors the user brings along, as `--sensor` takes them. Commands are not stored: they may hold a password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<SensorSetting>,
-    /// Whether a server that looks remote is on this machine all the same.
+    /// Whether a server with a remote address runs on this machine.
     pub server_is_local: bool,
-    /// Whether the CPU's power is modelled where nothing measures it.
+    /// Whether the power of the CPU is modelled if nothing measures it.
     pub model_cpu: bool,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Prices,
-    /// How many parameters the model has, where the client cannot tell.
+    /// The number of parameters of the model, if the client does not know it.
     pub model_parameters: Option<u64>,
-    /// What stands at the end of the run folder's name.
+    /// The suffix of the run folder's name.
     pub name: Option<String>,
 }
 
-/// What tokens cost, in US dollars per million.
+/// Prices of tokens, in US dollars per million.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Prices {
-    /// Tokens of prompts.
+    /// Input tokens.
     pub input_usd_per_million: Option<f64>,
-    /// Tokens of answers.
+    /// Output tokens.
     pub output_usd_per_million: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ impl RunConfig {
         })
     }
 
-    /// The same without secrets, as it is stored and shown.
+    /// The configuration without secrets, as it is stored and shown.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut config = self.clone();

@@ -1,4 +1,4 @@
-//! When requests are sent: as others end, at a rate, or at the times that a file says.
+//! When requests are sent: in a closed loop, at a rate, or at the times of a trace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Schedule {
-    /// A closed loop: so many are in flight, and the next is due when one ends.
+    /// A closed loop: the next request is due when one ends.
     Concurrency {
-        /// How many.
+        /// The number of requests in flight.
         concurrency: u32,
     },
-    /// An open loop: they are due at a rate, however long answers take.
+    /// An open loop: requests are due at a rate, independent of answers.
     Rate {
-        /// How many a second.
+        /// Requests per second.
         rate: f64,
-        /// How they are spread.
+        /// The arrival process.
         arrivals: Arrivals,
     },
-    /// An open loop: they are due when their queries say.
+    /// An open loop: requests are due at the times of their queries.
     Replay {
         /// How many times faster than recorded.
         speed: f64,
@@ -33,7 +33,7 @@ impl Schedule {
     /// One at a time.
     pub const ONE: Self = Self::Concurrency { concurrency: 1 };
 
-    /// The word for it in files.
+    /// Its name in files.
     #[must_use]
     pub const fn mode(&self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Schedule {
         }
     }
 
-    /// How many are in flight, in a closed loop.
+    /// The concurrency of a closed loop.
     #[must_use]
     pub const fn concurrency(&self) -> Option<u32> {
         match self {
@@ -52,7 +52,7 @@ impl Schedule {
         }
     }
 
-    /// How many are due a second, where that is what was asked for.
+    /// The requests per second, if the schedule is a rate.
     #[must_use]
     pub const fn rate(&self) -> Option<f64> {
         match self {

@@ -1,30 +1,30 @@
-//! What a request must keep to, to count as good.
+//! The latency limits of a good request.
 
 use serde::{Deserialize, Serialize};
 
-/// The most a request may take for what, in seconds. `None` sets no limit.
+/// Latency limits of a good request, in seconds. `None` sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slo {
-    /// To its first token, from sending.
+    /// TTFT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_s: Option<f64>,
-    /// To its first token, from when it was due.
+    /// TTFT from when the request was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttft_scheduled_s: Option<f64>,
-    /// For each further token, on average.
+    /// TPOT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tpot_s: Option<f64>,
-    /// Between any two chunks.
+    /// The longest gap between two chunks (ITL).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub itl_s: Option<f64>,
-    /// To its last token, from sending.
+    /// E2E latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub e2e_s: Option<f64>,
 }
 
 impl Slo {
-    /// Whether there is no limit at all.
+    /// Whether no limit is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()

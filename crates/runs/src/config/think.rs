@@ -1,15 +1,15 @@
-//! How long the human of a conversation thinks before the next turn, where the conversation does not say.
+//! Think time before the next turn of a conversation, if the dataset has none.
 
 use serde::{Deserialize, Serialize};
 
-/// How long the human thinks.
+/// Think time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Think {
-    /// Not at all.
+    /// No think time.
     #[default]
     Never,
-    /// Always as long.
+    /// A fixed time.
     Fixed {
         /// In seconds.
         seconds: f64,
@@ -22,7 +22,7 @@ pub enum Think {
 }
 
 impl Think {
-    /// Whether nobody thinks.
+    /// Whether there is no think time.
     #[must_use]
     pub fn is_never(&self) -> bool {
         *self == Self::Never

@@ -1,4 +1,4 @@
-//! A column of a batch by its path through nested structs. What is not there is nothing.
+//! Reads a column of a batch by its path through nested structs. A missing column reads as nulls.
 
 use std::cell::Cell;
 
@@ -7,12 +7,12 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow_schema::DataType;
 
-/// A value of a row, or nothing where the column or any struct around it is null.
+/// A column at a path. Its value is null if the column or any struct around it is null.
 pub(super) struct Column {
-    /// The structs on the way, for their nulls.
+    /// The structs around the column, for their nulls.
     around: Vec<ArrayRef>,
     values: Option<ArrayRef>,
-    /// How many numbers were asked for that are NaN or infinite.
+    /// The number of values read that are NaN or infinite.
     not_finite: Cell<u64>,
 }
 
@@ -32,12 +32,12 @@ impl Column {
         Self { around, values, not_finite: Cell::new(0) }
     }
 
-    /// Whether there is such a column at all.
+    /// Whether the column exists.
     pub(super) fn is_there(&self) -> bool {
         self.values.is_some()
     }
 
-    /// How many numbers were asked for that are NaN or infinite.
+    /// The number of values read that are NaN or infinite.
     pub(super) fn not_finite(&self) -> u64 {
         self.not_finite.get()
     }
@@ -47,7 +47,7 @@ impl Column {
         (values.is_valid(row) && self.around.iter().all(|outer| outer.is_valid(row))).then_some(values)
     }
 
-    /// A number, of integers too; what is not finite is no number.
+    /// A number or integer; `None` if it is not finite.
     pub(super) fn number(&self, row: usize) -> Option<f64> {
         let values = self.at(row)?;
         let number = match values.data_type() {

@@ -1,4 +1,4 @@
-//! Short names for several runs: what they have in common is left out.
+//! Short names for several runs, without the parts they have in common.
 
 use super::Run;
 

@@ -1,19 +1,19 @@
-//! One query of a run, as its record has it.
+//! One query of a saved run.
 
 use ergometer_units::{Seconds, Timestamp};
 
 use crate::tpot;
 
-/// What is known of one query. What is not known is `None`; no number here is NaN or infinite.
+/// One query. Unknown values are `None`; no number is NaN or infinite.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Query {
     /// The number of its request in the run.
     pub request: u64,
-    /// Its place in the dataset.
+    /// Its index in the dataset.
     pub index: u64,
     /// The session of the run.
     pub session: u32,
-    /// What it is about, as a place in [`Run::subjects`](super::Run::subjects).
+    /// The index of its subject in [`Run::subjects`](super::Run::subjects).
     pub subject: u32,
     /// How it ended.
     pub outcome: Outcome,
@@ -49,9 +49,9 @@ pub struct Query {
     pub phases: Phases,
     /// Mean temperature of the hottest GPU.
     pub temperature_c: Option<f64>,
-    /// Whether the answer is right; `None` where it cannot be graded.
+    /// Whether the answer is correct; `None` if it cannot be graded.
     pub correct: Option<bool>,
-    /// What it cost, in US dollars.
+    /// Its cost, in US dollars.
     pub cost_usd: Option<f64>,
 }
 

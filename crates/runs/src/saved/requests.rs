@@ -1,4 +1,4 @@
-//! `requests.parquet`: every attempt, one at a time, so that the chunks of a long run need no memory.
+//! Reads the attempts of `requests.parquet` one at a time, so that the chunks of a long run are not in memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::store::REQUESTS_FILE;
 pub struct Attempt {
     /// The number of the request.
     pub request: u64,
-    /// The place of its query in the dataset.
+    /// The index of its query in the dataset.
     pub index: u64,
     /// The session of the run.
     pub session: u32,
@@ -42,11 +42,11 @@ pub struct Attempt {
     pub end: Option<Timestamp>,
     /// Tokens in its answer.
     pub output_tokens: Option<u64>,
-    /// How long connecting took; `None` on a connection that was there.
+    /// The time to connect; `None` on an open connection.
     pub connect_ms: Option<f64>,
 }
 
-/// When the chunks of an attempt came, in nanoseconds from sending, ascending.
+/// Times of the chunks of an attempt, in nanoseconds since it was sent, ascending.
 pub type Chunks<'a> = &'a [i64];
 
 impl Attempt {

@@ -1,4 +1,4 @@
-//! A run: `summary.json` and the records, without their texts.
+//! Reads `summary.json` and the records of a run, without their texts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,15 +18,15 @@ use crate::{EnergySource, ReadError, Summary};
 /// A saved run.
 #[derive(Debug)]
 pub struct Run {
-    /// Where it is.
+    /// The run folder.
     pub folder: PathBuf,
-    /// What it came to.
+    /// Its `summary.json`.
     pub summary: Summary,
     /// Its queries, in the order of the records.
     pub queries: Vec<Query>,
-    /// What its queries are about.
+    /// The subjects of its queries.
     pub subjects: Vec<String>,
-    /// Where its joules come from; `None` where it has none.
+    /// The source of its energy; `None` if it has none.
     pub energy: Option<EnergySource>,
     /// How many numbers of the records are NaN or infinite. They count as absent.
     pub not_finite: u64,
@@ -52,13 +52,13 @@ impl Run {
         path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// What a query is about.
+    /// The subject of a query.
     #[must_use]
     pub fn subject(&self, query: &Query) -> &str {
         self.subjects.get(query.subject as usize).map_or("", String::as_str)
     }
 
-    /// Its queries that have an answer.
+    /// The completed queries.
     pub fn completed(&self) -> impl Iterator<Item = &Query> {
         self.queries.iter().filter(|query| query.is_completed())
     }
@@ -88,7 +88,7 @@ impl Run {
     }
 }
 
-/// Names with their places.
+/// Names with their indices.
 #[derive(Debug, Default)]
 struct Names {
     names: Vec<String>,
@@ -107,7 +107,7 @@ impl Names {
     }
 }
 
-/// What was read so far.
+/// The records read so far.
 #[derive(Debug, Default)]
 struct Records {
     queries: Vec<Query>,
@@ -124,7 +124,7 @@ impl Records {
         let whole = StreamReader::try_new(BufReader::new(file), None).map_err(&damaged)?;
         let schema = whole.schema();
         self.model = model_in(&schema, model);
-        // Texts of problems and answers are most of the bytes, and nobody asks for them here.
+        // Skip the texts of problems and answers, which are most of the bytes.
         let wanted = ["subject", "model_metrics", "ergometer"];
         let places = wanted.iter().filter_map(|name| schema.index_of(name).ok()).collect();
         drop(whole);
@@ -172,7 +172,7 @@ impl Records {
                 let (low, high) = (gross[1].number(row).unwrap_or(gross_j), gross[2].number(row).unwrap_or(gross_j));
                 Some(Energy { gross: gross_j, low, high, net: net.number(row) })
             };
-            // Runs of other tools have no column of ours: the GPU's energy is all there is.
+            // Runs of other tools have no `ergometer` column, only the energy of the GPUs.
             let energy = if gross[0].is_there() {
                 has_energy()
             } else {
@@ -219,7 +219,7 @@ impl Records {
     }
 }
 
-/// The model whose metrics the records have: the one that is named, else the first.
+/// The model of the metrics in the records: the named one, or else the first.
 pub(super) fn model_in(schema: &arrow_schema::Schema, named: &str) -> Option<String> {
     let arrow_schema::DataType::Struct(models) = schema.field_with_name("model_metrics").ok()?.data_type() else {
         return None;

@@ -1,4 +1,4 @@
-//! `telemetry.parquet`: the readings of the channels that are asked for, in the order of time.
+//! Reads `telemetry.parquet` into channels sorted by time.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,21 +24,21 @@ pub struct Telemetry {
 pub struct Channel {
     /// The session of the run.
     pub session: u32,
-    /// What read it.
+    /// The sensor.
     pub sensor: String,
-    /// Of what, as `gpu:0`.
+    /// The device, such as `gpu:0`.
     pub device: String,
-    /// Of which part of it, as `device` or `package`.
+    /// The scope, such as `device` or `package`.
     pub scope: String,
-    /// What, as `power_ring` or `temperature`.
+    /// The signal, such as `power_ring` or `temperature`.
     pub signal: String,
-    /// In what, as `W`.
+    /// The unit, such as `W`.
     pub unit: String,
-    /// How it came to be, as `counter`.
+    /// The provenance, such as `counter`.
     pub provenance: String,
-    /// When, in nanoseconds since the epoch, ascending.
+    /// Times of the readings, in nanoseconds since the epoch, ascending.
     pub at_ns: Vec<i64>,
-    /// What; as long as `at_ns`.
+    /// Values of the readings, as many as `at_ns`.
     pub values: Vec<f64>,
 }
 
@@ -92,7 +92,7 @@ impl Telemetry {
                     && channel.scope == scope.at(row)
                     && channel.signal == signal.at(row)
             };
-            // Rows stand by channel, so it is nearly always the last one.
+            // Rows are sorted by channel, so it is nearly always the last one.
             let place = if self.channels.last().is_some_and(is_same) {
                 self.channels.len() - 1
             } else if let Some(place) = self.channels.iter().position(is_same) {
@@ -121,7 +121,7 @@ impl Telemetry {
 }
 
 impl Channel {
-    /// Readings ascend as they are written; a file of another tool may have them otherwise.
+    /// Sorts the readings by time. Ergometer writes them sorted; other tools may not.
     fn put_in_order(&mut self) {
         if self.at_ns.is_sorted() {
             return;
@@ -132,7 +132,7 @@ impl Channel {
     }
 }
 
-/// A column of texts that are there once.
+/// A dictionary-encoded column of texts.
 struct Texts<'a> {
     keys: &'a arrow_array::Int32Array,
     values: &'a StringArray,

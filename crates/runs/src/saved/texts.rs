@@ -1,4 +1,4 @@
-//! What was asked and answered, of the few queries whose texts somebody wants to read.
+//! Reads the texts of a few queries of a run.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,21 +11,21 @@ use super::run::{Run, model_in};
 use crate::ReadError;
 use crate::folder::record_files;
 
-/// The texts of one query, cut to what can be read.
+/// The texts of one query, cut to a length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Texts {
-    /// What was asked.
+    /// The problem.
     pub problem: String,
-    /// What is right.
+    /// The correct answer.
     pub answer: String,
-    /// What the model said.
+    /// The response of the model.
     pub response: String,
-    /// Why it failed; empty where it did not.
+    /// Why it failed; empty if it completed.
     pub cause: String,
 }
 
 impl Texts {
-    /// Those of the queries at these places of [`Run::queries`], at most `length` characters of each.
+    /// Reads the texts of the queries at these indices of [`Run::queries`], at most `length` characters of each.
     pub fn of(run: &Run, wanted: &[usize], length: usize) -> Result<BTreeMap<usize, Self>, ReadError> {
         let wanted: std::collections::BTreeSet<usize> = wanted.iter().copied().collect();
         let mut texts = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Texts {
     }
 }
 
-/// The start of a text, with `…` where something is left out.
+/// The start of a text, with `…` if it is cut.
 fn cut(text: &str, length: usize) -> String {
     match text.char_indices().nth(length) {
         Some((end, _)) => format!("{}…", &text[..end]),

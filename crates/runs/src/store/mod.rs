@@ -1,12 +1,12 @@
-//! The files of a finished run: records, exchanges and timelines go in; files that other tools open come out.
+//! Writes the files of a finished run: records, requests and telemetry.
 //!
 //! - [`DatasetWriter`]: the records, for `datasets.load_from_disk` (`data-00000-of-00001.arrow`, `dataset_info.json`,
 //!   `state.json`).
 //! - [`RequestsWriter`]: every request as it happened, `requests.parquet`.
 //! - [`TelemetryWriter`]: every reading, `telemetry.parquet`.
 //!
-//! A file is written under a temporary name and renamed when it is whole and on the disk, so what stands under a final
-//! name is always complete. Memory stays flat however long the run was.
+//! A file is written under a temporary name, synced and renamed, so a file with its final name is always complete. Memory
+//! does not grow with the length of a run.
 //!
 //! Times are integers, in nanoseconds since the epoch, with `_ns` in their names. Parquet's timestamps were tried and
 //! not taken: `DuckDB` 2.0 reads those with a time zone, but needs a further Python package to hand one over, and
@@ -37,7 +37,7 @@ pub use records::{DATA_FILE, DatasetWriter, INFO_FILE, STATE_FILE};
 pub use requests::{REQUESTS_FILE, RequestsWriter};
 pub use telemetry::{TELEMETRY_FILE, TelemetryWriter};
 
-/// Writes a value as JSON for people to read too, whole or not at all.
+/// Writes a value as indented JSON, atomically.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
     let encoding = |cause: serde_json::Error| StoreError::Encoding { path: path.to_path_buf(), cause: Box::new(cause) };
     let mut text = serde_json::to_vec_pretty(value).map_err(encoding)?;

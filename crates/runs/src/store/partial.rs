@@ -1,4 +1,4 @@
-//! A file that is not there until it is whole: written under `NAME.partial`, synced, then renamed.
+//! Writes a file atomically: under `NAME.partial`, synced, then renamed.
 //!
 //! The temporary name is fixed, so what a killed run left is overwritten by the next and never piles up; it does not
 //! end in `.arrow` or `.parquet`, so no reader takes it for data.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// A file on its way.
+/// A file that is being written.
 #[derive(Debug)]
 pub(super) struct PartialFile {
     file: BufWriter<File>,

@@ -1,5 +1,4 @@
-//! The records, as `datasets.load_from_disk` opens them: records go in one by one, an Arrow stream and its two JSON
-//! files come out.
+//! Writes the records as a dataset for `datasets.load_from_disk`: an Arrow stream and two JSON files.
 //!
 //! The stream is written in batches, so memory stays flat. `state.json`, without which a folder is no dataset, is
 //! taken away before the data changes and comes back last: where it stands, the data beside it is whole and its own.

@@ -1,4 +1,4 @@
-//! `requests.parquet`: exchanges go in one by one; one row each comes out, with every time as it was taken.
+//! Writes `requests.parquet`: one row for each request, with all its times.
 //!
 //! Rows stand in the order in which they were given. The arrival of a chunk is kept as an offset from the request's
 //! sending, so the lists compress to a few bytes a chunk and add up with `sent_ns` to the exact time.

@@ -1,8 +1,8 @@
-//! `telemetry.parquet`: the timelines of a run's sessions go in; one row for every reading comes out.
+//! Writes `telemetry.parquet`: one row for each reading.
 //!
-//! Rows stand by session, then sensor and channel, then time. So the texts of a channel cost next to nothing, times
-//! differ by little from row to row, and whoever asks for one channel reads few row groups, told apart by their
-//! statistics. Who wants all channels by time sorts: `ORDER BY time_ns`.
+//! Rows are sorted by session, sensor, channel and time. So the texts of a channel and the differences of times compress
+//! well, and a query for one channel reads few row groups, by their statistics. For all channels by time, sort with
+//! `ORDER BY time_ns`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
