@@ -5,7 +5,6 @@ use ergometer_sensors::{external, modelled::ModelPolicy};
 use ergometer_telemetry::{DeviceKind, Finding, Probe, Sensor, Status};
 
 use crate::arguments::SensorArguments;
-use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
 /// The selected sensors, and what the probe found.
@@ -18,9 +17,7 @@ pub(crate) struct SelectedSensors {
 pub(crate) fn select(arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {
     let mut probe = probe_machine(arguments);
     let first = ergometer_sensors::next_index(&probe.sensors, DeviceKind::Meter);
-    probe
-        .sensors
-        .extend(external::open_all(&arguments.sensor, first).map_err(|error| Failure::failed(diagnosed!(error)))?);
+    probe.sensors.extend(external::open_all(&arguments.sensor, first).map_err(Failure::failed)?);
     filter(probe, arguments)
 }
 
@@ -51,7 +48,6 @@ fn probe_machine(arguments: &SensorArguments) -> Probe {
 }
 
 fn filter(probe: Probe, arguments: &SensorArguments) -> Result<SelectedSensors, Failure> {
-    let sensors = ergometer_sensors::select(probe.sensors, &arguments.device)
-        .map_err(|error| Failure::usage(diagnosed!(error)))?;
+    let sensors = ergometer_sensors::select(probe.sensors, &arguments.device).map_err(Failure::usage)?;
     Ok(SelectedSensors { sensors, findings: probe.findings })
 }

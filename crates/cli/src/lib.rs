@@ -12,7 +12,6 @@
 //! ```
 
 mod arguments;
-mod bridge;
 mod commands;
 mod csv;
 mod devices;

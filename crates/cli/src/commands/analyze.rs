@@ -16,7 +16,6 @@ use ergometer_runs::saved::{Run, SavedSweep};
 use serde::Serialize;
 
 use crate::arguments::{AnalyzeArguments, Format};
-use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::report::to_json;
@@ -28,13 +27,10 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
     let mut analyzed: Vec<RunAnalysis> = Vec::new();
     for folder in &arguments.runs {
         if !Sweep::is_in(folder) {
-            analyzed.push(
-                RunAnalysis::of_run(folder, &requested, &options)
-                    .map_err(|error| Failure::failed(diagnosed!(error)))?,
-            );
+            analyzed.push(RunAnalysis::of_run(folder, &requested, &options).map_err(Failure::failed)?);
             continue;
         }
-        let sweep = SavedSweep::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))?;
+        let sweep = SavedSweep::open(folder).map_err(Failure::failed)?;
         let runs: Vec<PathBuf> = sweep.sweep.points.iter().flat_map(|point| sweep.folders(point)).collect();
         if runs.is_empty() {
             return Err(Failure::failed(AnalysisError::no_queries(folder)));
@@ -43,9 +39,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments, screen: Screen) -> Result<ExitCo
             analyzed.push(RunAnalysis::of_sweep(&sweep));
         }
         for run in &runs {
-            analyzed.push(
-                RunAnalysis::of_run(run, &requested, &options).map_err(|error| Failure::failed(diagnosed!(error)))?,
-            );
+            analyzed.push(RunAnalysis::of_run(run, &requested, &options).map_err(Failure::failed)?);
         }
     }
     if !arguments.no_save {

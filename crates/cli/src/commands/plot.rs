@@ -10,7 +10,6 @@ use ergometer_diagnostics::{hint, option};
 use ergometer_runs::saved::Saved;
 
 use crate::arguments::{PictureFormat, PlotArguments, ThemeChoice};
-use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::{self, Screen};
 
@@ -20,7 +19,7 @@ pub(crate) fn run(arguments: &PlotArguments, screen: Screen) -> Result<ExitCode,
     let folder = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "plots"));
     let mut written = Vec::new();
     for plot in &wanted {
-        let charts = plot.draw(&shown).map_err(|error| Failure::failed(diagnosed!(error)))?;
+        let charts = plot.draw(&shown).map_err(Failure::failed)?;
         if charts.is_empty() {
             let message = format!("nothing to draw for {}: it needs {}", plot.id(), plot.needs());
             // A plot that was asked for gets a warning; of all plots, some never apply.
@@ -57,10 +56,10 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Plot>, Failure> {
 pub(super) fn open(folders: &[PathBuf], detail: Detail) -> Result<PlotInput, Failure> {
     let (mut runs, mut sweeps) = (Vec::new(), Vec::new());
     for folder in folders {
-        match Saved::open(folder).map_err(|error| Failure::failed(diagnosed!(error)))? {
+        match Saved::open(folder).map_err(Failure::failed)? {
             Saved::Run(run) => runs.push(*run),
             Saved::Sweep(sweep) => {
-                runs.extend(sweep.runs().map_err(|error| Failure::failed(diagnosed!(error)))?);
+                runs.extend(sweep.runs().map_err(Failure::failed)?);
                 sweeps.push(*sweep);
             }
         }
@@ -90,9 +89,7 @@ fn write(chart: &Chart, folder: &Path, arguments: &PlotArguments) -> Result<Vec<
     for format in &arguments.format {
         let (ending, bytes) = match format {
             PictureFormat::Svg => ("svg", svg(chart, theme).into_bytes()),
-            PictureFormat::Png => {
-                ("png", png(chart, theme, arguments.scale).map_err(|error| Failure::failed(diagnosed!(error)))?)
-            }
+            PictureFormat::Png => ("png", png(chart, theme, arguments.scale).map_err(Failure::failed)?),
         };
         let path = folder.join(format!("{}.{ending}", chart.id));
         fs::write(&path, bytes).map_err(|error| cannot(&path, &error))?;

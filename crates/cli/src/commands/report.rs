@@ -12,14 +12,13 @@ use ergometer_diagnostics::{hint, option};
 
 use super::plot::{beside, open};
 use crate::arguments::ReportArguments;
-use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::{self, Screen};
 
 pub(crate) fn run(arguments: &ReportArguments, screen: Screen) -> Result<ExitCode, Failure> {
     let shown = open(&arguments.runs, Detail::Page)?;
     let options = Options { seed: arguments.seed, limits: arguments.slo, ..Options::default() };
-    let page = report(&shown, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
+    let page = report(&shown, &options).map_err(Failure::failed)?;
     let path = arguments.output.clone().unwrap_or_else(|| beside(&arguments.runs, "report.html"));
     write_page(&page, &path)?;
     screen.detail("the report opens in any browser, without a network");

@@ -46,7 +46,7 @@ impl Diagnostic for CloseError {
                 Some(hint!("resume it with ", command(format!("profile --resume {}", path.display()))))
             }
             Self::Grader(error) => error.hint(),
-            Self::Readings { .. } => None,
+            Self::Readings { cause, .. } => cause.hint(),
         }
     }
 }

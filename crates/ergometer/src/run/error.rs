@@ -99,7 +99,8 @@ impl Diagnostic for RunError {
                 option("output-dir").value("DIR")
             )),
             Self::Recording(error) => error.hint(),
-            Self::Journal(_) | Self::Close(_) => None,
+            Self::Journal(error) => error.hint(),
+            Self::Close(error) => error.hint(),
         }
     }
 }

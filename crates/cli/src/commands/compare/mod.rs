@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{CompareArguments, Format, Limits};
-use crate::bridge::diagnosed;
 use crate::csv;
 use crate::exit::{Exit, Failure};
 use crate::screen::{Screen, print, visible};
@@ -52,7 +51,7 @@ pub(crate) fn run(arguments: &CompareArguments, screen: Screen) -> Result<ExitCo
     let sides = Sides::open(&arguments.runs)?;
     let groups = sides.groups();
     let options = Options { seed: arguments.seed, least_effect: arguments.min_effect, ..Options::default() };
-    let comparison = compare_groups(&groups, &options).map_err(|error| Failure::failed(diagnosed!(error)))?;
+    let comparison = compare_groups(&groups, &options).map_err(Failure::failed)?;
     let with_front = arguments.pareto || groups.len() >= FRONT_FROM;
     let results = Results {
         front: with_front.then(|| front_of(&groups, &options, &comparison.candidates)),

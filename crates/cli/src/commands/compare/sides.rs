@@ -10,7 +10,6 @@ use ergometer_diagnostics::{command, hint};
 use ergometer_runs::config::Axis;
 use ergometer_runs::saved::{Run, Saved, SavedSweep, labels};
 
-use crate::bridge::diagnosed;
 use crate::exit::Failure;
 
 /// The runs to compare, grouped by side.
@@ -26,7 +25,7 @@ impl Sides {
     pub(super) fn open(arguments: &[OsString]) -> Result<Self, Failure> {
         let mut sides = Self::default();
         for argument in arguments {
-            sides.add(argument, arguments.len() == 1).map_err(|error| Failure::failed(diagnosed!(error)))?;
+            sides.add(argument, arguments.len() == 1).map_err(Failure::failed)?;
         }
         sides.label();
         if sides.groups.len() < 2 {

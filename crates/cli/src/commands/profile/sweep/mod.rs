@@ -14,7 +14,6 @@ use ergometer_runs::sweep::Sweep;
 
 use super::{config, failure, no_request_hint, put_back, stop_on_signals, target};
 use crate::arguments::{ProfileArguments, SummaryFormat};
-use crate::bridge::diagnosed;
 use crate::exit::{Exit, Failure};
 use crate::screen::Screen;
 use progress::SweepView;
@@ -98,9 +97,9 @@ fn sweep_failure(error: SweepError) -> Failure {
         SweepError::Kept { error, folder } => {
             sweep_failure(*error).also(format!("the measured data is in {}", folder.display()))
         }
-        SweepError::Plan(error) => Failure::usage(diagnosed!(error)),
-        SweepError::Interrupted => Failure::interrupted(diagnosed!(error)),
-        SweepError::NoRequest => Failure::failed(diagnosed!(error)).hint(no_request_hint()),
-        error => Failure::failed(diagnosed!(error)),
+        SweepError::Plan(error) => Failure::usage(error),
+        SweepError::Interrupted => Failure::interrupted(error),
+        SweepError::NoRequest => Failure::failed(error).hint(no_request_hint()),
+        error => Failure::failed(error),
     }
 }
