@@ -156,7 +156,7 @@ fn control_characters_are_escaped() {
 fn a_folder_that_is_not_a_run_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    assert_fails(&["analyze", path], 1, &["is no run: summary.json is not in it", "hint: a run is a folder"]);
+    assert_fails(&["analyze", path], 1, &["is not a run: summary.json is missing", "hint: a run is a folder"]);
     assert_fails(&["analyze", "/nowhere"], 1, &["there is nothing at this path"]);
     std::fs::create_dir(folder.path().join("journal")).unwrap();
     assert_fails(&["analyze", path], 1, &["it was not closed", "hint: `ergo finalize"]);

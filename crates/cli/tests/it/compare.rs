@@ -134,7 +134,7 @@ fn a_run_compared_with_itself_has_no_change() {
 fn incomparable_runs_are_reported() {
     let one = saved("h200_one");
     assert_fails(&["compare", &one], 2, &["nothing to compare it with", "hint:"]);
-    assert_fails(&["compare", &one, "/nowhere"], 1, &["/nowhere is no run", "hint:"]);
+    assert_fails(&["compare", &one, "/nowhere"], 1, &["/nowhere is not a run", "hint:"]);
     assert_fails(&["compare", &one, &one, "--fail-if", "acuracy < 3%"], 2, &["did you mean accuracy?", "ttft_p99"]);
     assert_fails(&["compare", &one, &one, "--fail-if", "ttft_p99 > 200"], 2, &["200ms"]);
     assert_fails(&["compare", &one, &one, "--min-effect", "1"], 2, &["1%"]);

@@ -97,7 +97,7 @@ fn a_parameter_does_not_stand_in_for_the_model() {
     assert_fails(
         &["profile", "--base-url", &server.address(), "--param", "model=other"],
         2,
-        &["--param model", "--model"],
+        &["cannot be set as a request parameter", "--model"],
     );
 }
 
@@ -108,7 +108,7 @@ fn an_unreachable_server_is_reported_with_a_hint() {
     let said = ["no server answers at http://127.0.0.1:", "(connection refused)", "ergo mock-server"];
     assert_fails(&["profile", "--base-url", &address], 1, &said);
     assert_fails(&["list", "models", "--client", "ollama", "--base-url", &address], 1, &said[..2]);
-    assert_fails(&["profile", "--base-url", "ftp://h"], 2, &["no address of a server"]);
+    assert_fails(&["profile", "--base-url", "ftp://h"], 2, &["is not a server address"]);
 }
 
 #[test]

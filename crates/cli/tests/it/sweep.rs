@@ -181,7 +181,7 @@ fn deleted_runs_are_made_again_and_the_rest_is_kept() {
     let kept = |run: u32| json(&sweep.join(format!("concurrency_1_repeat_{run}/summary.json")))["generated_at"].clone();
     let before = [kept(1), kept(3)];
     std::fs::remove_dir_all(sweep.join("concurrency_1_repeat_2")).unwrap();
-    assert_fails(&["profile", "--resume", sweep.to_str().unwrap()], 1, &["--header X-Api-Key", "secret"]);
+    assert_fails(&["profile", "--resume", sweep.to_str().unwrap()], 1, &["the header X-Api-Key", "secret"]);
     let given = ["profile", "--header", "X-Api-Key: hunter2", "--resume"];
     let output = ergo().args(given).arg(&sweep).args(["--format", "json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

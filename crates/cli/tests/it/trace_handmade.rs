@@ -142,7 +142,7 @@ fn a_file_that_is_not_a_trace_is_named() {
     followed.extend(pack(&[]));
     followed.extend(b"more");
     let followed = write("followed.gz", &followed);
-    assert_fails(&["trace", "ops", &followed], 1, &["4 bytes that are no gzip follow its end", "--lenient"]);
+    assert_fails(&["trace", "ops", &followed], 1, &["4 bytes that are not gzip follow its end", "--lenient"]);
     let kept = ergo().args(["trace", "ops", "--lenient", &followed]).output().unwrap();
     assert!(kept.status.success() && stdout(&kept).contains("an_op"), "{}", stderr(&kept));
     let cut = write("cut.xplane.pb", &whole[..3]);

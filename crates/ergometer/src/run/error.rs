@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ergometer_diagnostics::{Diagnostic, Hint, Message, hint, option};
 use ergometer_runs::Closing;
+use ergometer_runs::config::MissingSecret;
 use ergometer_sensors::external::ExternalError;
 
 use crate::close::CloseError;
@@ -131,8 +132,8 @@ impl RunError {
     }
 
     /// A run that cannot be resumed without a secret, which is never stored.
-    pub(crate) fn missing_secret(folder: &Path, secret: &str) -> Self {
-        let why = Message::new(format!("{secret} is a secret and was not stored"));
-        Self::not_resumable(folder, why.with_hint(hint!("pass it again")))
+    pub(crate) fn missing_secret(folder: &Path, secret: &MissingSecret) -> Self {
+        let why = Message::new(format!("{} is a secret and was not stored", secret.what));
+        Self::not_resumable(folder, why.with_hint(hint!("pass it again with ", option(secret.option))))
     }
 }

@@ -204,7 +204,7 @@ async fn a_journal_cut_and_resumed_twice_is_whole() {
     let bytes = fs::read(run.join("journal").join(file)).unwrap();
     let (_parent, folder) = copy(&run, file, &bytes[..bytes.len() / 3]);
     let elsewhere = resume_in(&folder, Questions::new(QUERIES), flaky(), blind()).await.unwrap_err().to_string();
-    assert!(elsewhere.contains("it was made on H200, and this is ABACUS3000"), "{elsewhere}");
+    assert!(elsewhere.contains("it started on H200, and this machine is ABACUS3000"), "{elsewhere}");
     closed(resume_in(&folder, Questions::new(QUERIES), flaky(), whole()).await);
     let second = folder.join("journal/session-1.events.jsonl");
     let bytes = fs::read(&second).unwrap();

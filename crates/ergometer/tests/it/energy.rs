@@ -148,7 +148,7 @@ async fn net_is_gross_less_what_the_machine_at_rest_would_have_used() {
         let (gross, net) = (table.floats(GROSS)[row].unwrap(), nets[row].unwrap());
         assert!((gross - net - idle * seconds).abs() < 0.01 * gross, "{row}: {gross} {net} {seconds}");
     }
-    assert!(!has_warning(&run, "not measured at rest"), "{:?}", run.summary.warnings);
+    assert!(!has_warning(&run, "idle power was not measured"), "{:?}", run.summary.warnings);
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn without_a_rest_nothing_is_net() {
     let run = closed(rig.run(config(), Questions::new(2), uneven(), whole()).await);
     assert_eq!(run.summary.energy.measured.as_ref().unwrap().net_j, None);
     assert!(Table::read(&rig.folder()).is_absent("ergometer/energy/measured/net/joules"));
-    assert!(has_warning(&run, "not measured at rest"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "idle power was not measured"), "{:?}", run.summary.warnings);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn a_server_elsewhere_has_no_energy_and_a_warning_says_why() {
     let elsewhere = || Scripted { place: Locality::Elsewhere { host: String::from("far.example") }, ..uneven() };
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(3), elsewhere(), whole()).await);
-    assert!(has_warning(&run, "the server is on far.example"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "the server runs on far.example"), "{:?}", run.summary.warnings);
     let summary = &run.summary;
     assert!(summary.energy.measured.is_none() && summary.energy.modelled.is_none() && summary.intelligence.is_none());
     assert!(summary.energy.devices.is_empty() && summary.gpu_info.is_none() && summary.hardware_label == "UNKNOWN_HW");
@@ -229,7 +229,7 @@ async fn only_the_devices_asked_for_count() {
 async fn without_a_sensor_there_are_times_only() {
     let rig = Rig::new();
     let run = closed(rig.run(config(), Questions::new(2), uneven(), blind()).await);
-    assert!(has_warning(&run, "no sensor of energy"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "no sensor measures energy"), "{:?}", run.summary.warnings);
     assert!(run.summary.energy.measured.is_none() && run.summary.duration_s > 0.0);
     assert!(Table::read(&rig.folder()).is_absent("model_metrics/*/energy_metrics/per_query_joules"));
 
@@ -256,7 +256,7 @@ async fn what_falls_into_a_silence_is_unattributed_and_never_zero() {
     assert_balanced(totals);
     assert!(totals.balance.unattributed_j > 0.8 * GPU_W * 1.6, "{:?}", totals.balance);
     assert_near(totals.balance.meter_j, GPU_W * run.summary.duration_s, 0.03);
-    assert!(has_warning(&run, "the sensors were silent for"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "of the energy is unattributed"), "{:?}", run.summary.warnings);
     let table = Table::read(&rig.folder());
     let joules = table.floats(GROSS);
     assert_near(joules.iter().flatten().sum(), totals.balance.requests_j, 1e-6);
@@ -292,5 +292,5 @@ async fn attempts_that_were_repeated_are_in_no_record_and_not_lost() {
     let (_, exchanges) = rig.exchanges(0);
     let seconds: f64 = exchanges.iter().filter(|exchange| exchange.is_retried).map(|it| (it.end - it.sent).get()).sum();
     assert_near(totals.balance.retried_j, GPU_W * seconds, 0.05);
-    assert!(has_warning(&run, "6 attempts failed and were repeated; they used"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "6 attempts failed and were retried; they used"), "{:?}", run.summary.warnings);
 }

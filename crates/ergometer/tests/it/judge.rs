@@ -200,12 +200,12 @@ async fn a_judge_that_cannot_be_used_is_told_before_anything_is_sent() {
     let client = answering();
     let calls = client.calls();
     let error = rig.run(judged(), Questions::new(2), client, blind()).await.unwrap_err();
-    assert!(error.to_string().contains("nobody was given to be it"), "{error}");
+    assert!(error.to_string().contains("but none was passed"), "{error}");
     assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
 
     let both = RunConfig { grader: Some("exact".parse().unwrap()), ..judged() };
     let error = rig.run(both, Questions::new(2), answering(), blind()).await.unwrap_err();
-    assert!(error.to_string().contains("answers have one grader"), "{error}");
+    assert!(error.to_string().contains("both a grader and a judge"), "{error}");
     assert_eq!(std::fs::read_dir(rig.runs()).unwrap().count(), 0, "nothing is left behind");
 }
 
@@ -246,7 +246,7 @@ async fn without_answers_there_is_nothing_to_judge() {
         let open = Box::new(Open(Questions { size, ..Questions::new(3) }));
         let endless = RunConfig { duration_s: Some(1.0), ..judged() };
         let error = Prepared::with(endless, open, Box::new(client), blind()).await.err().unwrap();
-        assert!(error.to_string().contains("has no answers that a judge could compare with"), "{error}");
+        assert!(error.to_string().contains("has no reference answers for a judge"), "{error}");
         assert_eq!(calls.all(), [Call::Close]);
     }
 }

@@ -101,6 +101,6 @@ async fn answers_that_end_too_early_are_told() {
         let rig = Rig::new();
         let client = Scripted::new(|_| answer("10", 1));
         let run = closed(rig.run(RunConfig { request, ..config() }, Questions::new(3), client, blind()).await);
-        assert_eq!(has_warning(&run, "3 of 3 answers have fewer tokens"), is_told, "{:?}", run.summary.warnings);
+        assert_eq!(has_warning(&run, "3 of 3 answers stopped before"), is_told, "{:?}", run.summary.warnings);
     }
 }

@@ -6,6 +6,7 @@ use ergometer::close;
 use ergometer::journal::{JournalError, JournalFolder};
 use ergometer::run::RunError;
 use ergometer_clients::{FailureKind, ModelFacts};
+use ergometer_diagnostics::Diagnostic;
 use ergometer_runs::Closing;
 use ergometer_runs::config::RunConfig;
 
@@ -41,7 +42,7 @@ async fn another_dataset_is_refused() {
     let error = rig.resume(other, client, blind()).await.unwrap_err();
     assert!(matches!(error, RunError::NotResumable { .. }), "{error}");
     let told = error.to_string();
-    assert!(told.contains("the dataset questions is not what it was") && told.contains("hint: "), "{told}");
+    assert!(told.contains("the dataset questions has changed") && error.hint().is_some(), "{told}");
     assert_eq!(calls.all(), [Call::Close]);
     assert_eq!(rig.journal().sessions().unwrap(), [0], "nothing was added");
     assert_eq!(fs::read(rig.folder().join("summary.json")).unwrap(), before);
@@ -54,7 +55,7 @@ async fn another_model_is_refused() {
     let client = Scripted { facts, ..ready() };
     let calls = client.calls();
     let error = rig.resume(Questions::new(5), client, blind()).await.unwrap_err();
-    assert!(error.to_string().contains("the model is not what it was"), "{error}");
+    assert!(error.to_string().contains("the model has changed"), "{error}");
     assert_eq!((calls.sent(), calls.closings()), (vec![], 1));
 }
 
@@ -64,7 +65,7 @@ async fn a_configuration_that_was_changed_is_refused() {
     let path = rig.folder().join("journal/run.json");
     let text = fs::read_to_string(&path).unwrap();
     for (from, to, told) in [
-        ("\"concurrency\": 1", "\"concurrency\": 8", "its configuration is not the one the run was made with"),
+        ("\"concurrency\": 1", "\"concurrency\": 8", "its configuration does not match its hash"),
         ("\"format_version\": 1", "\"format_version\": 2", "later version"),
         ("\"config\":", "\"confog\":", "is damaged: missing field `config`"),
     ] {

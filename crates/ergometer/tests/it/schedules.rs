@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ergometer_clients::{EarlierTurn, FailureKind};
+use ergometer_diagnostics::Diagnostic;
 use ergometer_runs::config::{Arrivals, RunConfig, Schedule, Think};
 use ergometer_runs::{Closing, Exchange};
 use tokio::sync::Semaphore;
@@ -83,8 +84,8 @@ async fn what_has_no_time_of_arrival_cannot_be_replayed() {
     let rig = Rig::new();
     let config = RunConfig { schedule: Schedule::Replay { speed: 1.0 }, ..config() };
     let finished = rig.run(config, Questions::new(3), Scripted::new(|_| answer("10", 1)), blind()).await;
-    let told = finished.unwrap_err().to_string();
-    assert!(told.contains("no times of arrival") && told.contains("hint: "), "{told}");
+    let error = finished.unwrap_err();
+    assert!(error.to_string().contains("has no arrival times") && error.hint().is_some(), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ergometer::close;
 use ergometer::journal::SessionEvents;
 use ergometer_clients::{TokenSource, Usage};
+use ergometer_diagnostics::{CommandLine, Diagnostic};
 use ergometer_runs::config::RunConfig;
 
 use crate::client::{Call, Scripted, answer};
@@ -48,7 +49,7 @@ async fn what_the_server_did_not_count_its_tokenizer_does_once_nothing_is_measur
     assert_eq!(counted, [0, 1, 2, 3, 4]);
     let tokens = &run.summary.tokens;
     assert_eq!((tokens.requests, tokens.input, tokens.source.as_deref()), (4, Some(80), Some("tokenize")));
-    assert!(has_warning(&run, "nobody counted the tokens of 1 answer"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "the tokens of 1 answer are unknown"), "{:?}", run.summary.warnings);
     let outputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/output");
     assert_eq!(outputs, [Some(3), Some(4), None, Some(6), Some(7)]);
 
@@ -67,7 +68,7 @@ async fn a_server_without_a_tokenizer_is_soon_left_alone() {
     let calls = client.calls();
     let run = closed(rig.run(config(), Questions::new(60), client, blind()).await);
     assert!((3..20).contains(&calls.counted().len()), "{:?}", calls.counted());
-    assert!(has_warning(&run, "nobody counted the tokens of 60 answers"));
+    assert!(has_warning(&run, "the tokens of 60 answers are unknown"));
     assert!(!rig.folder().join("journal/after.jsonl").exists());
 }
 
@@ -91,8 +92,11 @@ async fn the_tokenizer_of_the_user_counts_where_nobody_else_does() {
     assert_eq!(outputs, [Some(9), Some(2), Some(2)]);
     let inputs = Table::read(&rig.folder()).integers("model_metrics/*/token_metrics/input");
     assert!(inputs[1] > Some("what is 10 + 1?".len().try_into().unwrap()), "with the template's: {inputs:?}");
-    assert!(has_warning(&run, "the tokens of 1 of 1 answers are counted differently: 9 by tokenize, 2 by tokenizer"));
-    assert!(!has_warning(&run, "nobody counted"));
+    assert!(has_warning(
+        &run,
+        "two token counts disagree on 1 of 1 answers: the first has 9 by tokenize and 2 by tokenizer"
+    ));
+    assert!(!has_warning(&run, "are unknown"));
     assert_eq!(run.summary.tokens.tokenizer.as_deref().map(str::len), Some(64));
 }
 
@@ -104,7 +108,7 @@ async fn the_tokenizer_of_the_user_is_compared_with_the_server() {
     let ours = RunConfig { tokenizer: Some(tokenizer(folder.path())), ..config() };
     let run = closed(rig.run(ours, Questions::new(3), client, blind()).await);
     assert_eq!(sources(&rig)[1].as_deref(), Some("model"), "who was there is believed");
-    let told = "the tokens of 1 of 3 answers are counted differently: 2 by model, 5 by tokenizer for the first";
+    let told = "two token counts disagree on 1 of 3 answers: the first has 2 by model and 5 by tokenizer";
     assert!(has_warning(&run, told), "{:?}", run.summary.warnings);
 }
 
@@ -116,8 +120,9 @@ async fn a_wrong_tokenizer_is_told_before_anything_is_sent() {
         let client = Scripted::new(|_| answer("10", 1));
         let calls = client.calls();
         let wrong = RunConfig { tokenizer: Some(folder.path().join(name)), ..config() };
-        let error = rig.run(wrong, Questions::new(3), client, blind()).await.unwrap_err().to_string();
-        assert!(error.contains(name) && error.contains("hint: --tokenizer takes"), "{error}");
+        let error = rig.run(wrong, Questions::new(3), client, blind()).await.unwrap_err();
+        let told = error.one_line(&CommandLine);
+        assert!(told.contains(name) && told.contains("--tokenizer"), "{told}");
         assert_eq!(calls.all(), [Call::Close]);
     }
 }
@@ -131,11 +136,11 @@ async fn a_tokenizer_that_has_changed_is_not_used() {
     closed(rig.run(ours, Questions::new(2), scripted(), blind()).await);
     fs::remove_file(folder.path().join("tokenizer_config.json")).unwrap();
     let error = rig.resume(Questions::new(2), scripted(), blind()).await.unwrap_err().to_string();
-    assert!(error.contains("the tokenizer is not what it was"), "{error}");
+    assert!(error.contains("the tokenizer has changed"), "{error}");
     let run = close::close(&rig.folder()).unwrap();
-    assert!(has_warning(&run, "is not used: it is not what it was"), "{:?}", run.summary.warnings);
+    assert!(has_warning(&run, "is not used: its files have changed"), "{:?}", run.summary.warnings);
     fs::remove_file(path).unwrap();
     let run = close::close(&rig.folder()).unwrap();
     assert!(has_warning(&run, "is not used: cannot read"), "{:?}", run.summary.warnings);
-    assert!(has_warning(&run, "nobody counted the tokens of 2 answers"), "and the rest is derived all the same");
+    assert!(has_warning(&run, "the tokens of 2 answers are unknown"), "and the rest is derived all the same");
 }

@@ -13,7 +13,7 @@ mod think;
 pub use counted::{Counted, DeviceError};
 pub use judge::JudgeSpec;
 pub use retries::{LONGEST_WAIT, Retries};
-pub use run_config::{Prices, RunConfig};
+pub use run_config::{MissingSecret, Prices, RunConfig};
 pub use saved::SavedConfig;
 pub use schedule::{Arrivals, ArrivalsError, Axis, Schedule};
 pub use sensor::SensorSetting;

@@ -100,6 +100,15 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
+/// A secret that files do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingSecret {
+    /// What it is: `the header Authorization`.
+    pub what: String,
+    /// The option that takes it.
+    pub option: &'static str,
+}
+
 impl RunConfig {
     /// The sensors of the user's own that can be opened.
     pub fn sensor_specs(&self) -> impl Iterator<Item = &Spec> {
@@ -136,33 +145,36 @@ impl RunConfig {
 
     /// The name of a secret that was taken out and has not been put back.
     #[must_use]
-    pub fn missing_secret(&self) -> Option<String> {
+    pub fn missing_secret(&self) -> Option<MissingSecret> {
+        let missing = |what: String, option| MissingSecret { what, option };
         let client = &self.client;
         let is_missing = |text: &str| text.contains(REDACTED);
         if client.base_url.as_deref().is_some_and(is_missing) {
-            return Some(String::from("a part of the base URL"));
+            return Some(missing(String::from("a part of the base URL"), "base-url"));
         }
         if self.server_metrics.as_deref().is_some_and(is_missing) {
-            return Some(String::from("a part of the address of the server's metrics"));
+            return Some(missing(String::from("a part of the address of the server's metrics"), "server-metrics"));
         }
         if self.judge.as_ref().is_some_and(|judge| is_missing(&judge.base_url)) {
-            return Some(String::from("a part of the judge's address"));
+            return Some(missing(String::from("a part of the judge's address"), "judge"));
         }
         if let Some(sensor) = self.sensors.iter().find(|sensor| matches!(sensor, SensorSetting::Redacted(_))) {
-            return Some(format!("the command of the sensor {sensor}"));
+            return Some(missing(format!("the command of the sensor {sensor}"), "sensor"));
         }
         let header = client.headers.iter().find(|header| is_missing(header));
         if let Some(header) = header {
-            return Some(format!("the header {}", header.split(':').next().unwrap_or_default()));
+            let name = header.split(':').next().unwrap_or_default();
+            return Some(missing(format!("the header {name}"), "header"));
         }
         let parameter = client.parameters.iter().find(|(_, value)| is_missing(value));
         if let Some((name, _)) = parameter {
-            return Some(format!("the client parameter {name}"));
+            return Some(missing(format!("the client parameter {name}"), "client-param"));
         }
         let of_request = self.request.parameters.iter().find(|(_, value)| is_missing(&value.to_string()));
         let of_dataset = self.dataset.parameters.iter().find(|(_, value)| is_missing(value));
-        let of_request = of_request.map(|(name, _)| format!("the parameter {name}"));
-        of_request.or_else(|| of_dataset.map(|(name, _)| format!("the dataset parameter {name}")))
+        let of_request = of_request.map(|(name, _)| missing(format!("the parameter {name}"), "param"));
+        of_request
+            .or_else(|| of_dataset.map(|(name, _)| missing(format!("the dataset parameter {name}"), "dataset-param")))
     }
 }
 
@@ -194,7 +206,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&stored.sensors[0]).unwrap(), "csv:/var/log/meter.csv", "a path is no secret");
         let only_sensors = RunConfig { sensors: stored.sensors, ..serde_json::from_value(plain()).unwrap() };
         let missing = only_sensors.missing_secret();
-        assert_eq!(missing.as_deref(), Some("the command of the sensor command:ipmitool"));
+        assert_eq!(missing.unwrap().what, "the command of the sensor command:ipmitool");
     }
 
     fn plain() -> Value {

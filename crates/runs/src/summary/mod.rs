@@ -251,7 +251,7 @@ impl Summary {
     /// The number of requests that failed, of every kind.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.outcomes.failed.values().sum()
+        self.outcomes.failed.values().fold(0, |sum, &count| sum.saturating_add(count))
     }
 }
 
