@@ -105,7 +105,7 @@ fn an_unwritable_folder_still_prints_the_analysis() {
     let output = ergo().arg("analyze").arg(&run).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("Linear fits by tokens"));
-    assert!(stderr(&output).contains("warning: the analysis was not saved: cannot make"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warning: the analysis was not saved: cannot write"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("saved /"), "{}", stderr(&output));
 }
 
@@ -156,7 +156,11 @@ fn control_characters_are_escaped() {
 fn a_folder_that_is_not_a_run_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    assert_fails(&["analyze", path], 1, &["is not a run: summary.json is missing", "hint: a run is a folder"]);
+    assert_fails(
+        &["analyze", path],
+        1,
+        &["is not a run: summary.json is missing", "hint: pass a folder that `ergo profile` wrote"],
+    );
     assert_fails(&["analyze", "/nowhere"], 1, &["there is nothing at this path"]);
     std::fs::create_dir(folder.path().join("journal")).unwrap();
     assert_fails(&["analyze", path], 1, &["it was not closed", "hint: `ergo finalize"]);

@@ -73,7 +73,7 @@ fn two_models_are_compared_by_the_same_queries() {
         ("ttft_p50 > +10%", 1, "ttft_p50 changed by"),
         ("accuracy < +50", 1, "beyond the limit"),
         ("output_tokens_per_query > +0.001%,accuracy<-1", 0, ""),
-        ("goodput < 3", 1, "neither run has it"),
+        ("goodput < 3", 1, "neither run has a value"),
     ] {
         let output = compare(&[&tiny, &small, "--fail-if", limit]);
         assert_eq!(output.status.code(), Some(code), "{limit}: {}", stderr(&output));

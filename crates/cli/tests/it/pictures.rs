@@ -78,7 +78,7 @@ fn plots_without_data_are_reported() {
     let empty = tempfile::tempdir().unwrap();
     let nothing = empty.path().to_str().unwrap();
     for command in ["plot", "report", "analyze"] {
-        assert_fails(&[command, nothing], 1, &["is not a run", "hint: a run is a folder"]);
+        assert_fails(&[command, nothing], 1, &["is not a run", "hint: pass a folder that `ergo profile` wrote"]);
     }
     let sixteen = fixture("runs/h200_sixteen");
     let sixteen = sixteen.to_str().unwrap();

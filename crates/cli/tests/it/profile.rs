@@ -275,7 +275,7 @@ fn a_run_that_is_killed_three_times_is_resumed_and_loses_nothing() {
     assert_eq!(finalized.status.code(), Some(0), "{}", stderr(&finalized));
     let summary: Value = serde_json::from_slice(&finalized.stdout).unwrap();
     assert_eq!((&summary["total_queries"], &summary["complete"]), (&before.into(), &false.into()));
-    assert!(stderr(&finalized).contains("the run is not whole"), "{}", stderr(&finalized));
+    assert!(stderr(&finalized).contains("the run is not complete"), "{}", stderr(&finalized));
 
     let output = ergo().arg("profile").arg("--resume").arg(&run).args(["--format", "json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

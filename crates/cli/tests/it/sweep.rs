@@ -165,7 +165,7 @@ fn repeats_of_a_sweep_are_compared_and_have_a_curve() {
     }
     std::fs::write(sweep.join("sweep.json"), record.to_string()).unwrap();
     let shown = stdout(&compared("table"));
-    assert!(shown.contains("knee at concurrency 2: the most tok/s for a second of latency"), "{shown}");
+    assert!(shown.contains("knee at concurrency 2: the largest ratio of tok/s to E2E latency"), "{shown}");
     let found: Value = serde_json::from_slice(&compared("json").stdout).unwrap();
     assert_eq!((&found["curve"]["knee"], &found["curve"]["no_knee_because"]), (&2.0.into(), &Value::Null));
 }
