@@ -29,7 +29,6 @@ impl Recorder {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 fn write_failure(error: RecordingError) -> Failure {
     Failure::failed(error)
         .hint(hint!("check free space and permissions; read the part that was written with ", option("lenient")))
