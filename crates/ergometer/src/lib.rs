@@ -21,7 +21,6 @@
 pub mod attribution;
 pub mod close;
 pub mod config;
-pub mod hardware;
 pub mod journal;
 pub mod measure;
 pub mod review;

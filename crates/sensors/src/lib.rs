@@ -34,6 +34,7 @@ mod example;
 pub mod external;
 mod gauges;
 mod gpu_energy;
+pub mod hardware;
 pub mod host;
 pub mod hwmon;
 pub mod intel_gpu;

@@ -10,9 +10,9 @@ use ergometer_telemetry::DeviceKind;
 use ergometer_units::Seconds;
 
 use crate::config::Counted;
-use crate::hardware::{Peak, peak_of};
 use crate::journal::Manifest;
 use ergometer_runs::record::{ComputeMetrics, HardwareUtilization};
+use ergometer_sensors::hardware::{Peak, peak_of};
 
 /// The size of the model and the peaks of the hardware, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -235,7 +235,7 @@ impl Prepared {
     #[must_use]
     pub fn hardware_label(&self) -> String {
         match self.locality() {
-            Locality::Elsewhere { .. } => crate::hardware::hardware_label(&[], None),
+            Locality::Elsewhere { .. } => ergometer_sensors::hardware::hardware_label(&[], None),
             _ => self.sensing.machine.label(),
         }
     }

@@ -7,9 +7,9 @@ use ergometer_telemetry::SystemInfo;
 use ergometer_telemetry::{DeviceId, DeviceKind, Provenance, Sensor};
 
 use super::RunError;
-use crate::hardware::hardware_label;
 use ergometer_runs::config::RunConfig;
 use ergometer_runs::record::GpuColumn;
+use ergometer_sensors::hardware::hardware_label;
 
 /// How long the machine may take to say what it is. A driver that hangs must not hang the run.
 const PRIME_TIMEOUT: Duration = Duration::from_secs(2);

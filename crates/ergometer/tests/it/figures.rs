@@ -1,8 +1,8 @@
 //! Grades, accuracy, cost, and how well the hardware was used.
 
-use ergometer::hardware::peak_of;
 use ergometer_clients::{FailureKind, ModelFacts};
 use ergometer_runs::config::{Prices, RunConfig};
+use ergometer_sensors::hardware::peak_of;
 
 use crate::client::{Scripted, Step, answer};
 use crate::dataset::Questions;

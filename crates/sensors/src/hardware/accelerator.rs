@@ -110,7 +110,7 @@ const ROWS: &[Row] = &[
 /// its memory size has one of two bandwidths.
 ///
 /// ```
-/// # use ergometer::hardware::peak_of;
+/// # use ergometer_sensors::hardware::peak_of;
 /// assert_eq!(peak_of("NVIDIA H100 80GB HBM3").unwrap().name, "H100 SXM");
 /// assert_eq!(peak_of("NVIDIA H100 PCIe").unwrap().memory_bytes_per_s, 2e12);
 /// assert_eq!(peak_of("NVIDIA GeForce RTX 4090 Laptop GPU"), None);

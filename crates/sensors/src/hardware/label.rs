@@ -15,7 +15,7 @@ const LONGEST: usize = 40;
 /// A GPU with only a known product line (`Quadro`) says less than the CPU, so it is used only without a CPU name.
 ///
 /// ```
-/// # use ergometer::hardware::hardware_label;
+/// # use ergometer_sensors::hardware::hardware_label;
 /// assert_eq!(hardware_label(&["NVIDIA H200"; 8], None), "H200x8");
 /// assert_eq!(hardware_label(&[], Some("AMD EPYC 9654 96-Core Processor")), "EPYC9654");
 /// ```
