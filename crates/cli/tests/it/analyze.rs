@@ -163,10 +163,10 @@ fn a_folder_that_is_not_a_run_is_reported() {
     );
     assert_fails(&["analyze", "/nowhere"], 1, &["there is nothing at this path"]);
     std::fs::create_dir(folder.path().join("journal")).unwrap();
-    assert_fails(&["analyze", path], 1, &["it was not closed", "hint: `ergo finalize"]);
+    assert_fails(&["analyze", path], 1, &["the run was not finalized", "hint: run `ergo finalize"]);
     std::fs::write(folder.path().join("summary.json"), "{}").unwrap();
     std::fs::write(folder.path().join("state.json"), r#"{"_data_files": []}"#).unwrap();
-    assert_fails(&["analyze", path], 1, &["is damaged: it names no file of records"]);
+    assert_fails(&["analyze", path], 1, &["is damaged: it lists no file of records"]);
     assert_fails(&["analyze"], 2, &["RUN"]);
     assert_fails(&["analyze", path, "--analysis", "nonsense"], 2, &["nonsense"]);
     assert_fails(&["analyze", path, "--slo", "speed=5s"], 2, &["unknown metric `speed`"]);

@@ -83,6 +83,6 @@ fn plots_without_data_are_reported() {
     let sixteen = fixture("runs/h200_sixteen");
     let sixteen = sixteen.to_str().unwrap();
     assert_fails(&["plot", sixteen, "--plot", "nonsense"], 2, &["unknown plot `nonsense`", "power_timeline"]);
-    assert_fails(&["plot", sixteen, "--plot", "pareto"], 1, &["two runs or more"]);
+    assert_fails(&["plot", sixteen, "--plot", "pareto"], 1, &["two or more runs"]);
     assert_fails(&["plot", sixteen, "--scale", "0"], 2, &["is not a scale"]);
 }

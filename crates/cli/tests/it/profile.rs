@@ -290,7 +290,7 @@ fn a_run_that_is_killed_three_times_is_resumed_and_loses_nothing() {
 
     std::fs::write(&dataset, "{\"problem\":\"another\"}\n").unwrap();
     let resume = ["profile", "--resume", run.to_str().unwrap()];
-    assert_fails(&resume, 1, &["cannot resume", "the dataset long is not what it was", "ergo finalize"]);
+    assert_fails(&resume, 1, &["cannot resume", "the dataset long has changed", "ergo finalize"]);
 }
 
 #[test]
