@@ -19,7 +19,7 @@ use ergometer_runs::sweep::{Identity, Sweep};
 /// ```
 /// # #[cfg(feature = "embedded")]
 /// # async fn sweep() -> Result<(), Box<dyn std::error::Error>> {
-/// use ergometer::config::{RunConfig, Schedule};
+/// use ergometer_runs::config::{RunConfig, Schedule};
 /// use ergometer::run::Target;
 /// use ergometer::sweep::{PreparedSweep, SweepSpec};
 ///
