@@ -88,6 +88,6 @@ def test_a_trace_has_its_devices_kernels_and_gaps(open_page, trace_file):
     expect(page.locator("#modules table")).to_contain_text("jit_fwd")
     for section in ("kernels", "gaps", "executions"):
         assert page.locator(f"#{section} tbody tr").count() > 0
-    whole = page.evaluate("window.ergometer.charts['timeline'].domain()")
-    page.evaluate("window.ergometer.charts['timeline'].zoom(0.001, 0.002)")
-    assert page.evaluate("window.ergometer.charts['timeline'].domain()") != whole
+    whole = page.evaluate("window.ergometer.charts['trace_timeline'].domain()")
+    page.evaluate("window.ergometer.charts['trace_timeline'].zoom(0.001, 0.002)")
+    assert page.evaluate("window.ergometer.charts['trace_timeline'].domain()") != whole

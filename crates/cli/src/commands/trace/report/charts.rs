@@ -49,7 +49,7 @@ pub(super) fn timeline(account: &Accounts) -> Option<Chart> {
     }
     notes.push(String::from("Busy: the share of each time step in which the device ran at least one event."));
     (!panels.is_empty()).then(|| Chart {
-        id: String::from("timeline"),
+        id: String::from("trace_timeline"),
         title: String::from("Devices over time"),
         subtitle: String::new(),
         notes,
